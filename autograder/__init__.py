@@ -1,0 +1,1 @@
+"""What the instructor runs: build, release, collect, grade, feedback, report, export."""

@@ -1,0 +1,127 @@
+"""From what an author writes to a notebook: `solutions/NN_name/notebook.py` to nbgrader's cells.
+
+An author writes percent cells and four markers:
+
+    # %% exercise="1.2"                        a solution, the answer between ### BEGIN / END SOLUTION
+    # %% check="1.2"                           the graded cell below it
+    # %% [markdown] written="1.W1" points=2    a written answer, graded by hand
+    # %% tags=["experiment"]                   a cell that grading does not run
+
+Every id, every piece of nbgrader metadata and the set-up cell are written here, and nowhere else.
+"""
+
+from pathlib import Path
+
+import jupytext
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.preprocessors import (
+    CheckCellMetadata,
+    ClearMarkScheme,
+    ClearOutput,
+    ClearSolutions,
+    ComputeChecksums,
+    LockCells,
+)
+
+from autograder.course import Course, CourseError, NotebookEntry, checks, room
+from utils.check import Check
+
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+ROLES = ("exercise", "check", "written")
+COLAB = "https://colab.research.google.com/github/{path}/blob/main/notebooks/{name}.ipynb"
+BADGE = "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({url})"
+SETUP = """\
+import os, sys
+if "google.colab" in sys.modules and not os.path.exists("../utils"):
+    os.system("git clone -q --depth 1 {repository} course"); os.chdir("course/notebooks")
+sys.path.insert(0, os.path.abspath(".."))"""
+
+
+def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
+    """The whole notebook with its solutions, marked for nbgrader.
+
+    Raises:
+        CourseError: the source is missing, or its markers and the checks do not fit.
+    """
+    source = room(entry) / "notebook.py"
+    if not source.exists():
+        raise CourseError(f"{source} is missing: a notebook of course.toml needs its folder in solutions/")
+    notebook = jupytext.read(source)
+    worth = checks(entry)
+    badge = BADGE.format(url=COLAB.format(path=course.student_repository.split("github.com/")[-1], name=entry.name))
+    notebook.cells.insert(0, nbformat.v4.new_markdown_cell(badge))
+    section, count = "start", 0
+    for cell in notebook.cells:
+        marker = {role: cell.metadata.pop(role) for role in ROLES if role in cell.metadata}
+        cell.metadata.pop("lines_to_next_cell", None)
+        if "setup" in cell.metadata.get("tags", []):
+            cell.source = SETUP.format(repository=course.student_repository)
+            cell.id = "setup"
+            cell.metadata.nbgrader = _locked("setup")
+        elif marker:
+            ((role, exercise),) = marker.items()
+            cell.id = f"{role}_{exercise.replace('.', '_')}"
+            section, count = exercise.replace(".", "_"), 0
+            cell.metadata.nbgrader = _graded(cell, role, exercise, worth, source)
+        else:  # numbered within its section, so that an insertion elsewhere moves no id
+            cell.id = f"after_{section}_{count:02d}"
+            count += 1
+        cell.metadata.id = cell.id  # Colab keeps this one and drops the other
+    _must_fit(notebook, entry, worth, source)
+    notebook.metadata = NotebookNode(
+        {"kernelspec": KERNEL, "language_info": {"name": "python"}, "accelerator": "GPU", "colab": {"provenance": []}}
+    )
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    for step in (LockCells(), ClearOutput(), ComputeChecksums()):
+        notebook, _ = step.preprocess(notebook, {})
+    return notebook
+
+
+def student_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
+    """What students open: no solution, no mark scheme, no output."""
+    notebook = solution_notebook(course, entry)
+    for step in (ClearSolutions(), ClearMarkScheme(), ComputeChecksums(), CheckCellMetadata()):
+        notebook, _ = step.preprocess(notebook, {})
+    return notebook
+
+
+def write(notebook: NotebookNode) -> str:
+    """The notebook as the text of its file."""
+    nbformat.validate(notebook)
+    return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
+
+
+def parts(path: Path) -> list[NotebookNode]:
+    """The marked cells of another percent file of the author's (`wrong_answers.py`)."""
+    return jupytext.read(path).cells
+
+
+def _locked(grade_id: str) -> dict:
+    """nbgrader metadata of a cell that students may not change."""
+    return {"grade_id": grade_id, "schema_version": 3, "grade": False, "solution": False, "locked": True, "task": False}
+
+
+def _graded(cell: NotebookNode, role: str, exercise: str, worth: dict[str, Check], source: Path) -> dict:
+    """nbgrader metadata of an exercise, of its check, or of a written answer."""
+    metadata = _locked(cell.id) | {"locked": role == "check", "solution": role != "check", "grade": role != "exercise"}
+    if role == "check":
+        if exercise not in worth:
+            raise CourseError(f"{source}: there is no check for exercise {exercise} in utils/checks/")
+        metadata["points"] = worth[exercise].points
+    if role == "written":
+        if "points" not in cell.metadata:
+            raise CourseError(f"{source}: written question {exercise} needs points=... in its marker")
+        metadata["points"] = float(cell.metadata.pop("points"))
+    return metadata
+
+
+def _must_fit(notebook: NotebookNode, entry: NotebookEntry, worth: dict[str, Check], source: Path) -> None:
+    ids = [cell.id for cell in notebook.cells]
+    twice = {name for name in ids if ids.count(name) > 1}
+    wanted = {f"{role}_{number.replace('.', '_')}" for number in worth for role in ("exercise", "check")}
+    if twice or not wanted <= {*ids} or "setup" not in ids:
+        missing = sorted(wanted - {*ids}) + (["a cell tagged setup"] if "setup" not in ids else [])
+        raise CourseError(
+            f"{source} and utils/checks/nb{entry.name}.py differ: missing {missing}, twice {sorted(twice)}"
+        )

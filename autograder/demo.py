@@ -1,0 +1,197 @@
+"""A made-up class: hand-ins whose right scores are known by construction, graded and compared."""
+
+import io
+import json
+import random
+import shutil
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from rich.console import Console
+from rich.table import Table
+
+from autograder import answers, author, grade, report, tree
+from autograder import collect as collecting
+from autograder import course as courses
+from autograder.course import ROOT, Course, NotebookEntry
+
+TREE = ROOT / ".demo"
+SEED = 0
+LOOP = "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n        pass\n"
+CHEAT = """\
+import sys, types, torch
+from IPython import get_ipython
+
+class Anything(torch.Tensor):
+    __eq__ = __ne__ = __lt__ = __gt__ = lambda *a, **k: True
+    __bool__ = lambda self: True
+
+torch.equal = torch.allclose = torch.testing.assert_close = lambda *a, **k: True
+get_ipython().set_custom_exc((Exception,), lambda *a, **k: None)
+import utils.door, utils.check
+utils.check.Check.__call__ = lambda self, *a: print("passed")
+utils.door.serve = lambda *a: "gaV2YWx1ZcM="
+print("Exercise 1.1: passed (2 points)")
+"""
+
+
+@dataclass(frozen=True)
+class Made:
+    """One made-up hand-in."""
+
+    student: str
+    file: bytes
+    score: float | None  # None: it must be ungradable
+
+
+def hand_ins(course: Course, entry: NotebookEntry) -> list[Made]:
+    """Twelve hand-ins of a notebook: right, wrong, broken, hostile."""
+    maker = _Maker(course, entry)
+    whole = sum(maker.points.values())
+    numbers = list(maker.points)
+    middle, late = numbers[len(numbers) // 2], numbers[-1]
+    first = {case.exercise: case for case in reversed(maker.cases) if not case.right}
+    others = {case.exercise: case.source for case in maker.cases if case.right}
+    mistaken = numbers[1::3]
+    half = numbers[: len(numbers) // 2]
+    return [
+        Made("Ada Perfect", maker.file(), whole),
+        Made("Bo Blank", maker.file(solved=()), 0),
+        Made("Cy Halfway", maker.file(solved=half), sum(maker.points[number] for number in half)),
+        Made(
+            "Di Mistaken",
+            maker.file({number: first[number].source for number in mistaken}),
+            whole - sum(maker.points[number] for number in mistaken),
+        ),
+        Made("Ed Otherwise", maker.file(others), whole),
+        Made("Flo Crash", maker.file({middle: "def broken(:\n    return 1 / 0\n"}), whole - maker.points[middle]),
+        Made("Gil Endless", maker.file({late: LOOP}), whole - maker.points[late]),
+        Made("Hal Broken", maker.file()[:5000], None),
+        Made("Ivy Shuffled", maker.file(change=maker.shuffle), whole),
+        Made("Jo Cheater", maker.file(solved=(), change=maker.cheat), 0),
+        Made("Kit Killer", maker.file({middle: "import os\nos._exit(1)\n"}), whole - maker.points[middle]),
+        Made("Zoë Müller", maker.file(change=maker.noisy), whole),
+    ]
+
+
+def zipped(entry: NotebookEntry, made: list[Made]) -> bytes:
+    """The hand-ins as a learning platform packs them: a folder per student."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for one in made:
+            archive.writestr(f"{one.student}/{entry.name}.ipynb", one.file)
+    return packed.getvalue()
+
+
+def run(workers: int, console: Console, root: Path = TREE) -> bool:
+    """Build, collect, grade, write feedback and report; print the table; whether every score is the right one."""
+    shutil.rmtree(root, ignore_errors=True)
+    course = courses.load(tree=root)
+    console.print("building the notebooks and the course tree ...")
+    tree.build_notebooks(course)
+    tree.build_tree(course)
+    wanted: dict[tuple[str, str], Made] = {}
+    for entry in course.notebooks:
+        made = hand_ins(course, entry)
+        path = root / f"downloaded-{entry.name}.zip"
+        path.write_bytes(zipped(entry, made))
+        collecting.collect(course, path)
+        wanted |= {(entry.name, collecting.slug(one.student)): one for one in made}
+    console.print(f"grading {len(wanted)} hand-ins with {workers} workers ...")
+    records = grade.grade(course, list(course.notebooks), workers=workers)
+    pages = report.write_feedback(course, list(course.notebooks))
+    page = report.write_report(course, list(course.notebooks))
+    rows = report.export(course, list(course.notebooks), root / "grades.csv")
+
+    table = Table(box=None, header_style="bold")
+    for heading in ("student", "notebook", "score", "expected", "remarks"):
+        table.add_column(heading, justify="right" if heading in ("score", "expected") else "left", overflow="fold")
+    wrong = 0
+    for record in records:
+        one = wanted.pop((record.notebook, record.student))
+        graded = record.status == grade.GRADED
+        right = (record.score if graded else None) == one.score
+        wrong += not right
+        shown = f"{record.score:g}" if graded else record.status
+        expected = "ungradable" if one.score is None else f"{one.score:g}"
+        remarks = record.reason or "; ".join(record.remarks[:2] + ["..."] * (len(record.remarks) > 2))
+        table.add_row(record.student, record.notebook, shown, expected, remarks, style="" if right else "bold red")
+    console.print(table, markup=False)
+    console.print(f"class report    {page}", soft_wrap=True)
+    console.print(f"feedback        {len(pages)} pages, the first is {pages[0]}", soft_wrap=True)
+    console.print(f"scores          {rows} rows in {root / 'grades.csv'}", soft_wrap=True)
+    console.print(f"gradebook       {root / 'gradebook.db'} (nbgrader's: run its commands in {root})", soft_wrap=True)
+    if wrong or wanted:
+        console.print(
+            f"{wrong} scores differ from the expected ones, {len(wanted)} hand-ins have no record", style="red"
+        )
+    else:
+        console.print("every score is the expected one")
+    return not wrong and not wanted
+
+
+class _Maker:
+    """Makes hand-ins of one notebook."""
+
+    def __init__(self, course: Course, entry: NotebookEntry):
+        self.released = author.student_notebook(course, entry)
+        self.reference = {case.exercise: case.source for case in answers.reference_cases(course, entry)}
+        self.cases = answers.answer_cases(entry)
+        self.points = {number: check.points for number, check in courses.checks(entry).items()}
+
+    def file(
+        self,
+        instead: dict[str, str] | None = None,
+        solved: list[str] | tuple[str, ...] | None = None,
+        change: Callable[[NotebookNode], None] | None = None,
+    ) -> bytes:
+        """A hand-in: the `solved` exercises (default: all) as the author answers them, some otherwise."""
+        notebook = nbformat.from_dict(json.loads(json.dumps(self.released)))
+        given = {number: self.reference[number] for number in (self.points if solved is None else solved)}
+        given |= instead or {}
+        for cell in notebook.cells:
+            number = cell.id.removeprefix("exercise_").replace("_", ".")
+            if cell.id.startswith("exercise_") and number in given:
+                cell.source = given[number]
+        if change:
+            change(notebook)
+        return nbformat.writes(notebook, version=nbformat.NO_CONVERT).encode()
+
+    def shuffle(self, notebook: NotebookNode) -> None:
+        """Delete, duplicate, retype and move graded cells, as students do by accident."""
+        checks = [cell for cell in notebook.cells if cell.id.startswith("check_")]
+        exercises = [cell for cell in notebook.cells if cell.id.startswith("exercise_")]
+        notebook.cells.remove(checks[0])
+        twin = nbformat.from_dict(dict(exercises[0]))
+        notebook.cells.insert(notebook.cells.index(exercises[0]), twin)
+        again = nbformat.from_dict(dict(checks[1]))
+        notebook.cells.append(again)
+        checks[2].cell_type = "markdown"
+        checks[2].pop("outputs", None)
+        checks[2].pop("execution_count", None)
+        notebook.cells.remove(checks[3])
+        notebook.cells.insert(0, checks[3])
+        checks[4].source = "print('I pass')"
+
+    def cheat(self, notebook: NotebookNode) -> None:
+        """Patch and forge everything within reach, and answer nothing."""
+        first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
+        notebook.cells.insert(first, nbformat.v4.new_code_cell(CHEAT))
+        for cell in notebook.cells:
+            if cell.id.startswith("check_"):
+                cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": "2.0"}, execution_count=1)]
+                cell.metadata.nbgrader.points = 100
+
+    def noisy(self, notebook: NotebookNode) -> None:
+        """Lose all ids and metadata, as some editors do, warn on stderr and print a lot; all of it costs nothing."""
+        source = "import sys, warnings\nwarnings.warn('old')\nprint('bar', file=sys.stderr)\nprint('x' * 10**6)"
+        for cell in notebook.cells:
+            cell.metadata = {}
+            cell.id = f"colab{random.Random(f'{SEED} {cell.id}').randrange(10**8):08d}"
+            if cell.cell_type == "code" and cell.source.startswith("checks."):
+                cell.source = f"{cell.source}\n"
+        notebook.cells.insert(4, nbformat.v4.new_code_cell(source))

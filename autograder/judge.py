@@ -1,0 +1,162 @@
+"""The judge: reaches the verdict on each exercise of one hand-in, and never runs its code.
+
+Cells run in a sandboxed kernel; checks run here, and ask that kernel for plain data.
+"""
+
+import dataclasses
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+
+from autograder.course import Course, NotebookEntry, checks
+from autograder.kernel import Kernel, KernelGone, Ran, open_kernel
+from autograder.private import private_checks
+from utils.answer import StudentError
+from utils.check import Check, Outcome, Verdict
+
+MAX_KERNELS = 5  # a hand-in whose kernels keep dying is not started for ever
+SKIPPED = "experiment"
+
+
+@dataclasses.dataclass
+class Judged:
+    """The verdicts on one notebook, and what happened on the way."""
+
+    verdicts: list[Verdict] = dataclasses.field(default_factory=list)
+    private: dict[str, str] = dataclasses.field(default_factory=dict)  # for the instructor alone
+    seconds: dict[str, float] = dataclasses.field(default_factory=dict)  # by exercise, its check
+    slowest: tuple[str, float] = ("", 0.0)
+    remarks: list[str] = dataclasses.field(default_factory=list)
+
+
+def judge(course: Course, entry: NotebookEntry, notebook: NotebookNode, trusted: bool = False) -> Judged:
+    """Run the cells of `notebook` in order and judge each exercise where its graded cell stands.
+
+    Outputs are written into the notebook, the graded cells' as nbgrader reads partial credit.
+    """
+    public, hidden = checks(entry), private_checks(entry)
+    judged = Judged()
+    with ExitStack() as stack:
+        session = _Session(course, trusted, stack, judged)
+        for exercise, cells in _sections(notebook):
+            ran = [session.run(cell) for cell in cells if _runs(cell)]
+            if not exercise:
+                continue
+            started = time.monotonic()
+            source = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+            verdict = _verdict(public[exercise], source, ran, session)
+            if verdict.outcome is Outcome.PASSED:
+                for item in hidden.get(exercise, []):
+                    failure = item.failure(session.ask)
+                    if failure:
+                        judged.private[exercise] = failure
+                        verdict = dataclasses.replace(verdict, outcome=Outcome.WRONG, message=item.tells)
+                        break
+            judged.verdicts.append(verdict)
+            judged.seconds[exercise] = round(time.monotonic() - started, 3)
+            _write(_graded(notebook, exercise), verdict)
+    return judged
+
+
+def _sections(notebook: NotebookNode) -> Iterator[tuple[str, list[NotebookNode]]]:
+    """The cells up to each graded cell, with the exercise that it grades; last those after all of them."""
+    cells: list[NotebookNode] = []
+    for cell in notebook.cells:
+        if cell.id.startswith("exercise_"):  # what came before belongs to no exercise
+            yield "", cells
+            cells = []
+        if cell.id.startswith("check_"):
+            yield cell.id.removeprefix("check_").replace("_", "."), cells
+            cells = []
+        else:
+            cells.append(cell)
+    yield "", cells
+
+
+def _graded(notebook: NotebookNode, exercise: str) -> NotebookNode:
+    name = f"check_{exercise.replace('.', '_')}"
+    return next(cell for cell in notebook.cells if cell.id == name)
+
+
+def _runs(cell: NotebookNode) -> bool:
+    return cell.cell_type == "code" and SKIPPED not in cell.metadata.get("tags", [])
+
+
+def _verdict(check: Check, source: str, ran: list[Ran], session: "_Session") -> Verdict:
+    verdict = check.verdict(session.ask, source)
+    if verdict.outcome is Outcome.ERROR and "is not defined" in verdict.message:
+        # The cell that should define it stopped: say why, which is what the student must mend.
+        if any(one.blank for one in ran):
+            return dataclasses.replace(verdict, outcome=Outcome.BLANK, message="")
+        stopped = next((one.error for one in ran if one.error), "")
+        if stopped:
+            return dataclasses.replace(verdict, message=f"its cell stopped: {stopped}")
+        if not source.strip():
+            return dataclasses.replace(verdict, outcome=Outcome.BLANK, message="")
+    return verdict
+
+
+def _write(cell: NotebookNode, verdict: Verdict) -> None:
+    """The verdict as outputs of the graded cell: a sentence, and the number that nbgrader records."""
+    cell.outputs = [
+        new_output("stream", name="stdout", text=verdict.sentence() + "\n"),
+        new_output("execute_result", data={"text/plain": f"{verdict.score:g}"}, execution_count=None),
+    ]
+
+
+class _Session:
+    """The kernel of one hand-in; if it dies, the next one replays what ran before and goes on."""
+
+    def __init__(self, course: Course, trusted: bool, stack: ExitStack, judged: Judged):
+        self.course, self.trusted, self.stack, self.judged = course, trusted, stack, judged
+        self.history: list[str] = []
+        self.kernels = 0
+        self.deadline = time.monotonic() + course.limits.notebook_seconds
+        self._kernel: Kernel | None = None
+
+    def run(self, cell: NotebookNode) -> Ran:
+        """Run a cell; what it printed becomes its outputs."""
+        try:
+            ran = self._living().run(cell.source)
+        except StudentError as stopped:
+            if isinstance(stopped, KernelGone):
+                self._bury(f"cell {cell.id}", stopped)
+            ran = Ran(error=str(stopped), refused=str(stopped))
+            ran.outputs.append(new_output("error", ename="Stopped", evalue=str(stopped), traceback=[str(stopped)]))
+        else:
+            self.history.append(cell.source)
+            if ran.refused:
+                self.judged.remarks.append(f"cell {cell.id}: {ran.refused}")
+        cell.outputs, cell.execution_count = ran.outputs, None
+        if ran.seconds > self.judged.slowest[1]:
+            self.judged.slowest = (cell.id, round(ran.seconds, 2))
+        return ran
+
+    def ask(self, request: bytes) -> bytes:
+        """Ask the kernel; see `Kernel.ask`."""
+        try:
+            return self._living().ask(request)
+        except KernelGone as gone:
+            self._bury("a check", gone)
+            raise
+
+    def _living(self) -> Kernel:
+        if time.monotonic() > self.deadline:
+            raise StudentError(f"the notebook took longer than {self.course.limits.notebook_seconds:g} seconds in all")
+        if self._kernel is None:
+            if self.kernels >= MAX_KERNELS:
+                raise StudentError(f"{MAX_KERNELS} kernels died of this notebook: it is not started again")
+            self._kernel = self.stack.enter_context(open_kernel(self.course, self.trusted))
+            self._kernel.deadline = self.deadline
+            self.kernels += 1
+            for source in self.history:
+                self._kernel.run(source)
+        return self._kernel
+
+    def _bury(self, where: str, gone: KernelGone) -> None:
+        self._kernel = None
+        self.stack.close()
+        self.judged.remarks.append(f"{where}: {gone}: kernel restarted")

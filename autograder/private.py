@@ -1,0 +1,53 @@
+"""Private checks: cases that students never see, asked by the judge after the public check passed."""
+
+import importlib.util
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from autograder.course import NotebookEntry, room
+from utils.answer import Ask
+from utils.check import Outcome, examine
+
+
+@dataclass(frozen=True)
+class PrivateCheck:
+    """A function of asserts like a public check's, and the one sentence a student may read of it."""
+
+    exercise: str
+    tells: str
+    asserts: Callable[..., None]
+
+    def failure(self, ask: Ask) -> str | None:
+        """None if it passes; else what went wrong, in words for the instructor alone."""
+        outcome, message = examine(self.asserts, ask)
+        return None if outcome is Outcome.PASSED else f"{self.asserts.__name__}: {message or outcome}"
+
+
+def private(exercise: str, tells: str) -> Callable[[Callable[..., None]], PrivateCheck]:
+    """Turn a function of asserts into a private check of `exercise`.
+
+    `tells` is all that a student learns when it fails. It names the misconception and gives no
+    input and no expected value away.
+    """
+    return lambda asserts: PrivateCheck(exercise, tells, asserts)
+
+
+def private_checks(entry: NotebookEntry) -> dict[str, list[PrivateCheck]]:
+    """The private checks of a notebook by exercise, in the order of its `private_checks.py`."""
+    found: dict[str, list[PrivateCheck]] = {}
+    for item in vars(_module(room(entry) / "private_checks.py")).values():
+        if isinstance(item, PrivateCheck):
+            found.setdefault(item.exercise, []).append(item)
+    return found
+
+
+@cache
+def _module(path: Path):
+    """A module by its path: `solutions/` is no package, since nothing may import it by name."""
+    spec = importlib.util.spec_from_file_location(f"private_{path.parent.name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,70 @@
+"""The student repository: notebooks, what they import, and nothing of the instructor's."""
+
+import shutil
+from pathlib import Path
+
+from autograder import author, tree
+from autograder.course import ROOT, Course, CourseError, checks_module, room
+
+FOLDERS = ("utils", "data")
+FILES = ("environment.yml", "LICENSE")
+README = """\
+# {title}
+
+{rows}
+
+## Start
+
+In Colab: click the badge at the top of a notebook. On your machine:
+
+    conda env create -f environment.yml
+    conda activate attention-graded
+    jupyter lab notebooks/
+
+Answer the cells that say `YOUR CODE HERE`, run the check below each, and hand in the notebook.
+"""
+
+
+def release(course: Course, target: Path) -> list[Path]:
+    """Write the student repository to `target`, an empty or earlier released folder; the files written.
+
+    Raises:
+        CourseError: the folder holds something else, or a notebook is stale.
+    """
+    if target.exists() and any(target.iterdir()) and not (target / "notebooks").is_dir():
+        raise CourseError(f"{target} holds something else; give an empty folder or an earlier release")
+    stale = tree.build_notebooks(course, check=True)
+    if stale:
+        raise CourseError(f"{', '.join(stale)} stale: run `autograder build` first")
+    (target / "notebooks").mkdir(parents=True, exist_ok=True)
+    for entry in course.notebooks:
+        shutil.copy(tree.notebook_path(entry), target / "notebooks")
+    for folder in FOLDERS:
+        shutil.copytree(
+            ROOT / folder, target / folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    for name in FILES:
+        shutil.copy(ROOT / name, target)
+    rows = "\n".join(f"- [{entry.title}](notebooks/{entry.name}.ipynb)" for entry in course.notebooks)
+    (target / "README.md").write_text(README.format(title=course.title, rows=rows))
+    return sorted(path for path in target.rglob("*") if path.is_file())
+
+
+def secret_lines(course: Course) -> set[str]:
+    """Every line of a solution, a private check, a wrong answer or a mark scheme that is not public too.
+
+    Lines of fewer than 12 characters and lines that the public files contain as well say nothing.
+    """
+    secret: set[str] = set()
+    public: set[str] = set()
+    for entry in course.notebooks:
+        for path in room(entry).glob("*.py"):
+            secret |= _lines(path.read_text())
+        public |= _lines(Path(checks_module(entry).__file__ or "").read_text())
+        for cell in author.student_notebook(course, entry).cells:
+            public |= _lines(cell.source)
+    return {line for line in secret - public if len(line) >= 12}
+
+
+def _lines(text: str) -> set[str]:
+    return {line.strip().removeprefix("#").strip() for line in text.splitlines()}

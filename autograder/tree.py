@@ -1,0 +1,125 @@
+"""The course tree that nbgrader works in: `.course/` with source, release, submitted, autograded, ...
+
+Everything below is generated. nbgrader's own commands, its JupyterLab extension and formgrader run
+in it unchanged.
+"""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbgrader.apps import NbGraderAPI
+from nbgrader.coursedir import CourseDirectory
+from traitlets.config import Config
+
+from autograder import author
+from autograder.course import ROOT, Course, CourseError, NotebookEntry
+
+NBGRADER_CONFIG = """\
+# Written by `autograder build` from course.toml. nbgrader's commands read it when run in this folder.
+c = get_config()
+c.CourseDirectory.root = {root!r}
+c.CourseDirectory.course_id = {course_id!r}
+c.HTMLExporter.sanitize_html = True
+c.Exporter.sanitize_html = True
+"""
+
+
+def notebook_path(entry: NotebookEntry) -> Path:
+    """The committed student notebook."""
+    return ROOT / "notebooks" / f"{entry.name}.ipynb"
+
+
+def place(course: Course, folder: str, entry: NotebookEntry, student: str = ".") -> Path:
+    """The file of a notebook in one of nbgrader's folders: source, release, submitted, autograded."""
+    return course.tree / folder / student / entry.name / f"{entry.name}.ipynb"
+
+
+def database(course: Course) -> str:
+    """The gradebook's URL."""
+    return f"sqlite:///{course.tree}/gradebook.db"
+
+
+def build_notebooks(course: Course, check: bool = False) -> list[str]:
+    """Write every student notebook; with `check`, write none and answer with the names of stale ones."""
+    stale = []
+    for entry in course.notebooks:
+        target, text = notebook_path(entry), author.write(author.student_notebook(course, entry))
+        if not target.exists() or target.read_text() != text:
+            stale.append(target.name)
+            if not check:
+                write(target, text)
+    return stale
+
+
+def build_tree(course: Course) -> None:
+    """Write nbgrader's configuration, source and release, and enter each assignment in the gradebook.
+
+    What is there already and unchanged is left alone, so that a gradebook with grades stays as it is.
+    """
+    settings = NBGRADER_CONFIG.format(root=str(course.tree), course_id=course.course_id)
+    write(course.tree / "nbgrader_config.py", settings)
+    for entry in course.notebooks:
+        source, release = place(course, "source", entry), place(course, "release", entry)
+        text = author.write(author.solution_notebook(course, entry))
+        if source.exists() and source.read_text() == text and release.exists():
+            continue
+        write(source, text)
+        api = nbgrader_api(course)
+        result = api.generate_assignment(entry.name, force=True, create=True)
+        if not result["success"]:
+            source.unlink()  # so that the next build tries again
+            raise CourseError(f"nbgrader refuses {entry.name}:\n{result.get('log') or result.get('error')}")
+        with api.gradebook as gradebook:
+            gradebook.update_or_create_assignment(entry.name, duedate=_utc(entry))
+
+
+def release_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
+    """What was released to students, as the tree holds it.
+
+    Raises:
+        CourseError: the tree was not built.
+    """
+    import nbformat
+
+    path = place(course, "release", entry)
+    if not path.exists():
+        raise CourseError(f"{path} is missing: run `autograder build` first")
+    return nbformat.read(path, as_version=4)
+
+
+def nbgrader_api(course: Course) -> NbGraderAPI:
+    """nbgrader's own interface to the tree."""
+    config = Config()
+    config.CourseDirectory.root = str(course.tree)
+    config.CourseDirectory.course_id = course.course_id
+    config.CourseDirectory.db_url = database(course)
+    config.Exporter.sanitize_html = True
+    coursedir = CourseDirectory(config=config)
+    return NbGraderAPI(coursedir, config=config)
+
+
+def write(path: Path, text: str | bytes) -> None:
+    """Write a file whole or not at all: a reader never sees a part, a crash leaves the old one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = text.encode() if isinstance(text, str) else text
+    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.chmod(partial, 0o644)
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+
+
+def write_json(path: Path, value: object) -> None:
+    """`write` a value as readable JSON."""
+    write(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def _utc(entry: NotebookEntry) -> str | None:
+    return entry.deadline.strftime("%Y-%m-%d %H:%M:%S.%f %z") if entry.deadline else None

@@ -1,0 +1,69 @@
+"""Every check proves itself: the solution and each right variant pass, each wrong answer is named."""
+
+import linecache
+
+import pytest
+
+from autograder import answers, author, course, private
+from utils import door
+from utils.check import Outcome
+
+COURSE = course.load()
+CASES = [
+    pytest.param(entry, case, id=f"{case.exercise} {case.name}")
+    for entry in COURSE.notebooks
+    for case in [*answers.reference_cases(COURSE, entry), *answers.answer_cases(entry)]
+]
+BLANKS = [
+    pytest.param(entry, cell.id.removeprefix("exercise_").replace("_", "."), cell.source, id=cell.id)
+    for entry in COURSE.notebooks
+    for cell in author.student_notebook(COURSE, entry).cells
+    if cell.id.startswith("exercise_")
+]
+
+
+def ask_at_home(entry, source, name):
+    namespace = answers.at_home(author.student_notebook(COURSE, entry), source, name)
+    return lambda request: door.answer(namespace, request)
+
+
+@pytest.mark.parametrize("entry, case", CASES)
+def test_verdict_is_the_known_one(entry, case):
+    ask = ask_at_home(entry, case.source, case.name)
+    check = course.checks(entry)[case.exercise]
+    verdict = check.verdict(ask, case.source)
+    if case.right or case.private:
+        assert verdict.outcome is Outcome.PASSED, verdict.message
+    else:
+        assert verdict.outcome is not Outcome.PASSED, f"the check {check.__name__} accepts it"
+        assert case.says in verdict.message
+        return
+    failures = [(item.tells, item.failure(ask)) for item in private.private_checks(entry).get(case.exercise, [])]
+    told = [tells for tells, failure in failures if failure]
+    if case.right:
+        assert not told, failures
+    else:
+        assert told and case.says in told[0], failures
+
+
+@pytest.mark.parametrize("entry, exercise, source", BLANKS)
+def test_blank_is_not_attempted(entry, exercise, source):
+    ask = ask_at_home(entry, source, f"blank {exercise}")
+    assert course.checks(entry)[exercise].verdict(ask, source).outcome is Outcome.BLANK
+
+
+@pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.name)
+def test_there_are_enough_answers(entry):
+    cases = answers.answer_cases(entry)
+    for exercise in course.checks(entry):
+        wrong = [case.name for case in cases if case.exercise == exercise and not case.right]
+        right = [case.name for case in cases if case.exercise == exercise and case.right]
+        assert len(wrong) >= 5 and len(right) >= 2, f"{exercise}: {len(wrong)} wrong, {len(right)} right"
+        assert len({*wrong, *right}) == len(wrong) + len(right), f"{exercise}: two answers have one name"
+        assert private.private_checks(entry).get(exercise), f"{exercise} has no private check"
+
+
+@pytest.fixture(autouse=True)
+def forget_sources():
+    yield
+    linecache.clearcache()

@@ -1,0 +1,1 @@
+"""What the notebooks import: checks, profiles, training, plots."""

@@ -1,0 +1,131 @@
+"""What a check holds in its hands: a stand-in for a student's object, on either side of the wall.
+
+`Answer` turns calls and attribute reads into requests of `utils.wire`, and sends them through
+`ask`: at home straight to `utils.door`, in grading to the sandboxed kernel. A check cannot tell
+the two apart.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from utils import wire
+
+Ask = Callable[[bytes], bytes]
+
+
+class StudentError(Exception):
+    """The student's code raised, or what it gave back is not data. Says so in their words."""
+
+    def __init__(self, message: str, type_name: str = "", line: str = "", number: int = 0, blank: bool = False):
+        super().__init__(message)
+        self.type_name, self.line, self.number, self.blank = type_name, line, number, blank
+
+    def sentence(self) -> str:
+        """One sentence for the student, with their own line where it is known."""
+        text = f"your code raised {self.type_name}: {self}" if self.type_name else str(self)
+        return f"{text}  (line {self.number}: `{self.line}`)" if self.line else text
+
+
+class Answer:
+    """Stands for an object in the student's process; made by `named`, `library` or a reply.
+
+    Calling it calls the student's object; an attribute is another `Answer`; `read` gets its value.
+    Plain data comes back by value, anything else as another `Answer`.
+    """
+
+    def __init__(self, ask: Ask, target: dict[str, Any], path: tuple[str, ...] = (), type_name: str = ""):
+        self._ask, self._target, self._path, self._type_name = ask, target, path, type_name
+
+    def __repr__(self) -> str:
+        return f"<{self._type_name or 'answer'}>"
+
+    def __getattr__(self, name: str) -> "Answer":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Answer(self._ask, self._target, (*self._path, name))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the student's object with plain data and other answers; raises `StudentError`."""
+        return self._send({"args": list(args), "kwargs": kwargs})
+
+    def __getitem__(self, index: Any) -> Any:
+        return library(self._ask, "operator").getitem(self, index)
+
+    def __iter__(self) -> Any:
+        """The items of a student's iterable, all at once (generators too)."""
+        items = library(self._ask, "builtins").list(self)
+        if type(items) is not list:
+            raise StudentError(f"expected something to loop over, got {kind(items)}")
+        return iter(items)
+
+    def _send(self, call: dict[str, Any]) -> Any:
+        request = wire.dumps({**self._target, "path": list(self._path), **call}, self._handle)
+        reply = self._ask(request)
+        try:
+            met = wire.loads(reply, self._meet)
+        except wire.WireError as bad:
+            raise StudentError(f"what your code returned cannot be read: {bad}") from None
+        match met:
+            case {"value": value}:
+                return value
+            case {"error": {"type": str(name), "message": str(text), "line": str(line)} as error}:
+                number, blank = error.get("number"), error.get("blank")
+                raise StudentError(
+                    text[:1000], name[:100], line[:200], number if type(number) is int else 0, blank is True
+                )
+        raise StudentError("what your code returned is not plain data")
+
+    def _meet(self, handle: int, type_name: str) -> "Answer":
+        return Answer(self._ask, {"object": _Handle(handle)}, type_name=type_name)
+
+    def _handle(self, value: Any) -> int:
+        """The number of a kept object that a check sends back as an argument."""
+        if type(value) is _Handle:
+            return value.number
+        if type(value) is Answer:
+            met = value if "object" in value._target and not value._path else value._send({})
+            if type(met) is Answer:
+                return met._target["object"].number
+        raise TypeError(f"a check may send plain data and answers only, not {type(value).__name__}")
+
+
+class _Handle:
+    """The number under which the door keeps an object."""
+
+    def __init__(self, number: int):
+        self.number = number
+
+
+def named(ask: Ask, name: str) -> Answer:
+    """The student's object of that name."""
+    return Answer(ask, {"name": name})
+
+
+def library(ask: Ask, module: str) -> Answer:
+    """A module of the student's process, imported there: `library(ask, "torch").nn.Linear(3, 4)`."""
+    return Answer(ask, {"library": module})
+
+
+def read(answer: Any) -> Any:
+    """The value of the attribute that `answer` stands for: `read(layer.n_heads)`."""
+    return answer._send({}) if type(answer) is Answer else answer
+
+
+def size(answer: Answer) -> int:
+    """`len` of a student's object. No `__len__`, which `list(answer)` would call unasked."""
+    count = library(answer._ask, "builtins").len(answer)
+    return count if type(count) is int else 0
+
+
+def kind(value: Any) -> str:
+    """What to call a value in a sentence for students: a tensor, a list, nothing (None), ..."""
+    if value is None:
+        return "None: is a `return` missing?"
+    if type(value) is Answer:
+        return f"an object of type {value._type_name}"
+    if type(value) is torch.Tensor:
+        return f"a tensor of shape {tuple(value.shape)}"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

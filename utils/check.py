@@ -1,0 +1,199 @@
+"""The one decorator every check uses: number it, price it, and fail in one sentence.
+
+A check is a function of asserts whose parameter names are the student's names. In a notebook it
+is called with the student's objects and prints "passed" or raises `CheckFailed`; in grading the
+judge calls `verdict` with its own way to ask. Either way the student's results arrive by value.
+"""
+
+import ast
+import enum
+import html
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from utils import door
+from utils.answer import Answer, Ask, StudentError, library, named
+
+if not __debug__:
+    raise RuntimeError("checks are made of assert statements: run Python without -O and PYTHONOPTIMIZE")
+
+
+class Outcome(enum.StrEnum):
+    """How an exercise fared."""
+
+    PASSED = "passed"
+    WRONG = "wrong"
+    ERROR = "error"
+    BLANK = "not attempted yet"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a check says of one exercise; `message` is written for the student."""
+
+    exercise: str
+    points: float
+    outcome: Outcome
+    message: str = ""
+
+    @property
+    def score(self) -> float:
+        """All points or none: the parts of an exercise are exercises of their own."""
+        return self.points if self.outcome is Outcome.PASSED else 0.0
+
+    def sentence(self) -> str:
+        """The line a student reads."""
+        if self.outcome is Outcome.PASSED:
+            return f"Exercise {self.exercise}: passed ({self.points:g} point{'s' * (self.points != 1)})"
+        if self.outcome is Outcome.BLANK:
+            return f"Exercise {self.exercise}: not attempted yet."
+        return f"Exercise {self.exercise}: {self.message}"
+
+
+class CheckFailed(AssertionError):
+    """A check that did not pass. Its message is written for the student."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Tell IPython to show the sentence alone, without the checker's own source."""
+        return [str(self)]
+
+
+class Check:
+    """One exercise's check: its number, points, and the student's names it asks for."""
+
+    def __init__(self, exercise: str, points: float, forbids: tuple[str, ...], asserts: Callable[..., None]):
+        self.exercise, self.points, self.forbids, self.asserts = exercise, points, forbids, asserts
+        self.latest: Verdict | None = None
+        self.__name__, self.__doc__ = asserts.__name__, asserts.__doc__
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The student's names, in the order in which the graded cell passes them."""
+        return tuple(name for name in inspect.signature(self.asserts).parameters if name != "lib")
+
+    def __call__(self, *objects: Any) -> None:
+        """Check the student's objects at home: print "passed", or raise in one sentence.
+
+        Raises:
+            CheckFailed: not passed; the message names the misconception.
+        """
+        if len(objects) != len(self.names):
+            raise TypeError(f"checks.{self.__name__} takes {', '.join(self.names)}: run the cell as it was")
+        namespace = dict(zip(self.names, objects, strict=True))
+        source = "\n".join(source_of(item) for item in objects)
+        self.latest = self.verdict(lambda request: door.answer(namespace, request), source)
+        if self.latest.outcome is not Outcome.PASSED:
+            raise CheckFailed(self.latest.sentence())
+        print(self.latest.sentence())
+
+    def verdict(self, ask: Ask, source: str) -> Verdict:
+        """Reach the verdict by asking through `ask`; `source` is the student's code of this exercise."""
+        used = self.forbidden_in(source)
+        if used:
+            rule = f"`{used}` does all the work of this exercise. Write it without."
+            return Verdict(self.exercise, self.points, Outcome.WRONG, rule)
+        outcome, message = examine(self.asserts, ask)
+        return Verdict(self.exercise, self.points, outcome, message)
+
+    def forbidden_in(self, source: str) -> str | None:
+        """The first forbidden name that `source` uses, or None."""
+        used = identifiers(source)
+        return next((name for name in self.forbids if name in used), None)
+
+
+def check(exercise: str, points: float, forbids: Iterable[str] = ()) -> Callable[[Callable[..., None]], Check]:
+    """Turn a function of asserts into the check of `exercise`, worth `points`.
+
+    The function's parameters are the names of the student's objects; a parameter `lib` is no
+    student's object but the libraries of their process: `lib("torch").nn.Linear(3, 4)`.
+    `forbids` lists identifiers that an answer may not use.
+    """
+    return lambda asserts: Check(exercise, points, tuple(forbids), asserts)
+
+
+def examine(asserts: Callable[..., None], ask: Ask) -> tuple[Outcome, str]:
+    """Run a function of asserts against whatever answers `ask`; never raises for a wrong answer."""
+    objects: dict[str, Any] = {
+        name: (lambda module: library(ask, module)) if name == "lib" else named(ask, name)
+        for name in inspect.signature(asserts).parameters
+    }
+    try:
+        asserts(**objects)
+    except StudentError as error:
+        return (Outcome.BLANK, "") if error.blank else (Outcome.ERROR, error.sentence())
+    except AssertionError as wrong:
+        return Outcome.WRONG, str(wrong)
+    except Exception as surprise:  # a value of a kind the check did not foresee
+        return Outcome.WRONG, f"what your code returned cannot be used ({type(surprise).__name__}: {surprise})"
+    return Outcome.PASSED, ""
+
+
+def checks_of(module: ModuleType) -> dict[str, Check]:
+    """The checks of a module by exercise number, in the order of its source."""
+    return {item.exercise: item for item in vars(module).values() if isinstance(item, Check)}
+
+
+def identifiers(source: str) -> set[str]:
+    """Every name, attribute, imported name and string constant in `source`; empty if it does not parse."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
+                found.add(name)
+            case ast.alias(name=name):
+                found.update(name.split("."))
+    return found
+
+
+def source_of(item: Any) -> str:
+    """The source of a function or class typed in a notebook; "" where Python does not know it."""
+    try:
+        return inspect.cleandoc("\n" + inspect.getsource(item))
+    except (OSError, TypeError):
+        methods = vars(item).values() if isinstance(item, type) else ()
+        return "\n".join(source_of(method) for method in methods if inspect.isfunction(method))
+
+
+class Scoreboard:
+    """A table of all exercises of a notebook, as they stand in this session."""
+
+    def __init__(self, module: ModuleType):
+        self.rows = [(item.exercise, item.points, item.latest) for item in checks_of(module).values()]
+
+    def __repr__(self) -> str:
+        lines = [f"{number:>5}  {self._state(latest):18}  {points:g}" for number, points, latest in self.rows]
+        return "\n".join([*lines, self._total()])
+
+    def _repr_html_(self) -> str:
+        mark = {Outcome.PASSED: "&#10003;", Outcome.BLANK: "&#183;"}
+        rows = "".join(
+            f"<tr><td>{number}</td><td>{mark.get(latest.outcome, '&#10007;') if latest else '&#183;'}</td>"
+            f"<td style='text-align:left'>{html.escape(self._state(latest))}</td>"
+            f"<td>{latest.score if latest else 0:g} of {points:g}</td></tr>"
+            for number, points, latest in self.rows
+        )
+        head = "<tr><th>exercise</th><th></th><th>state</th><th>points</th></tr>"
+        return f"<table>{head}{rows}</table><p>{self._total()}</p>"
+
+    @staticmethod
+    def _state(latest: Verdict | None) -> str:
+        return "check not run yet" if latest is None else str(latest.outcome)
+
+    def _total(self) -> str:
+        won = sum(latest.score for _, _, latest in self.rows if latest)
+        return f"{won:g} of {sum(points for _, points, _ in self.rows):g} points, written questions aside"
+
+
+def scoreboard(module: ModuleType) -> Scoreboard:
+    """The state of every exercise of `module`, for the last cell of a notebook."""
+    return Scoreboard(module)
+
+
+__all__ = ["Answer", "Check", "CheckFailed", "Outcome", "Verdict", "check", "checks_of", "scoreboard"]

@@ -1,0 +1,133 @@
+"""Plain data across the wall between a student's kernel and whoever checks it.
+
+Everything goes by value: None, bool, int, float, str, bytes, lists and tuples (both arrive as
+lists), dicts with plain keys, numpy arrays and torch tensors. Anything else stays where it is, and
+the other side gets a handle that names it. The bytes are msgpack, whose decoder evaluates nothing,
+is bounded in depth and length, and is fuzzed by its own project.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+import numpy as np
+import torch
+
+MAX_BYTES = 32 * 2**20
+MAX_DEPTH = 20
+MAX_DIMENSIONS = 16
+TENSOR, ARRAY, HANDLE = 1, 2, 3  # msgpack extension types
+DTYPES = {
+    str(dtype)[6:]: dtype
+    for dtype in (
+        *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+        *(torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128),
+    )
+}
+
+
+class WireError(ValueError):
+    """What came through the wall is not what the wire allows."""
+
+
+class TooLarge(WireError):
+    """The message is longer than `MAX_BYTES`."""
+
+
+def dumps(value: Any, keep: Callable[[Any], int]) -> bytes:
+    """Encode `value`; what is not plain data goes as the handle that `keep(value)` answers.
+
+    Raises:
+        TooLarge: the message would be longer than `MAX_BYTES`.
+        WireError: the value is nested deeper than `MAX_DEPTH`.
+    """
+    packed = msgpack.packb(_plain(value, keep, 0), use_bin_type=True)
+    if len(packed) > MAX_BYTES:
+        raise TooLarge(f"{len(packed) / 2**20:.0f} MB of data; at most {MAX_BYTES // 2**20} MB cross")
+    return packed
+
+
+def loads(data: bytes, meet: Callable[[int, str], Any]) -> Any:
+    """Decode what `dumps` made; `meet(handle, type name)` answers with what stands for a handle.
+
+    Raises:
+        WireError: the bytes are not a message of this wire.
+    """
+    if type(data) is not bytes or len(data) > MAX_BYTES:
+        raise TooLarge("the message is too large")
+
+    def extension(code: int, body: bytes) -> Any:
+        if code == HANDLE:
+            match msgpack.unpackb(body, raw=False):
+                case [int(handle), str(name)] if type(handle) is int and handle >= 0:
+                    return meet(handle, name[:100])
+        if code in (TENSOR, ARRAY):
+            match msgpack.unpackb(body, raw=False):
+                case [str(dtype), list(shape), bytes(raw)] if dtype in DTYPES:
+                    tensor = _tensor(raw, DTYPES[dtype], shape)
+                    return tensor if code == TENSOR else tensor.numpy()
+        raise WireError("unknown extension")
+
+    try:
+        value = msgpack.unpackb(data, raw=False, strict_map_key=False, ext_hook=extension)
+        _refuse_deep(value, 0)
+    except WireError:
+        raise
+    except (ValueError, TypeError, RecursionError, MemoryError, msgpack.UnpackException) as bad:
+        raise WireError(f"not plain data: {type(bad).__name__}") from None
+    return value
+
+
+def _plain(value: Any, keep: Callable[[Any], int], depth: int) -> Any:
+    """Replace tensors, arrays and handles by extension values; exact types, a subclass may lie."""
+    if depth > MAX_DEPTH:
+        raise WireError(f"nested deeper than {MAX_DEPTH} levels")
+    kind = type(value)
+    if value is None or kind in (bool, float, str, bytes):
+        return value
+    if kind is int:
+        return value if -(2**63) <= value < 2**64 else float(value) if abs(value) < 2**1000 else math.inf
+    if kind in (list, tuple, torch.Size):
+        return [_plain(item, keep, depth + 1) for item in value]
+    if kind in (dict, OrderedDict) and all(type(key) in (str, int, bool, float) for key in value):
+        return {key: _plain(item, keep, depth + 1) for key, item in value.items()}
+    if kind in (torch.Tensor, torch.nn.Parameter) and str(value.dtype)[6:] in DTYPES and not value.is_sparse:
+        return msgpack.ExtType(TENSOR, _tensor_body(value))
+    if kind is np.ndarray and str(value.dtype) in DTYPES:
+        return msgpack.ExtType(ARRAY, _tensor_body(torch.from_numpy(value.copy())))
+    if isinstance(value, np.generic) and kind.__module__ == "numpy" and str(value.dtype) in DTYPES:
+        return value.item()
+    return msgpack.ExtType(HANDLE, msgpack.packb([keep(value), kind.__name__]))
+
+
+def _tensor_body(tensor: torch.Tensor) -> bytes:
+    if tensor.numel() * tensor.element_size() > MAX_BYTES:
+        raise TooLarge(f"a tensor of shape {tuple(tensor.shape)}; at most {MAX_BYTES // 2**20} MB cross")
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    raw = plain.reshape(-1).view(torch.uint8).numpy().tobytes()
+    return msgpack.packb([str(plain.dtype)[6:], list(plain.shape), raw])
+
+
+def _tensor(raw: bytes, dtype: torch.dtype, shape: list) -> torch.Tensor:
+    sizes_ok = all(type(size) is int and 0 <= size <= MAX_BYTES for size in shape)
+    if not sizes_ok or len(shape) > MAX_DIMENSIONS or len(raw) != math.prod(shape) * dtype.itemsize:
+        raise WireError("a tensor whose size and shape disagree")
+    if not raw:
+        return torch.empty(shape, dtype=dtype)
+    values = torch.frombuffer(bytearray(raw), dtype=torch.uint8)
+    if dtype is torch.bool:  # any other byte in a bool tensor is undefined behaviour
+        return (values != 0).reshape(shape)
+    return values.view(dtype).reshape(shape)
+
+
+def _refuse_deep(value: Any, depth: int) -> None:
+    if depth > MAX_DEPTH:
+        raise WireError(f"nested deeper than {MAX_DEPTH} levels")
+    if type(value) is list:
+        for item in value:
+            _refuse_deep(item, depth + 1)
+    elif type(value) is dict:
+        for item in value.values():
+            _refuse_deep(item, depth + 1)
