@@ -24,7 +24,8 @@ from nbgrader.preprocessors import (
     LockCells,
 )
 
-from autograder.course import Course, CourseError, NotebookEntry, checks, room
+from autograder.course import Course, CourseError, NotebookEntry, room
+from autograder.public import checks
 from utils.check import Check
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}

@@ -9,19 +9,38 @@ from rich.console import Console
 from rich.table import Table
 
 from autograder import course as courses
-from autograder.course import CourseError
+from autograder.course import Course, CourseError
 
+HELP = (
+    "Build, release, collect and grade the notebooks of the course in course.toml.\n\n"
+    "The usual way: [b]build[/b], [b]release[/b] --to DIR, then for each deadline [b]collect[/b] SOURCE, "
+    "[b]grade[/b], [b]feedback[/b], [b]report[/b], [b]export[/b]. Try it without students: [b]demo[/b]."
+)
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Build, release, collect and grade the notebooks of the course in course.toml.\n\n"
-    "The usual way: [b]build[/b], [b]release[/b] --to DIR, then for each deadline [b]collect[/b] SOURCE, "
-    "[b]grade[/b], [b]feedback[/b], [b]report[/b], [b]export[/b]. Try it without students: [b]demo[/b].",
     rich_markup_mode="rich",
 )
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NOTEBOOK]...", help="By name or number; default: all.")]
 console = Console(highlight=False)
+chosen: dict[str, Path] = {}
+
+
+@app.callback(help=HELP)
+def options(
+    tree: Annotated[
+        Path | None, typer.Option(help="The course tree to work in; default: .course/", show_default=False)
+    ] = None,
+) -> None:
+    """Note what holds for every command."""
+    if tree:
+        chosen["tree"] = tree
+
+
+def load() -> Course:
+    """The course, in the tree that was chosen."""
+    return courses.load(**chosen)
 
 
 @app.command()
@@ -36,7 +55,7 @@ def build(
     """
     from autograder import tree
 
-    course = courses.load()
+    course = load()
     stale = tree.build_notebooks(course, check)
     if check:
         if stale:
@@ -54,7 +73,7 @@ def release(
     """Write the student repository: notebooks/, utils/, data/, environment.yml, README. No solutions."""
     from autograder import release as releasing
 
-    files = releasing.release(courses.load(), to)
+    files = releasing.release(load(), to)
     console.print(f"{len(files)} files in {to}")
 
 
@@ -70,7 +89,7 @@ def collect(
     """
     from autograder import collect as collecting
 
-    course = courses.load()
+    course = load()
     collected = collecting.collect(course, source, course.notebook(notebook) if notebook else None)
     for line in collected.taken:
         console.print(line, markup=False)
@@ -102,10 +121,15 @@ def grade(
     import dataclasses
     import json as encoder
 
+    from autograder import warm
+
+    course = load()
+    if not cluster and not trust_submissions:
+        warm.begin(course.grading.preload)  # imports in the background while we import
+
     from autograder import grade as grading
     from autograder import report as reporting
 
-    course = courses.load()
     entries = course.select(notebooks)
     records = grading.grade(course, entries, student, workers, cluster or None, trust_submissions, again)
     if json:
@@ -125,7 +149,7 @@ def feedback(notebooks: Names = None) -> None:
     """Write nbgrader's feedback page for every graded hand-in, sanitized, into .course/feedback/."""
     from autograder import report as reporting
 
-    course = courses.load()
+    course = load()
     pages = reporting.write_feedback(course, course.select(notebooks))
     console.print(f"{len(pages)} pages in {course.tree / 'feedback'}", soft_wrap=True)
 
@@ -135,7 +159,7 @@ def report(notebooks: Names = None) -> None:
     """Write the class report, one page: who passed what, what the others were told, what was restored."""
     from autograder import report as reporting
 
-    course = courses.load()
+    course = load()
     console.print(str(reporting.write_report(course, course.select(notebooks))), soft_wrap=True)
 
 
@@ -147,7 +171,7 @@ def export(
     """Write all scores as CSV, a row per student and exercise, manual scores and lateness included."""
     from autograder import report as reporting
 
-    course = courses.load()
+    course = load()
     console.print(f"{reporting.export(course, course.select(notebooks), to)} rows in {to}")
 
 

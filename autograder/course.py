@@ -1,15 +1,11 @@
 """The course as `course.toml` states it, and where its files lie."""
 
 import datetime
-import importlib
 import tomllib
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
-
-from utils.check import Check, checks_of
 
 ROOT = Path(__file__).resolve().parents[1]
 Name = Annotated[str, StringConstraints(pattern=r"^\d\d_[a-z0-9_]+$")]
@@ -99,16 +95,6 @@ def load(path: Path = ROOT / "course.toml", tree: Path | None = None) -> Course:
     except ValidationError as bad:
         lines = (f"  {'.'.join(map(str, error['loc']))}: {error['msg']}" for error in bad.errors())
         raise CourseError(f"{path} is not a course:\n" + "\n".join(lines)) from None
-
-
-def checks_module(entry: NotebookEntry) -> ModuleType:
-    """The public checks of a notebook, `utils/checks/nbNN_name.py`."""
-    return importlib.import_module(f"utils.checks.nb{entry.name}")
-
-
-def checks(entry: NotebookEntry) -> dict[str, Check]:
-    """The public checks of a notebook by exercise number."""
-    return checks_of(checks_module(entry))
 
 
 def room(entry: NotebookEntry) -> Path:

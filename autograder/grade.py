@@ -11,14 +11,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import dask
 import distributed
 import nbformat
 from tqdm import tqdm
 
-from autograder import author, record, sanitize, tree
+from autograder import author, record, sanitize, tree, warm
 from autograder.course import ROOT, Course, NotebookEntry, room
 from autograder.judge import judge
-from autograder.provisioner import nursery
 from autograder.room import require_rooms
 
 GRADED, UNGRADABLE = "graded", "ungradable"
@@ -101,11 +101,12 @@ def grade(
                 waiting.append((entry, student, text, digest, wanted, release))
     if not waiting:
         return records
+    nursery = "" if cluster or trusted else warm.nursery(course.grading.preload).start()
     with record.open_recorder(course) as recorder, _client(course, min(workers, len(waiting)), cluster) as client:
-        futures = {
-            client.submit(grade_one, course, *job[:3], author.write(job[5]), trusted, retries=2, pure=False): job
-            for job in waiting
-        }
+        futures = {}
+        for job in waiting:
+            what = (course, *job[:3], author.write(job[5]), trusted, nursery)
+            futures[client.submit(grade_one, *what, retries=2, pure=False)] = job
         bar = tqdm(
             distributed.as_completed(futures), total=len(futures), unit="notebook", disable=None, file=sys.stderr
         )
@@ -127,7 +128,7 @@ def grade(
 
 
 def grade_one(
-    course: Course, entry: NotebookEntry, student: str, text: bytes, release: str, trusted: bool
+    course: Course, entry: NotebookEntry, student: str, text: bytes, release: str, trusted: bool, nursery: str
 ) -> tuple[Record, str]:
     """Grade one hand-in, in a worker: its record, and the graded notebook as text ("" if ungradable).
 
@@ -141,7 +142,7 @@ def grade_one(
     except sanitize.Ungradable as why:
         done.status, done.reason = UNGRADABLE, str(why)
         return done, ""
-    judged = judge(course, entry, notebook, trusted)
+    judged = judge(course, entry, notebook, trusted, nursery)
     for verdict in judged.verdicts:
         done.exercises.append(
             {
@@ -187,15 +188,14 @@ def _client(course: Course, workers: int, address: str | None) -> Iterator[distr
         with distributed.Client(address) as client:
             yield client
         return
+    warm.begin(course.grading.preload)
     size = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": 0}  # the rooms have limits of their own
     with (
+        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
         distributed.LocalCluster(dashboard_address=None, silence_logs=logging.ERROR, **size) as local,
         distributed.Client(local) as client,
     ):
-        client.run(_warm, course.grading.preload)
-        yield client
-
-
-def _warm(preload: tuple[str, ...]) -> None:
-    """Begin to import what kernels will need, while the worker imports what it needs itself."""
-    nursery(preload).start()
+        try:
+            yield client
+        finally:
+            warm.nursery(course.grading.preload).stop()

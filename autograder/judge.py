@@ -11,14 +11,16 @@ from contextlib import ExitStack
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from autograder.course import Course, NotebookEntry, checks
+from autograder.course import Course, NotebookEntry
 from autograder.kernel import Kernel, KernelGone, Ran, open_kernel
 from autograder.private import private_checks
+from autograder.public import checks
 from utils.answer import StudentError
-from utils.check import Check, Outcome, Verdict
+from utils.check import Check, Outcome, Scoreboard, Verdict
 
 MAX_KERNELS = 5  # a hand-in whose kernels keep dying is not started for ever
 SKIPPED = "experiment"
+SCOREBOARD = "scoreboard(checks)"
 
 
 @dataclasses.dataclass
@@ -32,7 +34,9 @@ class Judged:
     remarks: list[str] = dataclasses.field(default_factory=list)
 
 
-def judge(course: Course, entry: NotebookEntry, notebook: NotebookNode, trusted: bool = False) -> Judged:
+def judge(
+    course: Course, entry: NotebookEntry, notebook: NotebookNode, trusted: bool = False, nursery: str = ""
+) -> Judged:
     """Run the cells of `notebook` in order and judge each exercise where its graded cell stands.
 
     Outputs are written into the notebook, the graded cells' as nbgrader reads partial credit.
@@ -40,7 +44,7 @@ def judge(course: Course, entry: NotebookEntry, notebook: NotebookNode, trusted:
     public, hidden = checks(entry), private_checks(entry)
     judged = Judged()
     with ExitStack() as stack:
-        session = _Session(course, trusted, stack, judged)
+        session = _Session(course, (trusted, nursery), stack, judged)
         for exercise, cells in _sections(notebook):
             ran = [session.run(cell) for cell in cells if _runs(cell)]
             if not exercise:
@@ -58,6 +62,10 @@ def judge(course: Course, entry: NotebookEntry, notebook: NotebookNode, trusted:
             judged.verdicts.append(verdict)
             judged.seconds[exercise] = round(time.monotonic() - started, 3)
             _write(_graded(notebook, exercise), verdict)
+    for cell in notebook.cells:
+        if cell.source.strip() == SCOREBOARD:  # at home the checks remember; here the judge does
+            table = Scoreboard((one.exercise, one.points, one) for one in judged.verdicts)
+            cell.outputs = [new_output("display_data", data={"text/plain": repr(table)})]
     return judged
 
 
@@ -110,8 +118,8 @@ def _write(cell: NotebookNode, verdict: Verdict) -> None:
 class _Session:
     """The kernel of one hand-in; if it dies, the next one replays what ran before and goes on."""
 
-    def __init__(self, course: Course, trusted: bool, stack: ExitStack, judged: Judged):
-        self.course, self.trusted, self.stack, self.judged = course, trusted, stack, judged
+    def __init__(self, course: Course, how: tuple[bool, str], stack: ExitStack, judged: Judged):
+        self.course, self.how, self.stack, self.judged = course, how, stack, judged
         self.history: list[str] = []
         self.kernels = 0
         self.deadline = time.monotonic() + course.limits.notebook_seconds
@@ -149,7 +157,7 @@ class _Session:
         if self._kernel is None:
             if self.kernels >= MAX_KERNELS:
                 raise StudentError(f"{MAX_KERNELS} kernels died of this notebook: it is not started again")
-            self._kernel = self.stack.enter_context(open_kernel(self.course, self.trusted))
+            self._kernel = self.stack.enter_context(open_kernel(self.course, *self.how))
             self._kernel.deadline = self.deadline
             self.kernels += 1
             for source in self.history:

@@ -193,11 +193,12 @@ class _Collector:
 
 
 @contextmanager
-def open_kernel(course: Course, trusted: bool = False) -> Iterator[Kernel]:
+def open_kernel(course: Course, trusted: bool = False, nursery: str = "") -> Iterator[Kernel]:
     """A kernel for one hand-in, gone with all its processes and files afterwards.
 
     It lives in a room, unless the instructor trusts the submissions: then it is an ordinary kernel
-    of this machine, with nothing but the time limits.
+    of this machine, with nothing but the time limits. `nursery` is the socket of a nursery that runs
+    already; without one, this process starts its own.
 
     Raises:
         RoomError: no room can be made.
@@ -211,7 +212,7 @@ def open_kernel(course: Course, trusted: bool = False) -> Iterator[Kernel]:
             environment = {"PYTHONPATH": path, "COURSE_PROFILE": grading.profile, "MPLBACKEND": "agg"}
             started = {"cwd": folder, "env": os.environ | environment, "stdout": DEVNULL, "stderr": DEVNULL}
         else:
-            manager._kernel_spec = provisioner.kernel_spec(limits, grading.preload, grading.profile)
+            manager._kernel_spec = provisioner.kernel_spec(limits, grading, nursery)
         manager.context.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
         manager.start_kernel(**started)
         client = manager.client()

@@ -1,8 +1,8 @@
 """A trusted process that has imported the heavy libraries and forks one kernel per request.
 
-Started by `Nursery`; reads one JSON line per kernel and answers with its process id. The forked
-child joins the namespaces of a room, gives up every privilege, sets its limits and only then
-becomes a kernel. The nursery itself never runs student code and holds no secret: it imports
+Started by `autograder.warm`; on its socket it reads one JSON line per kernel and answers with the
+kernel's process id. The forked child joins the namespaces of a room, gives up every privilege, sets
+its limits and only then becomes a kernel. The nursery itself never runs student code and holds no secret: it imports
 neither a private check nor a solution, and its environment is empty but for what is set here.
 """
 
@@ -14,10 +14,12 @@ import json
 import os
 import resource
 import signal
+import socket
 import sys
 import traceback
 from typing import Any
 
+OWNER_SECONDS = 1.0  # how often we look whether whoever started us is still there
 NS_GET_USERNS = 0xB701  # ioctl_ns(2): the user namespace that owns a namespace
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 4, 38
 CAPABILITY_VERSION_3 = 0x20080522  # capset(2)
@@ -108,49 +110,71 @@ def serve(connection: dict[str, Any], environment: dict[str, str], folder: str) 
     app.start()
 
 
-def fork_kernel(request: dict[str, Any]) -> None:
+def fork_kernel(request: dict[str, Any], asker: socket.socket) -> None:
     """Fork, enter the room, fork again (a process enters a pid namespace through its children only)."""
     if os.fork():
         return
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         os.setsid()
-        if request["room"]:
-            enter(request["room"])
+        enter(request["room"])
         child = os.fork()
         if child:
-            print(json.dumps({"kernel": child, "guardian": os.getpid()}), flush=True)
+            asker.sendall(json.dumps({"kernel": child, "guardian": os.getpid()}).encode() + b"\n")
+            asker.close()
             os.waitpid(child, 0)
             return
         close_inherited()
         set_limits(request["limits"])
-        if request["room"]:
-            become_nobody(request["uid"])
+        become_nobody(request["uid"])
         with open("/proc/self/oom_score_adj", "w") as score:
             score.write("1000")  # if memory runs out, this goes first
         serve(request["connection"], request["environment"], request["folder"])
-    except Exception as error:  # before the answer the asker reads it there; after it, in the room
-        print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
+    except Exception:  # the asker sees a dead kernel, and finds this in the room, if we came so far
         with open(f"{request['connection']['ip']}.error", "w") as file:
             file.write(traceback.format_exc())
     finally:
         os._exit(0)
 
 
-def main(modules: list[str]) -> None:
-    """Import, say so, and serve requests until standard input closes."""
+def reap(options: int) -> None:
+    """Collect ended guardians: no zombies, and the kernels' CPU time is accounted to the grading run."""
+    try:
+        while os.waitpid(-1, options)[0]:
+            pass
+    except ChildProcessError:
+        return
+
+
+def main(path: str, owner: int, modules: list[str]) -> None:
+    """Import, listen on the socket `path`, and serve requests for as long as the process `owner` lives."""
     os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)  # askers queue here while we import
+    listener.listen(128)
     for name in (*KERNEL_IMPORTS, *modules):
         importlib.import_module(name)
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # one core a kernel: the workers share the machine
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # leave no zombies
+    signal.signal(signal.SIGCHLD, lambda *_: reap(os.WNOHANG))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     gc.collect()
     gc.freeze()  # keeps the pages of what is here shared with the children
-    print(json.dumps({"ready": True}), flush=True)
-    for line in sys.stdin:
-        fork_kernel(json.loads(line))
+    listener.settimeout(OWNER_SECONDS)
+    try:
+        while os.getppid() == owner:
+            try:
+                asker, _ = listener.accept()
+            except TimeoutError:
+                continue
+            with asker, asker.makefile() as lines:
+                line = lines.readline()
+                if line:
+                    fork_kernel(json.loads(line), asker)
+    finally:
+        reap(0)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3:])

@@ -8,10 +8,8 @@ import json
 import os
 import select
 import signal
-import subprocess
-import sys
-import threading
-from functools import cache
+import socket
+import time
 from typing import Any, cast
 
 from jupyter_client.connect import KernelConnectionInfo
@@ -19,17 +17,22 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.provisioning import KernelProvisionerBase
 from traitlets import Dict, Int, List, Unicode
 
-from autograder.course import ROOT, Limits
+from autograder import warm
+from autograder.course import ROOT, Grading, Limits
 from autograder.room import RUN, WORK, Room, RoomError
 
 PROVISIONER = "attention-graded-room"
 PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
-LOCALE = {"LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+NURSERY_SECONDS = 60
 
 
-def kernel_spec(limits: Limits, preload: tuple[str, ...], profile: str) -> KernelSpec:
-    """The spec of a kernel that lives in a room: `KernelManager` starts it like any other."""
-    config = {"limits": limits.model_dump(), "preload": list(preload), "profile": profile}
+def kernel_spec(limits: Limits, grading: Grading, nursery: str = "") -> KernelSpec:
+    """The spec of a kernel that lives in a room: `KernelManager` starts it like any other.
+
+    `nursery` is the socket of a running nursery; without one, this process starts its own.
+    """
+    config = {"limits": limits.model_dump(), "preload": [*grading.preload], "profile": grading.profile}
+    config["nursery"] = nursery
     return KernelSpec(
         display_name="Python 3 (room)",
         language="python",
@@ -37,69 +40,37 @@ def kernel_spec(limits: Limits, preload: tuple[str, ...], profile: str) -> Kerne
     )
 
 
-class Nursery:
-    """The nursery process as its asker sees it; started once, restarted if it died."""
+def fork_kernel(path: str, room: Room, connection: dict[str, Any], environment: dict[str, str]) -> tuple[int, int]:
+    """Ask the nursery at the socket `path` for a kernel in `room`; the process ids of it and of its guardian.
 
-    def __init__(self, preload: tuple[str, ...]):
-        self.preload, self._lock, self._ready = preload, threading.Lock(), False
-        self._process: subprocess.Popen[str] | None = None
-
-    def fork(self, room: Room, connection: dict[str, Any], environment: dict[str, str]) -> tuple[int, int]:
-        """Fork a kernel into `room`; the process ids of the kernel and of its guardian outside.
-
-        Raises:
-            RoomError: the nursery cannot fork, or the kernel cannot enter the room.
-        """
-        request = {
-            "room": room.pid,
-            "uid": room.uid,
-            "limits": room.limits.model_dump(),
-            "connection": connection,
-            "environment": environment,
-            "folder": WORK,
-        }
-        with self._lock:
-            process = self._alive()
-            assert process.stdin is not None and process.stdout is not None
-            process.stdin.write(json.dumps(request) + "\n")
-            process.stdin.flush()
-            told = json.loads(process.stdout.readline() or '{"error": "the nursery died"}')
-        if "error" in told:
-            raise RoomError(told["error"])
-        return told["kernel"], told["guardian"]
-
-    def start(self) -> None:
-        """Begin importing now; the first `fork` waits for it to finish."""
-        with self._lock:
-            self._start()
-
-    def _start(self) -> subprocess.Popen[str]:
-        if self._process is None or self._process.poll() is not None:
-            self._process = subprocess.Popen(
-                [sys.executable, "-Xfrozen_modules=off", "-m", "autograder.nursery", *self.preload],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                cwd=ROOT,
-                env=LOCALE | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-            )
-            self._ready = False
-        return self._process
-
-    def _alive(self) -> subprocess.Popen[str]:
-        process = self._start()
-        if not self._ready:
-            assert process.stdout is not None
-            if "ready" not in process.stdout.readline():
-                raise RoomError("the nursery cannot import what course.toml tells it to preload")
-            self._ready = True
-        return process
-
-
-@cache
-def nursery(preload: tuple[str, ...]) -> Nursery:
-    """This process's nursery for these modules."""
-    return Nursery(preload)
+    Raises:
+        RoomError: the nursery is not there, or the kernel cannot enter the room.
+    """
+    request = {
+        "room": room.pid,
+        "uid": room.uid,
+        "limits": room.limits.model_dump(),
+        "connection": connection,
+        "environment": environment,
+        "folder": WORK,
+    }
+    with socket.socket(socket.AF_UNIX) as asker:
+        asker.settimeout(NURSERY_SECONDS)
+        late = time.monotonic() + NURSERY_SECONDS
+        while True:
+            try:
+                asker.connect(path)
+                break
+            except (FileNotFoundError, ConnectionRefusedError):
+                if time.monotonic() > late or not os.path.isdir(os.path.dirname(path)):
+                    raise RoomError(f"no nursery at {path}") from None
+                time.sleep(0.05)  # it has only just been started
+        asker.sendall(json.dumps(request).encode() + b"\n")
+        told = asker.makefile().readline()
+    if not told:
+        raise RoomError("the nursery died, or its kernel could not enter the room")
+    answer = json.loads(told)
+    return answer["kernel"], answer["guardian"]
 
 
 class RoomProvisioner(KernelProvisionerBase):
@@ -108,6 +79,7 @@ class RoomProvisioner(KernelProvisionerBase):
     limits = Dict()
     preload = List(Unicode())
     profile = Unicode("smoke")
+    nursery = Unicode("")
     room: Room | None = None
     pid = Int(0)
     _pidfd = -1
@@ -129,8 +101,7 @@ class RoomProvisioner(KernelProvisionerBase):
         info = {**PORTS, "transport": "ipc", "signature_scheme": session.signature_scheme, "kernel_name": "room"}
         inside = info | {"ip": f"{RUN}/kernel", "key": session.key.decode()}
         try:
-            forked = nursery(tuple(self.preload))
-            self.pid, guardian = forked.fork(self.room, inside, _environment(self.profile))
+            self.pid, guardian = self._fork(self.room, inside)
             self._pidfd = os.pidfd_open(self.pid)
         except (OSError, RoomError):
             self.room.close()
@@ -174,6 +145,16 @@ class RoomProvisioner(KernelProvisionerBase):
             os.close(self._pidfd)
             self._pidfd = -1
 
+    def _fork(self, room: Room, connection: dict[str, Any]) -> tuple[int, int]:
+        """A kernel from the nursery we were told of; from our own if that one is gone."""
+        environment = _environment(self.profile)
+        if self.nursery:
+            try:
+                return fork_kernel(self.nursery, room, connection, environment)
+            except (RoomError, OSError):
+                self.log.warning("the nursery %s is gone: starting another", self.nursery)
+        return fork_kernel(warm.nursery(tuple(self.preload)).start(), room, connection, environment)
+
     def _runs(self, seconds: float | None) -> bool:
         if self._pidfd < 0:
             return False
@@ -183,7 +164,7 @@ class RoomProvisioner(KernelProvisionerBase):
 
 def _environment(profile: str) -> dict[str, str]:
     """All that a kernel in a room finds in its environment."""
-    return LOCALE | {
+    return warm.LOCALE | {
         "HOME": WORK,
         "USER": "student",
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",

@@ -1,6 +1,7 @@
 """The one writer: puts verdicts into nbgrader's gradebook and the graded notebook into its tree."""
 
 import datetime
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,9 +10,13 @@ from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
+from sqlalchemy.exc import SAWarning
 
 from autograder import author, tree
 from autograder.course import Course, NotebookEntry
+
+# nbgrader 0.9 reads relations of rows that are not added yet; SQLAlchemy 2 warns of each, and is right to read on.
+warnings.filterwarnings("ignore", message="Object of type", category=SAWarning)
 
 
 class Recorder:

@@ -4,10 +4,11 @@ import shutil
 from pathlib import Path
 
 from autograder import author, tree
-from autograder.course import ROOT, Course, CourseError, checks_module, room
+from autograder.course import ROOT, Course, CourseError, room
+from autograder.public import checks_module
 
 FOLDERS = ("utils", "data")
-FILES = ("environment.yml", "LICENSE")
+FILES = ("environment.yml", "constraints.txt", "LICENSE")
 README = """\
 # {title}
 

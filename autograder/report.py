@@ -8,8 +8,9 @@ import pandas
 from nbgrader.api import Gradebook
 
 from autograder import grade, tree
-from autograder.course import Course, NotebookEntry, checks
+from autograder.course import Course, NotebookEntry
 from autograder.grade import Record
+from autograder.public import checks
 from utils.check import Outcome
 
 MARKS = {Outcome.PASSED: "&#10003;", Outcome.WRONG: "&#10007;", Outcome.ERROR: "!", Outcome.BLANK: "&#183;"}

@@ -23,8 +23,14 @@ c = get_config()
 c.CourseDirectory.root = {root!r}
 c.CourseDirectory.course_id = {course_id!r}
 c.HTMLExporter.sanitize_html = True
-c.Exporter.sanitize_html = True
+c.SanitizeHTML.tags = {tags!r}
 """
+# What may stand in HTML that came from a hand-in: text, tables, pictures, closed hints. No script, style or form.
+TAGS = [
+    *("a", "abbr", "b", "blockquote", "br", "code", "dd", "details", "div", "dl", "dt", "em", "h1", "h2", "h3", "h4"),
+    *("h5", "h6", "hr", "i", "li", "ol", "p", "pre", "span", "strong", "sub", "summary", "sup", "table", "tbody"),
+    *("td", "tfoot", "th", "thead", "tr", "ul"),
+]
 
 
 def notebook_path(entry: NotebookEntry) -> Path:
@@ -59,7 +65,7 @@ def build_tree(course: Course) -> None:
 
     What is there already and unchanged is left alone, so that a gradebook with grades stays as it is.
     """
-    settings = NBGRADER_CONFIG.format(root=str(course.tree), course_id=course.course_id)
+    settings = NBGRADER_CONFIG.format(root=str(course.tree), course_id=course.course_id, tags=TAGS)
     write(course.tree / "nbgrader_config.py", settings)
     for entry in course.notebooks:
         source, release = place(course, "source", entry), place(course, "release", entry)
@@ -96,7 +102,8 @@ def nbgrader_api(course: Course) -> NbGraderAPI:
     config.CourseDirectory.root = str(course.tree)
     config.CourseDirectory.course_id = course.course_id
     config.CourseDirectory.db_url = database(course)
-    config.Exporter.sanitize_html = True
+    config.HTMLExporter.sanitize_html = True
+    config.SanitizeHTML.tags = TAGS
     coursedir = CourseDirectory(config=config)
     return NbGraderAPI(coursedir, config=config)
 

@@ -4,7 +4,7 @@ import linecache
 
 import pytest
 
-from autograder import answers, author, course, private
+from autograder import answers, author, course, private, public
 from utils import door
 from utils.check import Outcome
 
@@ -30,7 +30,7 @@ def ask_at_home(entry, source, name):
 @pytest.mark.parametrize("entry, case", CASES)
 def test_verdict_is_the_known_one(entry, case):
     ask = ask_at_home(entry, case.source, case.name)
-    check = course.checks(entry)[case.exercise]
+    check = public.checks(entry)[case.exercise]
     verdict = check.verdict(ask, case.source)
     if case.right or case.private:
         assert verdict.outcome is Outcome.PASSED, verdict.message
@@ -49,13 +49,13 @@ def test_verdict_is_the_known_one(entry, case):
 @pytest.mark.parametrize("entry, exercise, source", BLANKS)
 def test_blank_is_not_attempted(entry, exercise, source):
     ask = ask_at_home(entry, source, f"blank {exercise}")
-    assert course.checks(entry)[exercise].verdict(ask, source).outcome is Outcome.BLANK
+    assert public.checks(entry)[exercise].verdict(ask, source).outcome is Outcome.BLANK
 
 
 @pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.name)
 def test_there_are_enough_answers(entry):
     cases = answers.answer_cases(entry)
-    for exercise in course.checks(entry):
+    for exercise in public.checks(entry):
         wrong = [case.name for case in cases if case.exercise == exercise and not case.right]
         right = [case.name for case in cases if case.exercise == exercise and case.right]
         assert len(wrong) >= 5 and len(right) >= 2, f"{exercise}: {len(wrong)} wrong, {len(right)} right"

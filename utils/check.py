@@ -162,10 +162,10 @@ def source_of(item: Any) -> str:
 
 
 class Scoreboard:
-    """A table of all exercises of a notebook, as they stand in this session."""
+    """A table of all exercises of a notebook: number, points, and the verdict if there is one."""
 
-    def __init__(self, module: ModuleType):
-        self.rows = [(item.exercise, item.points, item.latest) for item in checks_of(module).values()]
+    def __init__(self, rows: Iterable[tuple[str, float, Verdict | None]]):
+        self.rows = list(rows)
 
     def __repr__(self) -> str:
         lines = [f"{number:>5}  {self._state(latest):18}  {points:g}" for number, points, latest in self.rows]
@@ -193,7 +193,7 @@ class Scoreboard:
 
 def scoreboard(module: ModuleType) -> Scoreboard:
     """The state of every exercise of `module`, for the last cell of a notebook."""
-    return Scoreboard(module)
+    return Scoreboard((item.exercise, item.points, item.latest) for item in checks_of(module).values())
 
 
 __all__ = ["Answer", "Check", "CheckFailed", "Outcome", "Verdict", "check", "checks_of", "scoreboard"]

@@ -4,12 +4,12 @@ Each raises AssertionError with a sentence for the student. None prints an expec
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
-from utils.answer import StudentError, kind
+from utils.answer import Answer, StudentError, kind
 
 
 def tensor(value: Any, shape: tuple[int, ...], what: str) -> torch.Tensor:
@@ -56,3 +56,43 @@ def raises(call: Callable[[], Any], type_name: str, sentence: str) -> None:
         assert error.type_name == type_name, f"{sentence} It raised {error.type_name or 'nothing usable'}."
         return
     raise AssertionError(sentence)
+
+
+def like(
+    actual: torch.Tensor, wanted: torch.Tensor, otherwise: str, guesses: Mapping[str, torch.Tensor], tolerance=1e-4
+) -> None:
+    """Fail unless the two agree within `tolerance`, with the sentence whose guess explains `actual`.
+
+    `guesses` maps a sentence that names a misconception to what it would have given; `otherwise`
+    is said when none fits. A guess that equals `wanted` explains nothing and is passed over.
+    """
+    try:
+        close(actual, wanted, otherwise, tolerance)
+    except AssertionError:
+        for sentence, guess in guesses.items():
+            if guess.shape == actual.shape and torch.allclose(actual.double(), guess.double(), tolerance, tolerance):
+                raise AssertionError(sentence) from None
+        raise
+
+
+def weights(module: Answer, shapes: Mapping[str, tuple[int, ...]], what: str, seed: int = 0) -> dict[str, torch.Tensor]:
+    """Fill a student's module with random weights, which are returned; its parts must be those of `shapes`.
+
+    The names and shapes of its `state_dict()` must be exactly these; `what` names the module.
+    """
+    state = module.state_dict()
+    assert type(state) is dict, f"{what} has no state_dict: it should be an nn.Module."
+    missing, extra = [name for name in shapes if name not in state], [name for name in state if name not in shapes]
+    assert not missing, f"{what} has no `{missing[0]}`. Its parts must have the names that the docstring gives."
+    assert not extra, f"{what} has a part too many: `{extra[0]}`."
+    for name, shape in shapes.items():
+        tensor(state[name], shape, f"`{name}` of {what}")
+    generator = torch.Generator().manual_seed(seed)
+    filled = {name: 0.4 * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    module.load_state_dict(filled)
+    return filled
+
+
+def normal(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Standard normal numbers, the same for the same seed."""
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))

@@ -1,0 +1,1 @@
+"""What the notebooks read: loaders and a card for each source, in README.md."""

@@ -1,0 +1,261 @@
+"""Language-model text that every machine already has: the documentation of Python and of its libraries.
+
+Sentences are taken from docstrings (files are parsed, never imported) and from the documentation
+topics that ship with Python. They are lower-cased words and signs, separated by spaces:
+`return the sum of the values , as a list .` The text is not part of this repository; which sentences
+there are depends on the versions that are installed. See data/README.md.
+"""
+
+import ast
+import hashlib
+import importlib.util
+import json
+import os
+import random
+import re
+import sys
+import sysconfig
+import tempfile
+import warnings
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+LIBRARIES = (
+    "python",
+    "numpy",
+    "pandas",
+    "matplotlib",
+    "scipy",
+    "networkx",
+    "sympy",
+    "datasets",
+    "torch",
+    "transformers",
+)
+OTHER_NAMES = {
+    "python": {"cpython"},
+    "numpy": {"np"},
+    "pandas": {"pd"},
+    "matplotlib": {"pyplot", "plt", "mpl"},
+    "networkx": {"nx"},
+    "torch": {"pytorch"},
+    "transformers": {"huggingface", "transformer"},
+    "datasets": {"dataset"},
+}
+SKIPPED = {
+    "test",
+    "tests",
+    "testing",
+    "site-packages",
+    "dist-packages",
+    "idlelib",
+    "lib2to3",
+    "externals",
+    "_vendor",
+    "vendor",
+    "__pycache__",
+    "lib-dynload",
+}
+MIN_WORDS, MAX_WORDS = 4, 40
+RECIPE = 1  # part of the cache's name: raise it when the sentences are made in another way
+
+SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+PLAIN = re.compile(r"[A-Z][A-Za-z ,;:()'-]*\.")
+TOKEN = re.compile(r"[a-z]+(?:['-][a-z]+)*|[,;:.()]")
+ROLE = re.compile(r":[a-z:]+:`~?([^`<]*?)(?: <[^`]*>)?`")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence, the library that says it, and the source file, as a path within the library."""
+
+    text: str
+    library: str
+    file: str
+
+
+def installed() -> tuple[str, ...]:
+    """Those of `LIBRARIES` that this machine has."""
+    return tuple(name for name in LIBRARIES if _root(name) is not None)
+
+
+def sentences(libraries: Sequence[str] | None = None) -> list[Sentence]:
+    """All sentences of `libraries` (all installed ones if None), each text once, in a fixed order.
+
+    A text that several libraries have belongs to the first of them.
+
+    Raises:
+        ValueError: a library is not installed, or none of LIBRARIES.
+    """
+    found: dict[str, Sentence] = {}
+    for library in installed() if libraries is None else libraries:
+        for text, file in _of_library(library):
+            found.setdefault(text, Sentence(text, library, file))
+    return list(found.values())
+
+
+def train_and_validation(
+    limit: int | None = None, libraries: Sequence[str] | None = None, seed: int = 0
+) -> tuple[list[str], list[str]]:
+    """Texts to train on and texts to validate on, from different source files: about nine to one.
+
+    Args:
+        limit: at most this many training texts, and a tenth of it for validation; None takes all.
+        seed: decides the order, and which texts are taken.
+    """
+    train: list[str] = []
+    valid: list[str] = []
+    for item in sentences(libraries):
+        (valid if _is_validation(item) else train).append(item.text)
+    shuffle = random.Random(seed)
+    shuffle.shuffle(train)
+    shuffle.shuffle(valid)
+    return train[:limit], valid[: None if limit is None else max(1, limit // 10)]
+
+
+def labelled_sentences(
+    libraries: Sequence[str], per_library: int, seed: int = 0, validation: bool = False
+) -> list[tuple[str, int]]:
+    """The task "which library says this": (text, index in `libraries`), shuffled, as many of each library.
+
+    Words that name one of the libraries are taken out of the text, and texts that are left with
+    fewer than `MIN_WORDS` words are not used.
+
+    Args:
+        validation: take them from the source files that `train_and_validation` validates on.
+
+    Raises:
+        ValueError: a library has fewer than `per_library` such sentences, or is not installed.
+    """
+    names = set(libraries).union(*(OTHER_NAMES.get(library, set()) for library in libraries))
+    texts: dict[str, list[str]] = {library: [] for library in libraries}
+    seen: set[str] = set()
+    for item in sentences(libraries):
+        kept = [
+            token for token in item.text.split() if not names & {token, *token.split("-"), token.removesuffix("'s")}
+        ]
+        text = " ".join(kept)
+        if _is_validation(item) == validation and sum(map(str.isalpha, kept)) >= MIN_WORDS and text not in seen:
+            seen.add(text)
+            texts[item.library].append(text)
+    shuffle = random.Random(seed)
+    chosen = []
+    for label, library in enumerate(libraries):
+        if len(texts[library]) < per_library:
+            raise ValueError(f"{library} has {len(texts[library])} sentences for this, not {per_library}")
+        chosen += [(text, label) for text in shuffle.sample(texts[library], per_library)]
+    shuffle.shuffle(chosen)
+    return chosen
+
+
+def plain_sentences(text: str) -> Iterator[str]:
+    """The sentences of a docstring that are plain words: no code, no lists, no tables, no parameters."""
+    for paragraph in _paragraphs(text):
+        joined = ROLE.sub(r"\1", " ".join(paragraph)).replace("`", "")
+        for sentence in SENTENCE_END.split(joined):
+            if PLAIN.fullmatch(sentence):
+                tokens = TOKEN.findall(sentence.lower())
+                if MIN_WORDS <= sum(token[0].isalpha() for token in tokens) <= MAX_WORDS:
+                    yield " ".join(tokens)
+
+
+def _paragraphs(text: str) -> Iterator[list[str]]:
+    """Runs of lines with one indentation and without a sign of code in front."""
+    lines: list[str] = []
+    indent = 0
+    for line in [*text.splitlines(), ""]:
+        stripped = line.strip()
+        depth = len(line) - len(line.lstrip())
+        if lines and (not stripped or depth != indent):
+            yield lines
+            lines = []
+        if stripped and not stripped.startswith((">>>", "...", "..", ":", "|", "+", "#", "@")):
+            indent = depth
+            lines.append(stripped)
+
+
+def _root(library: str) -> Path | None:
+    """The folder of a library's source, found without importing it."""
+    if library == "python":
+        return Path(sysconfig.get_path("stdlib"))
+    spec = importlib.util.find_spec(library) if library in LIBRARIES else None
+    return Path(spec.origin).parent if spec is not None and spec.origin else None
+
+
+@cache
+def _of_library(library: str) -> tuple[tuple[str, str], ...]:
+    """(text, file) of each sentence of a library, from the user's cache folder if it was read before."""
+    root = _root(library)
+    if root is None:
+        raise ValueError(f"{library} is not installed, or none of {', '.join(LIBRARIES)}")
+    files = [path for path in sorted(root.rglob("*.py")) if not SKIPPED.intersection(path.relative_to(root).parts)]
+    stamp = json.dumps([RECIPE, sys.version, str(root), [(str(path), path.stat().st_size) for path in files]])
+    store = _cache_folder() / f"{library}-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}.json"
+    try:
+        return tuple((str(text), str(file)) for text, file in json.loads(store.read_text("utf-8")))
+    except (OSError, ValueError):
+        found = tuple(_read(root, files, library == "python"))
+        _save(store, found)
+        return found
+
+
+def _read(root: Path, files: Iterable[Path], with_topics: bool) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
+    for path in files:
+        file = path.relative_to(root).as_posix()
+        for text in _docstrings(path):
+            for sentence in plain_sentences(text):
+                if sentence not in seen:
+                    seen.add(sentence)
+                    yield sentence, file
+    if with_topics:
+        from pydoc_data.topics import topics
+
+        for topic, text in sorted(topics.items()):
+            for sentence in plain_sentences(text):
+                if sentence not in seen:
+                    seen.add(sentence)
+                    yield sentence, f"topics/{topic}"
+
+
+def _docstrings(path: Path) -> Iterator[str]:
+    """The docstrings in a source file; none if it cannot be parsed."""
+    try:
+        source = path.read_text("utf-8")
+        if '"""' not in source and "'''" not in source:
+            return
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            waiting: list[ast.AST] = [ast.parse(source)]
+    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return
+    while waiting:  # classes and functions only: a walk over every expression would take most of the time
+        node = waiting.pop()
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield ast.get_docstring(node) or ""
+            if isinstance(node, (ast.Module, ast.ClassDef)):
+                waiting += reversed(node.body)
+
+
+def _is_validation(item: Sentence) -> bool:
+    return zlib.crc32(f"{item.library}/{item.file}".encode()) % 10 == 0
+
+
+def _cache_folder() -> Path:
+    """Where what was read is kept: COURSE_CACHE, or the user's cache folder."""
+    default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "attention_graded"
+    return Path(os.environ.get("COURSE_CACHE") or default) / "documentation"
+
+
+def _save(store: Path, found: tuple[tuple[str, str], ...]) -> None:
+    """Write atomically; a folder that cannot be written to costs only time."""
+    try:
+        store.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=store.parent, delete=False, encoding="utf-8") as part:
+            json.dump(found, part)
+        os.replace(part.name, store)
+    except OSError:
+        pass

@@ -1,0 +1,2006 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+# ---
+
+# %% wrong="1.1" name="not scaled" says="not divided by sqrt(d)"
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1)
+    weights = (scores if mask is None else scores + mask).softmax(-1)
+    return weights @ v, weights
+
+# %% wrong="1.1" name="divided by d" says="divided by d. Its square root"
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / q.size(-1)
+    weights = (scores if mask is None else scores + mask).softmax(-1)
+    return weights @ v, weights
+
+# %% wrong="1.1" name="softmax over queries" says="sum to one over the keys"
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    weights = (scores if mask is None else scores + mask).softmax(-2)
+    return weights @ v, weights
+
+# %% wrong="1.1" name="scaled by the number of keys" says="number of keys"
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(k.size(-2))
+    weights = (scores if mask is None else scores + mask).softmax(-1)
+    return weights @ v, weights
+
+# %% wrong="1.1" name="mask multiplied" says="NaN under a mask"
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    weights = (scores if mask is None else scores * mask).softmax(-1)
+    return weights @ v, weights
+
+# %% wrong="1.1" name="mask ignored" says="mask has no effect"
+def attention(q, k, v, mask=None):
+    weights = (q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))).softmax(-1)
+    return weights @ v, weights
+
+# %% wrong="1.1" name="mask before the division" says="Add it after the division"
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1)
+    scores = scores if mask is None else scores + mask
+    weights = (scores / math.sqrt(q.size(-1))).softmax(-1)
+    return weights @ v, weights
+
+# %% wrong="1.1" name="output alone" says="should return two tensors"
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    return (scores if mask is None else scores + mask).softmax(-1) @ v
+
+# %% wrong="1.1" name="the library's own" says="does all the work"
+def attention(q, k, v, mask=None):
+    eye = torch.eye(k.size(-2)).expand(*k.shape[:-1], -1)
+    return (F.scaled_dot_product_attention(q, k, v, attn_mask=mask),
+            F.scaled_dot_product_attention(q, k, eye, attn_mask=mask))
+
+# %% wrong="1.1" name="softmax by hand overflows" says="very large scores" private=true
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    grown = (scores if mask is None else scores + mask).exp()
+    weights = grown / grown.sum(-1, keepdim=True)
+    return weights @ v, weights
+
+# %% wrong="1.1" name="width of four only" says="other shapes" private=true
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / 2
+    weights = (scores if mask is None else scores + mask).softmax(-1)
+    return weights @ v, weights
+
+# %% wrong="1.1" name="cut from the graph" says="do not learn" private=true
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    weights = (scores if mask is None else scores + mask).softmax(-1).detach()
+    return weights @ v, weights
+
+# %% right="1.1" name="einsum"
+def attention(q, k, v, mask=None):
+    scores = torch.einsum("...td,...sd->...ts", q, k) * q.shape[-1] ** -0.5
+    scores = scores + (0 if mask is None else mask)
+    weights = torch.softmax(scores, -1)
+    return torch.einsum("...ts,...sv->...tv", weights, v), weights
+
+# %% right="1.1" name="scaled before, softmax by logsumexp"
+def attention(q, k, v, mask=None):
+    scores = torch.matmul(q / q.size(-1) ** 0.5, k.mT)
+    if mask is not None:
+        scores = torch.add(scores, mask)
+    weights = torch.exp(scores - torch.logsumexp(scores, dim=-1, keepdim=True))
+    return [torch.matmul(weights, v), weights]
+
+# %% right="1.1" name="one query at a time"
+def attention(q, k, v, mask=None):
+    outputs, rows = [], []
+    bias = torch.zeros(q.size(-2), k.size(-2), dtype=q.dtype) if mask is None else mask.expand(*q.shape[:-1], k.size(-2))
+    for t in range(q.size(-2)):
+        scores = (q[..., t : t + 1, :] * k).sum(-1) / math.sqrt(q.size(-1)) + bias[..., t, :]
+        rows.append(F.softmax(scores, dim=-1))
+        outputs.append((rows[-1].unsqueeze(-1) * v).sum(-2))
+    return torch.stack(outputs, -2), torch.stack(rows, -2)
+
+# %% wrong="1.2" name="forgot to return" says="is a `return` missing"
+def causal_mask(T):
+    mask = torch.full((T, T), -torch.inf).triu(1)
+
+# %% wrong="1.2" name="boolean" says="must be 0 or -inf"
+def causal_mask(T):
+    return torch.ones(T, T).tril().bool()
+
+# %% wrong="1.2" name="hides the diagonal" says="cannot see itself"
+def causal_mask(T):
+    return torch.full((T, T), -torch.inf).triu(0)
+
+# %% wrong="1.2" name="transposed" says="past is hidden and the future is visible"
+def causal_mask(T):
+    return torch.full((T, T), -torch.inf).tril(-1)
+
+# %% wrong="1.2" name="zero times infinity" says="NaN"
+def causal_mask(T):
+    return torch.ones(T, T).triu(1) * -torch.inf
+
+# %% wrong="1.2" name="large but finite" says="survive"
+def causal_mask(T):
+    return torch.full((T, T), -1e4).triu(1)
+
+# %% wrong="1.2" name="ones for visible" says="exactly 0"
+def causal_mask(T):
+    return torch.ones(T, T) + torch.full((T, T), -torch.inf).triu(1)
+
+# %% wrong="1.2" name="plus infinity" says="minus infinity"
+def causal_mask(T):
+    return torch.full((T, T), torch.inf).triu(1)
+
+# %% wrong="1.2" name="one step of the future" says="some of the future"
+def causal_mask(T):
+    return torch.full((T, T), -torch.inf).triu(2)
+
+# %% wrong="1.2" name="batch dimension" says="has shape"
+def causal_mask(T):
+    return torch.full((1, T, T), -torch.inf).triu(1)
+
+# %% wrong="1.2" name="one length" says="wrong for 1"
+def causal_mask(T):
+    return torch.full((max(T, 4), max(T, 4)), -torch.inf).triu(1)[:T, :T] if T > 3 else torch.full((T, T), -torch.inf)
+
+# %% wrong="1.2" name="the library's own" says="does all the work"
+def causal_mask(T):
+    return nn.Transformer.generate_square_subsequent_mask(T)
+
+# %% wrong="1.2" name="knows the visible lengths" says="lengths you do not see" private=true
+def causal_mask(T):
+    return torch.full((5, 5), -torch.inf).triu(1)[:T, :T]
+
+# %% wrong="1.2" name="wrong for two" says="lengths you do not see" private=true
+def causal_mask(T):
+    mask = torch.full((T, T), -torch.inf).triu(1)
+    return mask if T != 2 else mask.T
+
+# %% right="1.2" name="compares places"
+def causal_mask(T):
+    place = torch.arange(T)
+    return torch.where(place[None, :] > place[:, None], -torch.inf, 0.0)
+
+# %% right="1.2" name="two loops"
+def causal_mask(T):
+    mask = torch.zeros(T, T, dtype=torch.float64)
+    for query in range(T):
+        for key in range(query + 1, T):
+            mask[query, key] = float("-inf")
+    return mask
+
+# %% right="1.2" name="logarithm of a triangle"
+def causal_mask(T):
+    return torch.ones(T, T).tril().log()
+
+# %% wrong="1.3" name="reshaped, not transposed" says="heads are mixed up"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("no")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        B, T, C = x.shape
+        q, k, v = (p(x).view(B, self.n_heads, T, -1) for p in (self.q_proj, self.k_proj, self.v_proj))
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out_proj(heads.reshape(B, T, C))
+
+# %% wrong="1.3" name="joined without transposing back" says="heads are mixed up"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("no")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        B, T, C = x.shape
+        q, k, v = (p(x).view(B, T, self.n_heads, -1).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out_proj(heads.reshape(B, T, C))
+
+# %% wrong="1.3" name="interleaved heads" says="interleaved"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("no")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (p(x).unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2)
+                   for p in (self.q_proj, self.k_proj, self.v_proj))
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out_proj(heads.permute(0, 2, 3, 1).flatten(-2))
+
+# %% wrong="1.3" name="one head" says="attend as one"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("no")
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        return self.out_proj(F.scaled_dot_product_attention(self.q_proj(x), self.k_proj(x), self.v_proj(x), attn_mask=mask))
+
+# %% wrong="1.3" name="no output projection" says="`out_proj` is never used"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("no")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(-2)
+
+# %% wrong="1.3" name="scaled by the whole width" says="only d_head wide"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("no")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=x.size(-1) ** -0.5)
+        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
+# %% wrong="1.3" name="mask ignored" says="the mask is ignored"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("no")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        heads = F.scaled_dot_product_attention(q, k, v)
+        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
+# %% wrong="1.3" name="any width accepted" says="must raise ValueError"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
+# %% wrong="1.3" name="no bias" says="has no `q_proj.bias`"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("no")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj = (nn.Linear(d_model, d_model, bias=False) for _ in range(3))
+        self.out_proj = nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask=None):
+        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        return self.out_proj(F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(-2))
+
+# %% wrong="1.3" name="attends across the batch" says="across the batch"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("no")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).permute(1, 2, 0, 3) for p in (self.q_proj, self.k_proj, self.v_proj))
+        return self.out_proj(F.scaled_dot_product_attention(q, k, v).permute(2, 0, 1, 3).flatten(-2))
+
+# %% wrong="1.3" name="three heads only" says="other widths, numbers of heads" private=true
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("no")
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (p(x).unflatten(-1, (3, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
+# %% wrong="1.3" name="every mask is causal" says="does not learn in all of its parts" private=true
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("no")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        heads = F.scaled_dot_product_attention(q, k, v, is_causal=mask is not None)
+        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
+# %% right="1.3" name="one head after the other"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        self.d_head, rest = divmod(d_model, n_heads)
+        if rest != 0:
+            raise ValueError("d_model must be a multiple of n_heads")
+        self.out_proj = nn.Linear(d_model, d_model)
+        self.v_proj = nn.Linear(d_model, d_model)
+        self.k_proj = nn.Linear(d_model, d_model)
+        self.q_proj = nn.Linear(d_model, d_model)
+
+    def forward(self, x, mask=None):
+        outputs = []
+        for q, k, v in zip(*(part(x).split(self.d_head, dim=-1) for part in (self.q_proj, self.k_proj, self.v_proj))):
+            scores = q @ k.mT / self.d_head**0.5
+            outputs.append((scores if mask is None else scores + mask).softmax(-1) @ v)
+        return self.out_proj(torch.cat(outputs, dim=-1))
+
+# %% right="1.3" name="einsum"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model // n_heads * n_heads != d_model:
+            raise ValueError("not divisible")
+        self.h = n_heads
+        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            setattr(self, name, nn.Linear(d_model, d_model))
+
+    def forward(self, x, mask=None):
+        B, T, C = x.shape
+        q, k, v = (getattr(self, n)(x).reshape(B, T, self.h, C // self.h) for n in ("q_proj", "k_proj", "v_proj"))
+        scores = torch.einsum("bthd,bshd->bhts", q, k) / math.sqrt(C // self.h)
+        weights = torch.softmax(scores + (0 if mask is None else mask), -1)
+        return self.out_proj(torch.einsum("bhts,bshd->bthd", weights, v).reshape(B, T, C))
+
+# %% right="1.3" name="heads in the batch"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads != 0:
+            raise ValueError
+        self.n_heads, self.d_head = n_heads, d_model // n_heads
+        self.q_proj, self.k_proj = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.v_proj, self.out_proj = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+
+    def cut(self, x):
+        B, T, _ = x.shape
+        return x.view(B, T, self.n_heads, self.d_head).permute(0, 2, 1, 3).reshape(B * self.n_heads, T, self.d_head)
+
+    def forward(self, x, mask=None):
+        q, k, v = self.cut(self.q_proj(x)), self.cut(self.k_proj(x)), self.cut(self.v_proj(x))
+        heads = F.scaled_dot_product_attention(q, k, v, mask)
+        heads = heads.view(x.size(0), self.n_heads, x.size(1), self.d_head).permute(0, 2, 1, 3)
+        return self.out_proj(heads.contiguous().view(x.shape))
+
+# %% wrong="1.4" name="pre-norm" says="pre-norm"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        h = self.norm1(x)
+        x = x + self.dropout(self.self_attn(h, h, h, attn_mask=mask)[0])
+        return x + self.dropout(self.linear2(self.dropout(self.linear1(self.norm2(x)).relu())))
+
+# %% wrong="1.4" name="GELU" says="use GELU"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+        return self.norm2(x + self.dropout(self.linear2(self.dropout(F.gelu(self.linear1(x))))))
+
+# %% wrong="1.4" name="no second sum" says="second sum is missing"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+        return self.norm2(self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
+# %% wrong="1.4" name="no first sum" says="first sum is missing"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
+# %% wrong="1.4" name="adds the input again" says="second sum adds x"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        h = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(h).relu()))))
+
+# %% wrong="1.4" name="not batch first" says="batch first"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
+# %% wrong="1.4" name="mask ignored" says="the mask is ignored"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.dropout(self.self_attn(x, x, x)[0]))
+        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
+# %% wrong="1.4" name="dropout argument unused" says="not dropped at the rate"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, 0.1, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(0.1)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
+# %% wrong="1.4" name="no dropout of attention weights" says="dropped from the attention weights"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
+# %% wrong="1.4" name="no dropout of hidden units" says="dropped from the hidden units"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+        return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
+
+# %% wrong="1.4" name="dropout in evaluation" says="dropout should rest"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.p = nn.LayerNorm(d_model), nn.LayerNorm(d_model), dropout
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + F.dropout(self.self_attn(x, x, x, attn_mask=mask)[0], self.p))
+        return self.norm2(x + F.dropout(self.linear2(F.dropout(self.linear1(x).relu(), self.p)), self.p))
+
+# %% wrong="1.4" name="the library's own" says="does all the work"
+class TransformerLayer(nn.TransformerEncoderLayer):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__(d_model, n_heads, d_ff, dropout, batch_first=True)
+
+    def forward(self, x, mask=None):
+        return nn.TransformerEncoderLayer.forward(self, x, src_mask=mask)
+
+# %% wrong="1.4" name="another default" says="default dropout" private=true
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.0):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
+# %% right="1.4" name="four dropouts, functional"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.norm2 = nn.LayerNorm(d_model)
+        self.norm1 = nn.LayerNorm(d_model)
+        self.linear2 = nn.Linear(d_ff, d_model)
+        self.linear1 = nn.Linear(d_model, d_ff)
+        self.self_attn = nn.MultiheadAttention(embed_dim=d_model, num_heads=n_heads, dropout=dropout, batch_first=True)
+        self.rate = dropout
+
+    def drop(self, x):
+        return F.dropout(x, self.rate, training=self.training)
+
+    def forward(self, x, mask=None):
+        a = self.self_attn(query=x, key=x, value=x, attn_mask=mask)[0]
+        h = F.layer_norm(x + self.drop(a), x.shape[-1:], self.norm1.weight, self.norm1.bias)
+        return F.layer_norm(h + self.drop(self.linear2(self.drop(F.relu(self.linear1(h))))), x.shape[-1:],
+                            self.norm2.weight, self.norm2.bias)
+
+# %% right="1.4" name="attention by hand"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.drops = nn.ModuleList(nn.Dropout(dropout) for _ in range(4))
+        self.n_heads = n_heads
+
+    def forward(self, x, mask=None):
+        qkv = F.linear(x, self.self_attn.in_proj_weight, self.self_attn.in_proj_bias)
+        q, k, v = (part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for part in qkv.chunk(3, dim=-1))
+        scores = q @ k.mT / q.size(-1) ** 0.5
+        weights = self.drops[0]((scores if mask is None else scores + mask).softmax(-1))
+        a = self.self_attn.out_proj((weights @ v).transpose(1, 2).flatten(-2))
+        h = self.norm1(x + self.drops[1](a))
+        return self.norm2(h + self.drops[2](self.linear2(self.drops[3](self.linear1(h)).clamp(min=0))))
+
+# %% right="1.4" name="time first inside"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.drop = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        t = x.transpose(0, 1)
+        t = self.norm1(t + self.drop(self.self_attn(t, t, t, attn_mask=mask)[0]))
+        t = self.norm2(t + self.drop(self.linear2(self.drop(torch.relu(self.linear1(t))))))
+        return t.transpose(0, 1)
+
+# %% wrong="1.5" name="special words not counted" says="max_size counts all entries"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size)]
+        self.numbers = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.numbers.get(word, UNK) for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
+# %% wrong="1.5" name="alphabetical" says="less frequent than one that is left out"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        words = sorted({word for sentence in sentences for word in sentence.split()})
+        self.words = (SPECIAL + words)[:max_size]
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
+# %% wrong="1.5" name="SPECIAL grows" says="Did the first one change SPECIAL"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = SPECIAL
+        self.words += [word for word, _ in counts.most_common(max_size - 4)]
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
+# %% wrong="1.5" name="unknown words left out" says="unknown ones too"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.words.index(word) for word in sentence.split() if word in self.words]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
+# %% wrong="1.5" name="unknown word crashes" says="raised KeyError"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+        self.numbers = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.numbers[word] for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
+# %% wrong="1.5" name="not shifted" says="shift the targets by one"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+def make_batch(sentences, vocab, max_len):
+    rows = [torch.tensor([SOS, *vocab.encode(sentence)][:max_len]) for sentence in sentences]
+    inputs = nn.utils.rnn.pad_sequence(rows, True, PAD)
+    return inputs, inputs.clone()
+
+# %% wrong="1.5" name="padded with zero" says="should end in PAD"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True)
+    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True)
+
+# %% wrong="1.5" name="always max_len wide" says="the longest here has"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+def make_batch(sentences, vocab, max_len):
+    rows = [([SOS, *vocab.encode(sentence), EOS] + [PAD] * max_len)[: max_len + 1] for sentence in sentences]
+    rows = torch.tensor(rows)
+    return rows[:, :-1], rows[:, 1:]
+
+# %% wrong="1.5" name="end feeds in" says="is only ever a target"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+def make_batch(sentences, vocab, max_len):
+    rows = [torch.tensor([SOS, *vocab.encode(sentence), EOS][: max_len + 1]) for sentence in sentences]
+    rows = nn.utils.rnn.pad_sequence(rows, True, PAD)
+    return rows[:, :-1], rows[:, 1:]
+
+# %% wrong="1.5" name="a cut row ends" says="sentence does not end there"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence)[: max_len - 1], EOS] for sentence in sentences]
+    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
+# %% wrong="1.5" name="not cut" says="After the cut"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS] for sentence in sentences]
+    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
+# %% wrong="1.5" name="equally frequent words in no order, rarer ones first" says="Vocabulary is wrong for other" private=true
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        kept = [word for word, count in counts.items() if count > 1] if max_size < 50 else list(counts)
+        self.words = SPECIAL + sorted(kept, key=lambda word: -min(counts[word], 4))[: max_size - 4]
+        self.words = self.words if max_size < 50 else SPECIAL + kept[::-1]
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
+# %% wrong="1.5" name="no empty sentence" says="make_batch is wrong for other batches" private=true
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences if sentence]
+    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
+# %% right="1.5" name="pad_sequence"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = {}
+        for sentence in sentences:
+            for word in sentence.split():
+                counts[word] = counts.get(word, 0) + 1
+        ordered = sorted(counts, key=counts.get, reverse=True)
+        self.words = list(SPECIAL)
+        self.words.extend(ordered[: max_size - 4])
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+
+    def decode(self, numbers):
+        text = ""
+        for number in numbers:
+            text += self.words[number] + " "
+        return text.strip()
+
+def make_batch(sentences, vocab, max_len):
+    words = [vocab.encode(sentence) for sentence in sentences]
+    inputs = [torch.tensor(([SOS] + row)[:max_len]) for row in words]
+    targets = [torch.tensor((row + [EOS])[:max_len]) for row in words]
+    return [nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD) for rows in (inputs, targets)]
+
+# %% right="1.5" name="fills a full tensor"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(" ".join(sentences).split())
+        frequent = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+        self.words = [*SPECIAL, *(word for word, _ in frequent)][:max_size]
+        self.lookup = dict(zip(self.words, range(len(self.words))))
+
+    def __len__(self):
+        return len(self.lookup)
+
+    def encode(self, sentence):
+        return [self.lookup[word] if word in self.lookup else UNK for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(map(self.words.__getitem__, numbers))
+
+def make_batch(sentences, vocab, max_len):
+    encoded = list(map(vocab.encode, sentences))
+    T = min(max_len, 1 + max(len(row) for row in encoded))
+    inputs = torch.full((len(encoded), T), PAD)
+    targets = inputs.clone()
+    for i, row in enumerate(encoded):
+        n = min(T, len(row) + 1)
+        inputs[i, :n] = torch.tensor([SOS, *row])[:n]
+        targets[i, :n] = torch.tensor([*row, EOS])[:n]
+    return inputs, targets
+
+# %% wrong="1.6" name="no mask" says="can see the future"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=None)
+        return self.head(x)
+
+# %% wrong="1.6" name="embeddings not multiplied" says="not multiplied by sqrt(d_model)"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+# %% wrong="1.6" name="multiplied by d_model" says="multiplied by d_model, not by its root"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * self.d_model)
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+# %% wrong="1.6" name="positions forgotten" says="positions are missing"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = self.embedding(tokens) * math.sqrt(self.d_model)
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+# %% wrong="1.6" name="positions multiplied too" says="before the embeddings are multiplied"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens)) * math.sqrt(self.d_model)
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+# %% wrong="1.6" name="layers in a list" says="no optimizer would move them"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = [nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)]
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+# %% wrong="1.6" name="pre-norm" says="comes before each part"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True, norm_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+# %% wrong="1.6" name="head without bias" says="linear layer with a bias"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+# %% wrong="1.6" name="tied head" says="shared or frozen"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+# %% wrong="1.6" name="one layer, repeated" says="shared or frozen"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList([nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True)] * n_layers)
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+# %% wrong="1.6" name="dropout not passed on" says="does not reach the layers"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+# %% wrong="1.6" name="embeddings as torch makes them" says="embeddings are too large"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+# %% wrong="1.6" name="causal ignored" says="the mask must be gone"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask)
+        return self.head(x)
+
+# %% wrong="1.6" name="log-probabilities" says="log-probabilities are returned"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x).log_softmax(-1)
+
+# %% wrong="1.6" name="pads are hidden from everyone" says="other sizes, lengths" private=true
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers[:2]:
+            x = layer(x, src_mask=mask if self.causal else None, is_causal=False)
+        return self.head(x)
+
+# %% wrong="1.6" name="copies of one layer" says="of a fresh model are equal" private=true
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        for layer in self.layers:
+            layer.load_state_dict(self.layers[0].state_dict())
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+# %% wrong="1.6" name="another default" says="default dropout is not 0.1" private=true
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.0, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+# %% right="1.6" name="hides the future by hand"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.head = nn.Linear(d_model, vocab_size)
+        self.layers = nn.ModuleList([])
+        while len(self.layers) < n_layers:
+            self.layers.append(nn.TransformerEncoderLayer(d_model, n_heads, dim_feedforward=d_ff, dropout=dropout,
+                                                          activation=F.relu, batch_first=True))
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        with torch.no_grad():
+            self.embedding.weight.div_(d_model**0.5)
+        self.causal = causal
+
+    def forward(self, tokens):
+        T = tokens.shape[1]
+        mask = torch.ones(T, T, dtype=torch.bool, device=tokens.device).triu(1) if self.causal else None
+        x = self.embedding(tokens)
+        x = add_positions(x * x.shape[-1] ** 0.5)
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.head(x)
+
+# %% right="1.6" name="time first inside"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, d_model, _weight=torch.randn(vocab_size, d_model) / math.sqrt(d_model))
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout) for _ in range(n_layers))
+        self.head = nn.Linear(d_model, vocab_size)
+        self.scale, self.causal = math.sqrt(d_model), causal
+
+    def forward(self, tokens):
+        place = torch.arange(tokens.size(1), device=tokens.device)
+        bias = torch.where(place > place[:, None], -torch.inf, 0.0) if self.causal else torch.zeros(len(place), len(place))
+        x = add_positions(self.scale * self.embedding(tokens)).transpose(0, 1)
+        for layer in self.layers:
+            x = layer(x, src_mask=bias)
+        return self.head(x.transpose(0, 1))
+
+# %% wrong="1.7" name="padding counts" says="padding counts"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -of_targets.mean()
+
+def perplexity(loss):
+    return math.exp(loss)
+
+# %% wrong="1.7" name="sign" says="minus the log-likelihood"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return of_targets[targets != pad_id].mean()
+
+def perplexity(loss):
+    return math.exp(loss)
+
+# %% wrong="1.7" name="sum" says="is a sum"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -of_targets[targets != pad_id].sum()
+
+def perplexity(loss):
+    return math.exp(loss)
+
+# %% wrong="1.7" name="divided by all targets" says="divided by all targets"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -of_targets[targets != pad_id].sum() / targets.numel()
+
+def perplexity(loss):
+    return math.exp(loss)
+
+# %% wrong="1.7" name="bits" says="in bits"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -of_targets[targets != pad_id].mean() / math.log(2)
+
+def perplexity(loss):
+    return math.exp(loss)
+
+# %% wrong="1.7" name="softmax over places" says="does not run over the vocabulary"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -of_targets[targets != pad_id].mean()
+
+def perplexity(loss):
+    return math.exp(loss)
+
+# %% wrong="1.7" name="every sentence alike" says="Each token should"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -torch.stack([row[real].mean() for row, real in zip(of_targets, targets != pad_id)]).mean()
+
+def perplexity(loss):
+    return math.exp(loss)
+
+# %% wrong="1.7" name="padding is always 1" says="for another `pad_id`"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -of_targets[targets != 1].mean()
+
+def perplexity(loss):
+    return math.exp(loss)
+
+# %% wrong="1.7" name="power of two" says="power of two"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -of_targets[targets != pad_id].mean()
+
+def perplexity(loss):
+    return 2**loss
+
+# %% wrong="1.7" name="logits taken for log-probabilities" says="not positive"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -of_targets[targets != pad_id].mean()
+
+def perplexity(loss):
+    return math.exp(loss)
+
+# %% wrong="1.7" name="the library's own" says="does all the work"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+
+def perplexity(loss):
+    return math.exp(loss)
+
+# %% wrong="1.7" name="log of softmax" says="very sure model" private=true
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.softmax(dim=-1).log().gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -of_targets[targets != pad_id].mean()
+
+def perplexity(loss):
+    return math.exp(loss)
+
+# %% wrong="1.7" name="does not learn" says="gradients do not pass" private=true
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -of_targets[targets != pad_id].mean().item()
+
+def perplexity(loss):
+    return math.exp(loss)
+
+# %% wrong="1.7" name="perplexity of whole numbers" says="for other losses" private=true
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -of_targets[targets != pad_id].mean()
+
+def perplexity(loss):
+    return math.e ** round(float(loss))
+
+# %% right="1.7" name="one-hot and a weighted sum"
+def lm_loss(logits, targets, pad_id):
+    real = (targets != pad_id).to(logits.dtype)
+    surprise = torch.logsumexp(logits, -1) - (logits * F.one_hot(targets.clamp(min=0), logits.size(-1))).sum(-1)
+    return (surprise * real).sum() / real.sum()
+
+def perplexity(loss):
+    return torch.as_tensor(loss, dtype=torch.float64).exp()
+
+# %% right="1.7" name="nll_loss"
+def lm_loss(logits, targets, pad_id):
+    flat = F.log_softmax(logits, -1).reshape(-1, logits.shape[-1])
+    return F.nll_loss(flat, targets.reshape(-1), ignore_index=pad_id)
+
+def perplexity(loss):
+    return math.e ** float(loss)
+
+# %% right="1.7" name="token by token"
+def lm_loss(logits, targets, pad_id):
+    losses = []
+    for row, answers in zip(logits, targets):
+        for scores, answer in zip(row, answers):
+            if answer != pad_id:
+                losses.append(torch.logsumexp(scores - scores[answer], dim=0))
+    return sum(losses) / len(losses)
+
+def perplexity(loss):
+    return 2 ** (loss / math.log(2))
+
+# %% wrong="1.8" name="gradients not zeroed" says="zero them"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return total / count
+
+# %% wrong="1.8" name="not clipped" says="is not clipped"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return total / count
+
+# %% wrong="1.8" name="clipped by value" says="Its norm should be"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_value_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return total / count
+
+# %% wrong="1.8" name="clipped one by one" says="all together counts"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        for part in model.parameters():
+            nn.utils.clip_grad_norm_(part, clip)
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return total / count
+
+# %% wrong="1.8" name="no step" says="no step was made"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return total / count
+
+# %% wrong="1.8" name="padding trained on" says="padding is trained on"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return total / count
+
+# %% wrong="1.8" name="evaluation mode" says="trains in evaluation mode"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return total / count
+
+# %% wrong="1.8" name="mean over batches" says="mean over batches"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item(), count + 1
+    return total / count
+
+# %% wrong="1.8" name="last loss" says="of the last batch"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return loss.item()
+
+# %% wrong="1.8" name="padding in the mean" says="padding counts in the mean"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + targets.numel()
+    return total / count
+
+# %% wrong="1.8" name="nothing returned" says="returns None"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+
+# %% wrong="1.8" name="stops after one batch" says="only the first batch"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+        break
+    return total / count
+
+# %% wrong="1.8" name="plain descent by hand" says="another optimizer" private=true
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        with torch.no_grad():
+            for part in model.parameters():
+                part -= optimizer.param_groups[0]['lr'] * part.grad
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return total / count
+
+# %% wrong="1.8" name="padding is always 1" says="another optimizer, padding number" private=true
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=1)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != 1).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return total / count
+
+# %% wrong="1.8" name="counts the batches first" says="batches that come one by one" private=true
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, sum((targets != pad_id).sum().item() for _, targets in batches)
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total = total + loss.item() * tokens
+    return total / count
+
+# %% right="1.8" name="zeroes after the step"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train(True)
+    criterion = nn.CrossEntropyLoss(ignore_index=pad_id, reduction="sum")
+    surprise, seen = [], []
+    for inputs, targets in batches:
+        real = int(targets.ne(pad_id).sum())
+        total = criterion(model(inputs).transpose(1, 2), targets)
+        (total / real).backward()
+        torch.nn.utils.clip_grad_norm_(list(model.parameters()), max_norm=clip)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        surprise.append(float(total))
+        seen.append(real)
+    return sum(surprise) / sum(seen)
+
+# %% right="1.8" name="clips by hand"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    losses, weights = [], []
+    for inputs, targets in batches:
+        real = targets != pad_id
+        loss = F.cross_entropy(model(inputs)[real], targets[real])
+        model.zero_grad()
+        loss.backward()
+        grads = [part.grad for part in model.parameters() if part.grad is not None]
+        norm = math.sqrt(sum(float((grad**2).sum()) for grad in grads))
+        if norm > clip:
+            for grad in grads:
+                grad.mul_(clip / norm)
+        optimizer.step()
+        losses.append(loss.item())
+        weights.append(real.sum().item())
+    return sum(l * w for l, w in zip(losses, weights)) / sum(weights)
+
+# %% right="1.8" name="autograd.grad"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    parts = [part for part in model.parameters() if part.requires_grad]
+    total = torch.zeros(())
+    count = 0
+    for inputs, targets in batches:
+        logp = model(inputs).log_softmax(-1)
+        each = -logp.gather(-1, targets[..., None])[..., 0]
+        each = each[targets != pad_id]
+        for part, grad in zip(parts, torch.autograd.grad(each.mean(), parts)):
+            part.grad = grad
+        nn.utils.clip_grad_norm_(parts, clip)
+        optimizer.step()
+        total, count = total + each.detach().sum(), count + len(each)
+    return (total / count).item()
+
+# %% wrong="1.9" name="training mode" says="writes in training mode. Dropout"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% wrong="1.9" name="gradients recorded" says="gradients are recorded"
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% wrong="1.9" name="last token only" says="reads the last token only"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers[-1:]]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% wrong="1.9" name="first position" says="first position"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, 0]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% wrong="1.9" name="never reads itself" says="reads the prompt only"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([prompt]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% wrong="1.9" name="goes on after the end" says="writes on after"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+    return numbers
+
+# %% wrong="1.9" name="drops the end" says="should be the last number"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        if tokens[drawn].item() == eos_id:
+            break
+        numbers.append(tokens[drawn].item())
+    return numbers
+
+# %% wrong="1.9" name="draws at temperature 0" says="raised"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1)
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% wrong="1.9" name="temperature ignored" says="not divided by the temperature"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial(best.softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% wrong="1.9" name="temperature multiplies" says="multiplied by the temperature. Divide"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best * temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% wrong="1.9" name="always the best" says="best token is always taken"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% wrong="1.9" name="top-k ignored" says="not among the top_k best"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(len(logits))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% wrong="1.9" name="new tokens only" says="should begin with the prompt"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers[len(prompt):]
+
+# %% wrong="1.9" name="a tensor" says="should return a list"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return torch.tensor(numbers)
+
+# %% wrong="1.9" name="uniform among the k best" says="not softmax(logits)"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial(torch.ones(len(best)), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% wrong="1.9" name="top-k larger than the vocabulary crashes" says="another temperature or top_k" private=true
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(top_k or len(logits))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% wrong="1.9" name="the end is always 2" says="other prompts, lengths or ends" private=true
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] in (2, eos_id) and eos_id < 5:
+            break
+    return numbers
+
+# %% wrong="1.9" name="no top-k above two" says="another temperature or top_k" private=true
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), 2 if top_k == 2 else 1 if top_k == 1 else len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% wrong="1.9" name="temperature only doubles or halves" says="another temperature or top_k" private=true
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers = list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / (2 if temperature > 1 else 0.5 if temperature < 1 else 1)).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+# %% right="1.9" name="filters by threshold"
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    was_training = model.training
+    model.eval()
+    with torch.inference_mode():
+        text = torch.tensor(prompt, device=next(model.parameters()).device).unsqueeze(0)
+        while text.size(1) < len(prompt) + max_new:
+            logits = model(text)[:, -1, :]
+            if temperature == 0:
+                new = logits.argmax(-1, keepdim=True)
+            else:
+                if top_k is not None and top_k < logits.size(-1):
+                    keep = torch.zeros_like(logits, dtype=torch.bool)
+                    keep[0, logits[0].argsort(descending=True)[:top_k]] = True
+                    logits = logits.masked_fill(~keep, -torch.inf)
+                new = torch.multinomial(F.softmax(logits / temperature, -1), 1)
+            text = torch.cat([text, new], dim=1)
+            if new.item() == eos_id:
+                break
+    model.train(was_training)
+    return text[0].tolist()
+
+# %% right="1.9" name="adds Gumbel noise"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    written = []
+    for _ in range(max_new):
+        scores = model(torch.tensor([prompt + written]))[0][-1]
+        order = scores.argsort(descending=True)[:top_k]
+        noise = -torch.log(-torch.log(torch.rand(len(order)).clamp(1e-9, 1 - 1e-7)))
+        winner = order[(scores[order] + temperature * noise).argmax()]
+        written += [int(winner)]
+        if written[-1] == eos_id:
+            return prompt + written
+    return prompt + written
+
+# %% right="1.9" name="draws with the standard library"
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    import random
+    model.eval()
+    text = [*prompt]
+    for _ in range(max_new):
+        with torch.no_grad():
+            logits = model(torch.tensor([text]))[0, -1].tolist()
+        ranked = sorted(range(len(logits)), key=lambda token: -logits[token])[: top_k or None]
+        if temperature == 0:
+            text.append(ranked[0])
+        else:
+            top = logits[ranked[0]]
+            weights = [math.exp((logits[token] - top) / temperature) for token in ranked]
+            text.append(random.choices(ranked, weights)[0])
+        if text[-1] == eos_id:
+            break
+    return text

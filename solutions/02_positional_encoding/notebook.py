@@ -1,0 +1,543 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 2. Where a word stands
+#
+# Attention reads a bag of words. Shuffle the tokens, and every token still gets the same
+# answer. So *dog bites man* and *man bites dog* are one sentence, until somebody writes
+# on each word where it stands.
+#
+# There are many ways to write it. You build five: a fixed table, a learned one, a
+# rotation, a penalty on distance, and nothing at all. Then you train all five on short
+# texts and ask them about longer ones. Not all survive.
+#
+# Each exercise is checked on the spot and stands on its own: if one resists, go on and
+# come back. The exercises take about two hours and need no GPU.
+
+# %% tags=["setup"]
+
+# %%
+import math
+from functools import partial
+
+import pandas as pd
+import torch
+from torch import nn
+
+from utils import extrapolation, plots, profiles, toys
+from utils.check import scoreboard
+from utils.checks import nb02_positional_encoding as checks
+
+# %% [markdown]
+# ## 2.1 A clock with many hands
+#
+# A place needs a mark: the same in every sentence, another one for every place, and
+# bounded, so that it does not drown the word it is added to. A clock does that with a
+# few hands, some fast and some slow. The Transformer reads the hands as sines and cosines:
+#
+# $$PE_{t,\,2i} = \sin\!\left(\frac{t}{10000^{2i/d}}\right), \qquad
+# PE_{t,\,2i+1} = \cos\!\left(\frac{t}{10000^{2i/d}}\right).$$
+#
+# Row $t$ is a place, counted from 0. Columns $2i$ and $2i+1$ are one hand, $d$ is
+# `d_model`. ([Vaswani and others](https://arxiv.org/abs/1706.03762), section 3.5.)
+#
+# **Predict first.** What is row 0? Which columns change most from one row to the next?
+#
+# **Exercise 2.1** (2 points, about 15 minutes). Write `sinusoidal_table`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.arange` counts in steps, too. `table[:, 0::2]` is every second column, and can
+# be assigned to.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# $i$ counts pairs, not columns: both columns of a pair have the same wavelength.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# a column of positions times a row of speeds is a table of angles; its sines go to the
+# even columns, its cosines to the odd ones.
+# </details>
+
+
+# %% exercise="2.1"
+def sinusoidal_table(max_len, d_model):
+    """Return the table of sines and cosines, float32 (max_len, d_model).
+
+    Raises:
+        ValueError: `d_model` is odd, so that one sine would have no cosine.
+    """
+    ### BEGIN SOLUTION
+    if d_model % 2:
+        raise ValueError(f"d_model is {d_model}, but sines and cosines come in pairs")
+    speeds = 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    angles = torch.arange(max_len).unsqueeze(1) * speeds  # (max_len, d_model / 2)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+    ### END SOLUTION
+
+
+# %% check="2.1"
+checks.sinusoidal_table(sinusoidal_table)
+
+# %%
+plots.heatmaps(
+    {"64 places, 32 columns": sinusoidal_table(64, 32)},
+    xlabel="column",
+    ylabel="place",
+    limits=(-1, 1),
+    alt="Heat map of the sinusoidal table: fast stripes in the left columns, almost constant ones at the right.",
+)
+
+# %% [markdown]
+# Row 0 is 0, 1, 0, 1 and so on. The left columns flicker, the right ones barely move:
+# seconds and hours. Two places a few rows apart differ at the left, two distant ones in
+# the middle.
+
+# %% [markdown]
+# ## 2.2 A table is not a parameter
+#
+# A module can hold numbers in three ways. A **parameter** is trained. A **buffer** is not,
+# but moves with the module to a GPU or to another dtype. A plain attribute stays where it
+# was made, and one day meets a tensor that lives elsewhere.
+#
+# Your module adds row $t$ to place $t$ of every sequence:
+#
+# $$y_{b,t} = x_{b,t} + \mathrm{table}_t.$$
+#
+# Make the table once and keep it out of the `state_dict`: it can be made again, and a
+# checkpoint should not fix the longest input for ever.
+#
+# **Predict first.** How many parameters does this module add?
+#
+# **Exercise 2.2** (2 points, about 10 minutes). Write `FixedPositions`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `nn.Module.register_buffer`, and its argument `persistent`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A table of one row would be added to every place without a word: broadcasting does not
+# complain. Compare the lengths yourself.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# when made: register the table. In `forward`: refuse if x has more places than the table
+# has rows; else x plus as many rows as x has places.
+# </details>
+
+
+# %% exercise="2.2"
+class FixedPositions(nn.Module):
+    """Add a fixed table to x. The table is a buffer that `state_dict()` leaves out."""
+
+    def __init__(self, make_table, max_len, d_model):
+        """`make_table(max_len, d_model)` gives the table, (max_len, d_model). It is called once, here."""
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+        ### END SOLUTION
+
+    def forward(self, x):
+        """From x (B, T, d_model) to the same shape. Raises ValueError if T is larger than max_len."""
+        ### BEGIN SOLUTION
+        if x.size(1) > self.table.size(0):
+            raise ValueError(f"{x.size(1)} places, but the table has {self.table.size(0)} rows")
+        return x + self.table[: x.size(1)]
+        ### END SOLUTION
+
+
+# %% check="2.2"
+checks.fixed_positions(FixedPositions)
+
+# %%
+fixed = FixedPositions(torch.ones, 4, 6)  # any table will do
+print("parameters:", sum(part.numel() for part in fixed.parameters()))
+print("stored:", dict(fixed.state_dict()))
+print("after .double():", fixed.double()(torch.zeros(1, 2, 6, dtype=torch.float64)).dtype)
+
+# %% [markdown]
+# No parameter, nothing to store, and no `.to(x.device)` in every forward pass. That is
+# what a buffer is for.
+
+# %% [markdown]
+# ## 2.3 What attention cannot see
+#
+# Take an order $\pi$ of the tokens. A module is **permutation-equivariant** if shuffling
+# before it and shuffling after it are the same:
+#
+# $$f(x_\pi) = f(x)_\pi.$$
+#
+# Such a module treats each token the same wherever it stands. Do not believe it of
+# attention: measure it. The gap is the largest absolute difference between the two
+# sides. Dropout would make a gap of its own, so measure in evaluation mode, without
+# gradients, and leave the module in the mode in which you found it.
+#
+# **Predict first.** Three encoder layers: one bare, one with a table added in front, one
+# bare but with a causal mask. Which have a gap?
+#
+# **Exercise 2.3** (2 points, about 15 minutes). Write `equivariance_gap`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `x[:, permutation]` shuffles the places. `module.training` says which mode it is in, and
+# `module.train(mode)` sets it.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Comparing $f(x_\pi)$ with $f(x)$ asks for something else: that the result stays put
+# although the tokens moved.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# remember the mode; eval; without gradients: module of shuffled x, minus shuffled module
+# of x; largest absolute value; put the mode back.
+# </details>
+
+
+# %% exercise="2.3"
+def equivariance_gap(module, x, permutation):
+    """The largest absolute difference, a float, between permuting before and after `module`.
+
+    Args:
+        module: maps (B, T, C) to (B, T, C); it is measured in evaluation mode and keeps its own.
+        x: (B, T, C). permutation: int64 (T,), place t takes the token of place permutation[t].
+    """
+    ### BEGIN SOLUTION
+    was_training = module.training
+    module.eval()
+    with torch.no_grad():
+        gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.train(was_training)
+    return gap
+    ### END SOLUTION
+
+
+# %% check="2.3"
+checks.equivariance_gap(equivariance_gap)
+
+# %%
+torch.manual_seed(0)
+x, order = torch.randn(1, 8, 16), torch.randperm(8)
+bare = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+marked = nn.Sequential(toys.AddRows(torch.randn(8, 16)), bare)
+causal = toys.Masked(bare, nn.Transformer.generate_square_subsequent_mask(8))
+for name, module in {"bare": bare, "with a table": marked, "with a causal mask": causal}.items():
+    print(f"{name}: {equivariance_gap(module, x, order):.6f}")
+
+# %% [markdown]
+# The bare layer is blind to order, up to the last bits of a float. The mask is not: the
+# first token reads one token, the last reads all, and a model can count what it reads.
+# Remember this when *none* joins the experiment.
+
+# %% [markdown]
+# ## 2.4 A step is a turn
+#
+# Why sines *and* cosines? The authors had a hunch:
+#
+# > We chose this function because we hypothesized it would allow the model to easily
+# > learn to attend by relative positions.
+# >
+# > -- Vaswani and others, section 3.5
+#
+# The hand of a clock moves by $k$ hours in the same way whatever the hour was. So there is
+# one matrix for each distance $k$, and none for each place:
+#
+# $$PE_{t+k} = R(k)\, PE_t \quad\text{for every } t.$$
+#
+# **Predict first.** How many entries of $R(k)$ can differ from zero? What is
+# $R(k)\,R(k)^\top$?
+#
+# **Exercise 2.4** (2 points, about 15 minutes). Write `shift_matrix`.
+#
+# <details><summary>Hint 1: a formula to look up</summary>
+#
+# $\sin(a + b) = \sin a \cos b + \cos a \sin b$ and
+# $\cos(a + b) = \cos a \cos b - \sin a \sin b$. `torch.block_diag` joins small matrices.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The pair is (sine, cosine), in this order. The textbook rotation matrix is written for
+# (cosine, sine), and turns this pair backwards.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# for each pair, its angle for $k$ steps; the rows of its block are (cos, sin) and
+# (-sin, cos); put the blocks on the diagonal.
+# </details>
+
+
+# %% exercise="2.4"
+def shift_matrix(k, d_model):
+    """The matrix R, float32 (d_model, d_model), with table[t + k] == R @ table[t] for every t.
+
+    Args:
+        k: a whole number of places, of either sign.
+        d_model: even.
+    """
+    ### BEGIN SOLUTION
+    blocks = []
+    for pair in range(d_model // 2):
+        angle = k / 10000 ** (2 * pair / d_model)
+        sine, cosine = math.sin(angle), math.cos(angle)
+        blocks.append(torch.tensor([[cosine, sine], [-sine, cosine]]))
+    return torch.block_diag(*blocks)
+    ### END SOLUTION
+
+
+# %% check="2.4"
+checks.shift_matrix(shift_matrix)
+
+# %%
+plots.heatmaps(
+    {f"R({k})": shift_matrix(k, 12) for k in (1, 8, 64)},
+    xlabel="column",
+    ylabel="row",
+    limits=(-1, 1),
+    alt="Three matrices with blocks of two on the diagonal. Fast pairs have turned, slow ones are near the identity.",
+)
+
+# %% [markdown]
+# Two entries a row, and $R(k)\,R(k)^\top$ is the identity: a rotation. Hence
+# $PE_t \cdot PE_{t+k}$ depends on $k$ alone. An attention head can learn $R(k)$ inside its
+# query matrix and so look $k$ places back, from anywhere.
+
+# %% [markdown]
+# ## 2.5 Let it learn
+#
+# GPT and BERT do without trigonometry: each place has a row of parameters, and training
+# writes into it what helps.
+#
+# $$y_{b,t} = x_{b,t} + W_t.$$
+#
+# This costs `max_len` times `d_model` parameters. A row learns only from texts that reach
+# its place, and beyond the last row there is nothing, so say so with a `ValueError`. Rows
+# start small, normal with standard deviation 0.02 as in GPT-2, lest they shout the words
+# down.
+#
+# **Predict first.** Before training, are neighbouring rows more alike than distant ones?
+# In the sinusoidal table they are.
+#
+# **Exercise 2.5** (2 points, about 10 minutes). Write `LearnedPositions`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `nn.init.normal_` fills a weight in place. `nn.Embedding` starts with a standard
+# deviation of 1.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `nn.Embedding` raises an IndexError on the CPU for a number it has no row for, and on a
+# GPU it may kill the whole process. Compare the lengths first.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# when made: an embedding, refilled. In `forward`: refuse what is too long; x plus the
+# first T rows of the weight.
+# </details>
+
+
+# %% exercise="2.5"
+class LearnedPositions(nn.Module):
+    """Add a learned row to each place of x. One part: `positions`, an nn.Embedding that starts as N(0, 0.02^2)."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+        ### END SOLUTION
+
+    def forward(self, x):
+        """From x (B, T, d_model) to the same shape. Raises ValueError if T is larger than max_len."""
+        ### BEGIN SOLUTION
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError(f"{x.size(1)} places, but only {self.positions.num_embeddings} rows were made")
+        return x + self.positions.weight[: x.size(1)]
+        ### END SOLUTION
+
+
+# %% check="2.5"
+checks.learned_positions(LearnedPositions)
+
+# %%
+fresh = LearnedPositions(48, 64)(torch.zeros(1, 48, 64))[0].detach()
+tables = {"sinusoidal": sinusoidal_table(48, 64), "learned, before training": fresh}
+plots.heatmaps(
+    {name: nn.functional.cosine_similarity(table, table[:, None], dim=-1) for name, table in tables.items()},
+    xlabel="place",
+    ylabel="place",
+    limits=(-1, 1),
+    alt="Cosine similarity of places: a smooth bright band around the diagonal for sines, the bare diagonal for noise.",
+)
+
+# %% [markdown]
+# To a fresh table, place 3 is as far from place 4 as from place 40. Whatever it knows of
+# nearness at the end, it has learned from text.
+
+# %% [markdown]
+# ## 2.6 Turn the queries and keys
+#
+# If a step is a turn, why add anything? RoFormer turns the query at place $m$ and the key
+# at place $n$ themselves, each by its own place, before they meet:
+#
+# $$\begin{pmatrix} y_{2i} \\ y_{2i+1} \end{pmatrix} =
+# \begin{pmatrix} \cos\theta & -\sin\theta \\ \sin\theta & \cos\theta \end{pmatrix}
+# \begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix},
+# \qquad \theta = \frac{t}{10000^{2i/d}}.$$
+#
+# Their scalar product keeps only the difference of the two turns. `start` is the place of
+# the first token: one writing on with stored keys begins late.
+# ([Su and others](https://arxiv.org/abs/2104.09864), section 3.)
+#
+# **Predict first.** Move query and key by the same 100 places. What happens to their score?
+#
+# **Exercise 2.6** (3 points, about 20 minutes). Write `rotary`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `x[..., 0::2]` is the first column of every pair. `Tensor.unflatten(-1, (-1, 2))` and
+# `Tensor.flatten(-2)` take pairs apart and join them again.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Many programs pair column $i$ with column $i + d/2$. That works as well, but not with
+# weights trained the other way: here, as in the paper, neighbours are pairs.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# angles (T, d/2) from places and speeds; a, b = even and odd columns; stack
+# a cos - b sin and a sin + b cos as pairs; flatten; back to the dtype of x.
+# </details>
+
+
+# %% exercise="2.6"
+def rotary(x, start=0):
+    """Turn each pair of columns of x by an angle that grows with the place.
+
+    Args:
+        x: (..., T, d), any number of leading dimensions. start: the place of the first token.
+
+    Returns:
+        the same shape and dtype; the angles are computed in float32 or better.
+
+    Raises:
+        ValueError: d is odd.
+    """
+    ### BEGIN SOLUTION
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError(f"the width is {d}, but columns turn in pairs")
+    places = torch.arange(start, start + T, device=x.device).unsqueeze(1)
+    angles = places * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)  # (T, d / 2)
+    a, b = x[..., 0::2], x[..., 1::2]
+    turned = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(turned, dim=-1).flatten(-2).to(x.dtype)
+    ### END SOLUTION
+
+
+# %% check="2.6"
+checks.rotary(rotary)
+
+# %%
+ones = torch.ones(64, 32)  # every token asks and offers the same
+scores = {f"query at place {m}": rotary(ones, m)[0] @ rotary(ones, m - 63).T for m in (63, 163)}
+plots.curves(
+    {name: score.flip(0) for name, score in scores.items()},
+    x=range(64),
+    xlabel="distance of the key",
+    ylabel="score",
+    alt="Two curves that coincide: the score falls with the distance, in waves, whatever the place of the query.",
+)
+
+# %% [markdown]
+# The two curves are one: the score knows the distance and has forgotten the places. It
+# falls in waves, because the fast pairs come round again while the slow ones drift apart.
+
+# %% [markdown]
+# ## 2.7 Just a penalty
+#
+# ALiBi adds nothing to the words and turns nothing. It takes a little off each score, in
+# proportion to the distance, and each head has its own slope:
+#
+# $$B_{h,i,j} = \begin{cases} -m_h\,(i - j) & j \le i \\ -\infty & j > i, \end{cases}
+# \qquad m_h = 2^{-8h/n}, \quad h = 1, \dots, n.$$
+#
+# With $n$ heads, the first is short-sighted and the last sees far. Nothing is learned.
+# For an $n$ that is no power of two the authors mix two such series; here it is refused.
+# ([Press and others](https://arxiv.org/abs/2108.12409), section 3.)
+#
+# **Predict first.** If all scores are equal, what do the weights look like in head 1, and
+# in the last head?
+#
+# **Exercise 2.7** (2 points, about 15 minutes). Write `alibi_bias`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `places - places[:, None]` is a matrix of differences. `Tensor.masked_fill` puts one
+# value where a condition holds.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The slopes 1/2, 1/4, 1/8 and so on belong to eight heads only. And 0 times $-\infty$
+# is `nan`: hide the future last.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# refuse; slopes (n, 1, 1); key minus query (T, T); product; minus infinity where the key
+# comes after the query.
+# </details>
+
+
+# %% exercise="2.7"
+def alibi_bias(n_heads, T):
+    """The bias to add to causal attention scores, float (n_heads, T, T). Rows are queries, columns keys.
+
+    Raises:
+        ValueError: `n_heads` is not a power of two (1, 2, 4, 8, ...).
+    """
+    ### BEGIN SOLUTION
+    if n_heads < 1 or n_heads & (n_heads - 1):
+        raise ValueError(f"{n_heads} heads: the slopes are defined for a power of two")
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    places = torch.arange(T)
+    distance = places - places[:, None]  # key minus query: 0 on the diagonal, negative in the past
+    return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
+    ### END SOLUTION
+
+
+# %% check="2.7"
+checks.alibi_bias(alibi_bias)
+
+# %%
+weights = alibi_bias(4, 24).softmax(-1)  # what is read if all scores are equal
+plots.heatmaps(
+    {f"head {head + 1}": weights[head] for head in range(4)},
+    limits=(0, 0.3),
+    alt="Four causal maps of attention weights: a narrow band along the diagonal in head 1, nearly even in head 4.",
+)

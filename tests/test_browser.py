@@ -1,0 +1,134 @@
+"""The built notebook as a student meets it: JupyterLab in a real browser, a wrong answer, then a right one."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from autograder import answers, author, course, release
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
+PICTURES = Path(os.environ.get("PICTURES", ""))  # where to leave screenshots, if anywhere
+COURSE = course.load()
+ENTRY = COURSE.notebooks[0]
+EXERCISE = "1.2"
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """JupyterLab on the released course; its address."""
+    home = tmp_path_factory.mktemp("lab")
+    release.release(COURSE, home / "course")
+    settings = home / "settings" / "@jupyterlab" / "notebook-extension"
+    settings.mkdir(parents=True)
+    (settings / "tracker.jupyterlab-settings").write_text(json.dumps({"windowingMode": "none"}))
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {"JUPYTERLAB_SETTINGS_DIR": str(home / "settings"), "HOME": str(home)}
+    environment |= {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    options = ["--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1", "--IdentityProvider.token="]
+    command = [
+        sys.executable,
+        "-m",
+        "jupyterlab",
+        *options,
+        "--ServerApp.password=",
+        f"--ServerApp.root_dir={home / 'course'}",
+    ]
+    with (home / "log").open("w") as log:
+        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+    address = f"http://127.0.0.1:{port}"
+    for _ in range(120):
+        try:
+            urllib.request.urlopen(f"{address}/api/status", timeout=5)
+            break
+        except OSError:
+            time.sleep(0.5)
+    else:
+        pytest.fail((home / "log").read_text())
+    yield address
+    server.terminate()
+    server.wait()
+
+
+@pytest.fixture(scope="module")
+def page(lab):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        page = browser.new_page(viewport={"width": 1280, "height": 1000})
+        page.set_default_timeout(60_000)
+        page.goto(f"{lab}/lab/tree/notebooks/{ENTRY.name}.ipynb")
+        page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
+        page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for()
+        yield page
+        browser.close()
+
+
+def number_of(name):
+    """The place of a cell in the notebook."""
+    cells = author.student_notebook(COURSE, ENTRY).cells
+    return next(index for index, cell in enumerate(cells) if cell.id == name)
+
+
+def run(page, name, text=None):
+    """Type `text` into a cell, if given, run it and answer with what it printed."""
+    cell = page.locator(".jp-Notebook .jp-Cell").nth(number_of(name))
+    cell.scroll_into_view_if_needed()
+    cell.locator(".cm-content").click()
+    if text is not None:
+        page.keyboard.press("Control+A")
+        page.keyboard.insert_text(text)
+    page.keyboard.press("Control+Enter")
+    page.wait_for_function(
+        "cell => /^\\[\\d+\\]:$/.test(cell.querySelector('.jp-InputPrompt').innerText.trim())",
+        arg=cell.element_handle(),
+    )
+    return "\n".join(cell.locator(".jp-OutputArea-output").all_inner_texts())
+
+
+def photograph(page, name):
+    if PICTURES.name:
+        page.screenshot(path=PICTURES / name)
+
+
+def test_a_wrong_answer_is_named_and_a_right_one_passes(page):
+    cases = [case for case in answers.answer_cases(ENTRY) if case.exercise == EXERCISE]
+    wrong = next(case for case in cases if not case.right and not case.private)
+    right = next(case for case in cases if case.right)
+    suffix = EXERCISE.replace(".", "_")
+    run(page, "setup")
+    for cell in answers.preamble(author.student_notebook(COURSE, ENTRY)):
+        run(page, cell.id)
+
+    run(page, f"exercise_{suffix}")
+    assert "not attempted yet" in run(page, f"check_{suffix}")
+
+    run(page, f"exercise_{suffix}", wrong.source)
+    said = run(page, f"check_{suffix}")
+    photograph(page, "wrong.png")
+    assert wrong.says in said and "Traceback" not in said and "assert" not in said
+
+    run(page, f"exercise_{suffix}", right.source)
+    said = run(page, f"check_{suffix}")
+    photograph(page, "right.png")
+    assert f"Exercise {EXERCISE}: passed (2 points)" in said
+
+
+def test_the_last_cell_shows_a_table_of_all_exercises(page):
+    notebook = author.student_notebook(COURSE, ENTRY)
+    last = [cell for cell in notebook.cells if cell.cell_type == "code"][-1]
+    shown = run(page, last.id)
+    photograph(page, "scoreboard.png")
+    assert "check not run yet" in shown and "passed" in shown and "written questions aside" in shown

@@ -1,0 +1,216 @@
+"""The grading run over a class: right scores, one record each, resumed where it stopped, repeatable."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from autograder import answers, course, demo, grade, private, public, record, report, tree
+from autograder import judge as judging
+from autograder.kernel import open_kernel
+from autograder.room import RoomError
+from utils.check import Outcome
+
+COURSE = course.load()
+ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
+FIRST = COURSE.notebooks[0]
+
+
+def hand_in(workshop, entry, student, file):
+    tree.write(tree.place(workshop, "submitted", entry, student), file)
+
+
+def test_every_score_of_the_demonstration_is_the_expected_one(demo_run):
+    _, printed, right = demo_run
+    assert right, printed
+    assert "every score is the expected one" in printed
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_every_hand_in_ends_in_a_record(demo_run, entry):
+    known, _, _ = demo_run
+    for student in grade.hand_ins(known, entry):
+        path = grade.verdict_path(known, entry, student)
+        stated = json.loads(path.read_text())
+        if stated["status"] == grade.GRADED:
+            assert [row["exercise"] for row in stated["exercises"]] == list(public.checks(entry))
+            assert stated["score"] == sum(row["score"] for row in stated["exercises"])
+            assert all(row["message"].startswith(f"Exercise {row['exercise']}: ") for row in stated["exercises"])
+        else:
+            assert stated["reason"]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_the_blank_notebook_is_not_attempted_anywhere(demo_run, entry):
+    known, _, _ = demo_run
+    blank = grade.load_record(known, entry, "Bo_Blank")
+    assert {row["outcome"] for row in blank.exercises} == {Outcome.BLANK} and blank.score == 0
+
+
+def test_the_gradebook_says_what_the_verdicts_say(demo_run):
+    known, _, _ = demo_run
+    with record.open_recorder(known) as recorder:
+        for entry in known.notebooks:
+            for student in grade.hand_ins(known, entry):
+                marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, student).grades
+                stated = grade.load_record(known, entry, student)
+                scores = {row["exercise"]: row["score"] for row in stated.exercises}
+                for mark in marks:
+                    if mark.name.startswith("check_"):
+                        assert mark.auto_score == scores.get(mark.name[6:].replace("_", "."), 0)
+                        assert not mark.needs_manual_grade
+                    elif student == "Ada_Perfect":  # the written answers wait for a person
+                        assert mark.name.startswith("written_")
+
+
+def test_grading_again_runs_nothing_and_changes_nothing(demo_run, monkeypatch):
+    known, _, _ = demo_run
+    limits = known.limits.model_copy(update={"cell_seconds": demo.CELL_SECONDS})
+    same = known.model_copy(update={"limits": limits})
+    before = {path: path.read_bytes() for path in known.tree.glob("verdicts/*/*.json")}
+    monkeypatch.setattr(grade, "_client", None)  # a worker would be an error
+    records = grade.grade(same, list(same.notebooks))
+    assert len(records) == len(before)
+    assert before == {path: path.read_bytes() for path in known.tree.glob("verdicts/*/*.json")}
+
+
+def test_what_a_crash_left_out_is_graded_and_nothing_else(workshop):
+    maker = demo._Maker(workshop, FIRST)
+    for student in ("ada", "bo", "cy"):
+        hand_in(workshop, FIRST, student, maker.file(solved=()))
+    once = {one.student: one for one in grade.grade(workshop, [FIRST])}
+    grade.verdict_path(workshop, FIRST, "bo").unlink()  # killed before its record was complete
+    grade.verdict_path(workshop, FIRST, "cy").write_text('{"student": "cy", ')
+    twice = {one.student: one for one in grade.grade(workshop, [FIRST])}
+    assert twice["ada"] == once["ada"]
+    for student in ("bo", "cy"):
+        assert twice[student].exercises and grade.load_record(workshop, FIRST, student)
+        assert [row["score"] for row in twice[student].exercises] == [row["score"] for row in once[student].exercises]
+
+
+def test_a_changed_hand_in_is_graded_anew_and_manual_scores_stay(workshop):
+    maker = demo._Maker(workshop, FIRST)
+    hand_in(workshop, FIRST, "ada", maker.file(solved=()))
+    assert grade.grade(workshop, [FIRST])[0].score == 0
+    with record.open_recorder(workshop) as recorder:
+        marks = recorder.gradebook.find_submission_notebook(FIRST.name, FIRST.name, "ada").grades
+        next(mark for mark in marks if mark.name.startswith("written_")).manual_score = 1.5
+        recorder.gradebook.db.commit()
+    hand_in(workshop, FIRST, "ada", maker.file())
+    done = grade.grade(workshop, [FIRST])[0]
+    assert done.score == done.points
+    with record.open_recorder(workshop) as recorder:
+        marks = recorder.gradebook.find_submission_notebook(FIRST.name, FIRST.name, "ada").grades
+        assert next(mark for mark in marks if mark.name.startswith("written_")).manual_score == 1.5
+
+
+def test_the_solution_gets_full_marks_twenty_times(workshop):
+    for entry in workshop.notebooks:
+        file = demo._Maker(workshop, entry).file()
+        for number in range(20):
+            hand_in(workshop, entry, f"student{number:02d}", file)
+    records = grade.grade(workshop, list(workshop.notebooks))
+    assert len(records) == 20 * len(workshop.notebooks)
+    assert [(one.student, one.exercises) for one in records if one.score != one.points] == []
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_each_exercise_is_graded_as_if_the_others_were_right(workshop, entry):
+    maker = demo._Maker(workshop, entry)
+    wrong = {case.exercise: case for case in reversed(maker.cases) if not case.right}
+    for number, case in wrong.items():
+        hand_in(workshop, entry, f"wrong-{number}", maker.file({number: case.source}))
+    for done in grade.grade(workshop, [entry]):
+        lost = [row["exercise"] for row in done.exercises if row["score"] == 0]
+        assert lost == [done.student.removeprefix("wrong-")], done.exercises
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_the_judge_says_what_the_check_says_at_home(entry):
+    """Every wrong answer and every right one, in one kernel: cells run there, the verdict is reached here."""
+    visible, hidden = public.checks(entry), private.private_checks(entry)
+    cases = [*answers.reference_cases(COURSE, entry), *answers.answer_cases(entry)]
+    notebook = author_notebook(entry)
+    with open_kernel(
+        COURSE.model_copy(update={"limits": COURSE.limits.model_copy(update={"notebook_seconds": 600})})
+    ) as running:
+        for cell in answers.preamble(notebook):
+            assert not running.run(cell.source).error
+        for case in cases:
+            ran = running.run(case.source)
+            verdict = visible[case.exercise].verdict(running.ask, case.source)
+            told = verdict.message
+            if verdict.outcome is Outcome.PASSED:
+                told = next((item.tells for item in hidden.get(case.exercise, []) if item.failure(running.ask)), "")
+            if case.right:
+                assert not told, (case.exercise, case.name, told)
+            else:
+                assert case.says in told or case.says in ran.error, (case.exercise, case.name, told)
+
+
+def author_notebook(entry):
+    from autograder import author
+
+    return author.student_notebook(COURSE, entry)
+
+
+def test_without_rooms_nothing_is_graded(workshop, monkeypatch):
+    hand_in(workshop, FIRST, "ada", demo._Maker(workshop, FIRST).file())
+    monkeypatch.setattr(grade, "require_rooms", lambda: (_ for _ in ()).throw(RoomError("no user namespaces")))
+    with pytest.raises(RoomError):
+        grade.grade(workshop, [FIRST])
+    assert not grade.load_record(workshop, FIRST, "ada")
+
+
+def test_trusting_is_possible_and_is_written_down(workshop):
+    hand_in(workshop, FIRST, "ada", demo._Maker(workshop, FIRST).file())
+    done = grade.grade(workshop, [FIRST], trusted=True)[0]
+    assert done.score == done.points and done.trusted
+    assert "--trust-submissions" in report.write_report(workshop, [FIRST]).read_text()
+
+
+def test_an_error_of_the_grader_itself_is_a_record_and_stops_nobody(workshop, monkeypatch):
+    maker = demo._Maker(workshop, FIRST)
+    hand_in(workshop, FIRST, "ada", maker.file())
+    monkeypatch.setattr(grade, "author", None)  # what the coordinator sends is broken, whatever the reason
+    with pytest.raises(AttributeError):
+        grade.grade(workshop, [FIRST])
+    done, notebook = grade._result(Broken(), FIRST, "ada")
+    assert done.status == grade.UNGRADABLE and "grader itself failed" in done.reason and notebook == ""
+
+
+class Broken:
+    def result(self):
+        raise KeyError("bug")
+
+
+def test_a_notebook_cannot_run_for_ever(workshop):
+    limits = workshop.limits.model_copy(update={"notebook_seconds": 6.0, "cell_seconds": 2.0})
+    short = workshop.model_copy(update={"limits": limits})
+    numbers = list(public.checks(FIRST))
+    sleepy = dict.fromkeys(numbers, "import time\nfor _ in range(10**9): time.sleep(0.01)")
+    from autograder import sanitize
+
+    maker = demo._Maker(short, FIRST)
+    notebook, _ = sanitize.restore(sanitize.read(maker.file(sleepy), 20), maker.released)
+    judged = judging.judge(short, FIRST, notebook)
+    assert all(verdict.score == 0 for verdict in judged.verdicts)
+    assert any("in all" in remark or "longer than" in remark for remark in judged.remarks)
+
+
+@pytest.mark.parametrize(
+    "command", ["", "build", "release", "collect", "grade", "feedback", "report", "export", "demo"]
+)
+def test_help_helps(command):
+    call = [sys.executable, "-m", "autograder.cli", *command.split(), "--help"]
+    told = subprocess.run(call, capture_output=True, text=True, check=True).stdout
+    assert len(told) > 200 and "Usage" in told
+
+
+def test_a_wrong_name_is_told_in_one_line():
+    call = [sys.executable, "-m", "autograder.cli", "grade", "99"]
+    ended = subprocess.run(call, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2 and re.match(r"autograder: there is no notebook `99`", ended.stderr)
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,126 @@
+"""Stock nbgrader works on the course tree: feedback, export, formgrader; and pages carry no script."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pandas
+import pytest
+
+from autograder import author, demo, grade, report, tree
+from autograder import course as courses
+
+FIRST = courses.load().notebooks[0]
+ATTACK = """\
+from IPython.display import HTML, display
+display(HTML("<script>document.title='owned'</script><img src=x onerror=document.title='owned'><b>bold</b>"))
+"""
+
+
+def nbgrader(folder, *words):
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    return subprocess.run(
+        ["nbgrader", *words], cwd=folder, env=os.environ | {"PATH": path}, capture_output=True, text=True, check=True
+    )
+
+
+def test_stock_feedback_works_on_the_tree(demo_run):
+    known, _, _ = demo_run
+    page = known.tree / "feedback" / "Ada_Perfect" / FIRST.name / f"{FIRST.name}.html"
+    shutil.rmtree(known.tree / "feedback" / "Ada_Perfect")
+    nbgrader(known.tree, "generate_feedback", FIRST.name, "--student", "Ada_Perfect", "--force")
+    assert f"Exercise {FIRST.number.lstrip('0')}.1: passed" in page.read_text()
+
+
+def test_stock_export_says_the_scores(demo_run):
+    known, _, _ = demo_run
+    nbgrader(known.tree, "export", "--to", "stock.csv")
+    table = pandas.read_csv(known.tree / "stock.csv")
+    mine = table[table.assignment == FIRST.name].set_index("student_id").score
+    for student in grade.hand_ins(known, FIRST):
+        assert mine[student] == grade.load_record(known, FIRST, student).score
+
+
+def test_our_export_has_a_row_per_exercise(demo_run, tmp_path):
+    known, _, _ = demo_run
+    assert report.export(known, [FIRST], tmp_path / "out.csv") == len(pandas.read_csv(tmp_path / "out.csv"))
+    table = pandas.read_csv(tmp_path / "out.csv").set_index(["student", "exercise"])
+    for student in ("Ada_Perfect", "Zoë_Müller"):
+        for row in grade.load_record(known, FIRST, student).exercises:
+            assert table.loc[(student, row["exercise"])].score == row["score"]
+
+
+def test_the_report_names_every_student_and_reason(demo_run):
+    known, _, _ = demo_run
+    page = (known.tree / "report.html").read_text()
+    for student in grade.hand_ins(known, FIRST):
+        assert student in page
+    assert "ungradable: the file is truncated" in page and "kernel restarted" in page
+
+
+@pytest.fixture(scope="module")
+def attacked(tmp_path_factory):
+    """A hand-in whose outputs, markdown and name carry script, graded."""
+    known = courses.load(tree=tmp_path_factory.mktemp("attacked") / "tree")
+    tree.build_tree(known)
+
+    def attack(notebook):
+        notebook.cells.insert(3, nbformat.v4.new_code_cell(ATTACK))
+        notebook.cells.insert(
+            3, nbformat.v4.new_markdown_cell("<script>document.title='owned'</script> <img src=x onerror=alert(1)>")
+        )
+        for cell in notebook.cells:
+            if cell.id.startswith("exercise_"):
+                cell.source = "raise ValueError(\"<script>document.title='owned'</script>\")"
+
+    tree.write(tree.place(known, "submitted", FIRST, "mallory"), demo._Maker(known, FIRST).file(change=attack))
+    grade.grade(known, [FIRST])
+    return known, report.write_feedback(known, [FIRST])[0], report.write_report(known, [FIRST])
+
+
+def test_no_page_carries_a_students_script(attacked):
+    _, feedback, summary = attacked
+    for page in (feedback, summary):
+        text = page.read_text()
+        assert (
+            "<script>document" not in text
+            and "onerror=document" not in text.replace("&quot;", '"').split("<img src=x")[0]
+        )
+        assert "<img src=x" not in text
+    assert "<b>bold</b>" in feedback.read_text()
+
+
+def test_hints_survive_in_feedback(attacked):
+    _, feedback, _ = attacked
+    assert "<details><summary>" in feedback.read_text()
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on this machine")
+def test_no_script_runs_in_a_browser(attacked):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
+        for path in attacked[1:]:
+            page = browser.new_page()
+            page.on("dialog", lambda dialog: pytest.fail("a script ran"))
+            page.goto(f"file://{path}", wait_until="domcontentloaded")
+            page.wait_for_timeout(1000)
+            assert page.title() != "owned"
+        browser.close()
+
+
+def test_nbgraders_own_release_is_ours(demo_run):
+    """The tree's release, made by nbgrader, and the committed notebook ask for the same cells with the same ids."""
+    known, _, _ = demo_run
+    for entry in known.notebooks:
+        released = tree.release_notebook(known, entry)
+        ours = author.student_notebook(known, entry)
+        assert [(cell.id, cell.source, cell.metadata.get("nbgrader")) for cell in released.cells] == [
+            (cell.id, cell.source, cell.metadata.get("nbgrader")) for cell in ours.cells
+        ]
+        assert json.loads(author.write(ours))["metadata"]["accelerator"] == "GPU"

@@ -1,0 +1,78 @@
+"""What students get: it works by itself, and not one line of the instructor's is in it."""
+
+import os
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from autograder import author, course, release, tree
+
+COURSE = course.load()
+ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
+
+
+@pytest.fixture(scope="module")
+def released(tmp_path_factory):
+    target = tmp_path_factory.mktemp("student") / "course"
+    release.release(COURSE, target)
+    return target
+
+
+def test_no_secret_line_is_released(released):
+    secrets = release.secret_lines(COURSE)
+    assert len(secrets) > 100  # the test would pass on an empty list
+    for path in released.rglob("*"):
+        if path.is_file():
+            lines = {line.strip().removeprefix("#").strip() for line in path.read_text(errors="ignore").splitlines()}
+            lines |= {line.strip().strip('",').replace("\\n", "").replace('\\"', '"') for line in lines}
+            assert not lines & secrets, path
+
+
+def test_the_instructors_folders_stay_at_home(released):
+    assert {path.name for path in released.iterdir()} == {
+        "notebooks", "utils", "data", "environment.yml", "constraints.txt", "LICENSE", "README.md",
+    }  # fmt: skip
+    for path in released.rglob("*.py"):
+        assert "autograder" not in path.read_text() or path.name in ("check.py", "door.py"), path
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_committed_notebooks_are_fresh(entry):
+    assert tree.build_notebooks(COURSE, check=True) == []
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_the_notebook_is_as_promised(entry):
+    notebook = nbformat.read(tree.notebook_path(entry), as_version=4)
+    nbformat.validate(notebook)
+    assert notebook.metadata.accelerator == "GPU"
+    assert COURSE.student_repository.split("github.com/")[1] in notebook.cells[0].source
+    assert all(not cell.get("outputs") for cell in notebook.cells)
+    setup = next(cell for cell in notebook.cells if cell.id == "setup")
+    assert len(setup.source.splitlines()) <= 4
+    ids = [cell.id for cell in notebook.cells]
+    assert len({*ids}) == len(ids)
+    text = author.write(notebook)
+    assert "BEGIN SOLUTION" not in text and "MARK SCHEME" not in text
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_student_can_open_it_and_run_a_check(released, entry):
+    notebook = nbformat.read(released / "notebooks" / f"{entry.name}.ipynb", as_version=4)
+    first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
+    cells = [cell.source for cell in notebook.cells[:first] if cell.cell_type == "code"]
+    check = next(cell for cell in notebook.cells if cell.id.startswith("check_"))
+    script = "\n".join([*cells, notebook.cells[first].source, check.source])
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ended = subprocess.run(
+        [sys.executable, "-c", script], cwd=released / "notebooks", capture_output=True, text=True, env=environment
+    )
+    assert "not attempted yet" in ended.stderr, ended.stderr
+
+
+def test_a_folder_with_something_else_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(course.CourseError, match="something else"):
+        release.release(COURSE, tmp_path)

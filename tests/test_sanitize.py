@@ -1,0 +1,183 @@
+"""Of a hand-in only cell sources are taken; what was lost, doubled, moved or retyped is found again."""
+
+import copy
+import json
+
+import nbformat
+import pytest
+
+from autograder import answers, author, course, sanitize
+from autograder.sanitize import Ungradable
+
+COURSE = course.load()
+ENTRY = COURSE.notebooks[0]
+RELEASE = author.student_notebook(COURSE, ENTRY)
+SOLUTION = {
+    f"exercise_{case.exercise.replace('.', '_')}": case.source for case in answers.reference_cases(COURSE, ENTRY)
+}
+CHECKS = [cell.id for cell in RELEASE.cells if cell.id.startswith("check_")]
+
+
+@pytest.fixture
+def solved():
+    notebook = copy.deepcopy(RELEASE)
+    for cell in notebook.cells:
+        cell.source = SOLUTION.get(cell.id, cell.source)
+    return notebook
+
+
+def restored(notebook):
+    text = json.dumps(notebook).encode()
+    return sanitize.restore(sanitize.read(text, COURSE.limits.notebook_mb), RELEASE)
+
+
+def complete(notebook):
+    """Whether every answer is there, every graded cell is as released, and they stand in order."""
+    released = {cell.id: cell for cell in RELEASE.cells}
+    anchors = [cell.id for cell in RELEASE.cells if "nbgrader" in cell.metadata]
+    by_id = {cell.id: cell for cell in notebook.cells}
+    assert [cell.id for cell in notebook.cells if cell.id in anchors] == anchors
+    assert all(by_id[name].source == source for name, source in SOLUTION.items())
+    for name in CHECKS:
+        assert by_id[name].source == released[name].source and by_id[name].cell_type == "code"
+        assert by_id[name].metadata == released[name].metadata
+    nbformat.validate(notebook)
+    return True
+
+
+def find(notebook, name):
+    return next(cell for cell in notebook.cells if cell.id == name)
+
+
+def test_an_untouched_hand_in_needs_nothing(solved):
+    notebook, remarks = restored(solved)
+    assert complete(notebook) and remarks == []
+
+
+def test_deleted_checks_and_setup_are_put_back(solved):
+    solved.cells = [cell for cell in solved.cells if cell.id not in (*CHECKS, "setup")]
+    notebook, remarks = restored(solved)
+    assert complete(notebook) and len(remarks) == len(CHECKS) + 1
+
+
+def test_deleted_imports_are_put_back(solved):
+    wanted = [cell.id for cell in answers.preamble(RELEASE)]
+    solved.cells = [cell for cell in solved.cells if cell.id not in wanted]
+    notebook, remarks = restored(solved)
+    assert complete(notebook) and {*wanted} <= {cell.id for cell in notebook.cells}
+    assert "imports" in remarks[0]
+
+
+def test_a_deleted_answer_is_said(solved):
+    name = next(iter(SOLUTION))
+    solved.cells.remove(find(solved, name))
+    notebook, remarks = restored(solved)
+    assert find(notebook, name).source == find(RELEASE, name).source
+    assert f"cell {name} was deleted: missing: put back without an answer" in remarks
+
+
+def test_of_a_doubled_answer_the_last_counts(solved):
+    name = next(iter(SOLUTION))
+    older = copy.deepcopy(find(solved, name)) | {"id": "copy", "source": "older = 1"}
+    solved.cells.insert(solved.cells.index(find(solved, name)), nbformat.from_dict(older))
+    notebook, remarks = restored(solved)
+    assert complete(notebook) and "more than once" in remarks[0]
+    assert any(cell.source == "older = 1" and "nbgrader" not in cell.metadata for cell in notebook.cells)
+
+
+def test_doubled_checks_grade_once(solved):
+    for name in CHECKS:
+        solved.cells.append(nbformat.from_dict(copy.deepcopy(find(solved, name)) | {"id": f"copy_{name}"}))
+    notebook, _ = restored(solved)
+    assert complete(notebook)
+
+
+@pytest.mark.parametrize("kind", ["markdown", "raw"])
+def test_retyped_cells_are_typed_back(solved, kind):
+    for name in (CHECKS[0], next(iter(SOLUTION))):
+        cell = find(solved, name)
+        cell.cell_type = kind
+        for key in ("outputs", "execution_count"):
+            cell.pop(key, None)
+    notebook, remarks = restored(solved)
+    assert complete(notebook) and len(remarks) == 2
+
+
+def test_moved_cells_are_put_back_with_what_follows_them(solved):
+    solved.cells.reverse()
+    notebook, remarks = restored(solved)
+    assert complete(notebook) and "graded cells were out of order: put back" in remarks
+
+
+def test_changed_points_and_text_are_restored(solved):
+    for name in CHECKS:
+        cell = find(solved, name)
+        cell.source = "print('I pass')"
+        cell.metadata.nbgrader.update(points=1000, locked=False, grade=False, solution=True)
+    notebook, remarks = restored(solved)
+    assert complete(notebook) and len(remarks) == len(CHECKS)
+
+
+@pytest.mark.parametrize("keep", ["id", "metadata", "neither"])
+def test_lost_ids_are_found_again(solved, keep):
+    for number, cell in enumerate(solved.cells):
+        if keep != "metadata":
+            cell.metadata = {}
+        if keep != "id":
+            cell.id = f"new{number}"
+    notebook, _ = restored(solved)
+    assert complete(notebook)
+
+
+def test_a_cell_may_not_call_itself_an_experiment(solved):
+    sneaky = nbformat.v4.new_code_cell("x = 1", metadata={"tags": ["experiment"], "nbgrader": {"grade_id": "mine"}})
+    solved.cells.insert(3, sneaky)
+    notebook, _ = restored(solved)
+    assert complete(notebook)
+    assert next(cell for cell in notebook.cells if cell.source == "x = 1").metadata == {}
+
+
+def test_outputs_are_not_taken(solved):
+    for name in CHECKS:
+        find(solved, name).outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": "99"})]
+    notebook, _ = restored(solved)
+    assert all(not cell.get("outputs") for cell in notebook.cells)
+
+
+def test_cells_that_are_none_are_dropped_and_said(solved):
+    text = json.loads(json.dumps(solved))
+    text["cells"] += [7, {"cell_type": "heading", "source": "x"}, {"cell_type": "code", "source": {"a": 1}}, {}]
+    notebook, remarks = restored(text)
+    assert complete(notebook) and "dropped 4 cells" in remarks[0]
+
+
+def test_older_formats_are_read(solved):
+    older = nbformat.convert(nbformat.from_dict(json.loads(json.dumps(solved))), 3)
+    notebook, _ = restored(older)
+    assert complete(notebook)
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        (b"", "empty"),
+        (b"  \n", "empty"),
+        (b"not json", "truncated or not a notebook"),
+        (b"\xff\xfe\x00", "truncated or not a notebook"),
+        (author.write(RELEASE).encode()[:-200], "truncated"),
+        (b"[" * 100_000, "nested too deep|not a notebook"),
+        (b"[1, 2]", "not a notebook"),
+        (b'{"nbformat": "4", "cells": []}', "not a notebook"),
+        (b'{"nbformat": 4}', "not a notebook"),
+        (b'{"nbformat": 4, "cells": 7}', "list of at most"),
+        (b'{"nbformat": 99, "cells": []}', "nobody reads yet"),
+        (b'{"nbformat": 2, "worksheets": 5}', "not a notebook"),
+        (b" " * 30_000_000 + b"x", "larger than"),
+        (json.dumps(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = 1")])).encode(), "another notebook"),
+        (json.dumps(nbformat.v4.new_notebook()).encode(), "another notebook"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_what_is_no_notebook_is_named(text, reason):
+    with pytest.raises(Ungradable, match=reason):
+        sanitize.restore(sanitize.read(text, COURSE.limits.notebook_mb), RELEASE)

@@ -1,0 +1,818 @@
+"""Checks of notebook 01: attention, mask, layer, vocabulary, language model, loss, training, writing."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from utils import expect, toys
+from utils.answer import Answer, kind, read, size
+from utils.check import check
+from utils.expect import normal
+from utils.positions import add_positions
+
+
+def future(T: int) -> torch.Tensor:
+    """True where the key comes after the query, by comparing places."""
+    return torch.tensor([[key > query for key in range(T)] for query in range(T)])
+
+
+def hidden(T: int) -> torch.Tensor:
+    """The causal mask, place by place."""
+    return torch.zeros(T, T).masked_fill(future(T), -torch.inf)
+
+
+# 1.1
+
+
+def attended(call: Answer, q, k, v, *mask) -> tuple[torch.Tensor, torch.Tensor]:
+    """What the student's attention gives: output and weights, of the right shapes."""
+    result = call(q, k, v, *mask)
+    both = type(result) is list and len(result) == 2
+    assert both, f"attention should return two tensors, output and weights, not {kind(result)}."
+    weights = expect.floats(result[1], (*q.shape[:-1], k.size(-2)), "the second result (weights)")
+    return expect.floats(result[0], (*q.shape[:-1], v.size(-1)), "the first result (output)"), weights
+
+
+def weights_of(q, k, mask=None, scale=None) -> torch.Tensor:
+    """Torch's attention weights: what its attention returns when each value marks its key."""
+    marks = torch.eye(k.size(-2)).expand(*k.shape[:-1], k.size(-2))
+    return F.scaled_dot_product_attention(q, k, marks, attn_mask=mask, scale=scale)
+
+
+@check("1.1", points=2, forbids=("scaled_dot_product_attention", "MultiheadAttention", "multi_head_attention_forward"))
+def attention(attention):
+    """Scaled dot-product attention, its weights, and a mask that is added before the softmax."""
+    q, k, v = normal(2, 3, 5, 4), normal(2, 3, 7, 4, seed=1), normal(2, 3, 7, 6, seed=2)
+    output, weights = attended(attention, q, k, v)
+    expect.like(
+        weights,
+        weights_of(q, k),
+        "the weights are not softmax(Q K^T / sqrt(d)).",
+        {
+            "the scores are not divided by sqrt(d).": weights_of(q, k, scale=1.0),
+            "the scores are divided by d. Its square root keeps them at size one.": weights_of(q, k, scale=1 / 4),
+            "the scores are multiplied by sqrt(d). Wide vectors need smaller scores.": weights_of(q, k, scale=2.0),
+            "the scores are divided by the root of the number of keys, not of the width.": weights_of(
+                q, k, scale=7**-0.5
+            ),
+            "the scores are divided by the root of the number of queries, not of the width.": weights_of(
+                q, k, scale=5**-0.5
+            ),
+            "the weights of a query should sum to one over the keys. Here those of a key do over the queries.": (
+                weights_of(q, k).log()
+                + (q @ k.mT / 2).logsumexp(-1, keepdim=True)
+                - (q @ k.mT / 2).logsumexp(-2, keepdim=True)
+            ).exp(),
+            "the scores are returned as weights. The softmax is missing.": q @ k.mT / 2,
+        },
+    )
+    expect.close(output, weights_of(q, k) @ v, "the output is not the sum of the values, each times its weight.")
+
+    mask = hidden(5)
+    q, k, v = q[0, 0], k[0, 0, :5], v[0, 0, :5]
+    result = attention(q, k, v, mask)
+    if type(result) is list and len(result) == 2 and type(result[1]) is torch.Tensor and result[1].isnan().any():
+        raise AssertionError("the weights are NaN under a mask of 0 and -inf. The mask is added to the scores.")
+    _, weights = attended(attention, q, k, v, mask)
+    assert (weights[future(5)] == 0).all(), "a key under -inf still gets weight: the mask has no effect on it."
+    bias = normal(5, 5, seed=3)
+    expect.like(
+        attended(attention, q, k, v, bias)[1],
+        weights_of(q, k, bias),
+        "with a mask, the weights are not softmax(Q K^T / sqrt(d) + M).",
+        {
+            "the mask is ignored.": weights_of(q, k),
+            "the mask is divided by sqrt(d), too. Add it after the division.": weights_of(q, k, bias / 2),
+            "the mask is subtracted.": weights_of(q, k, -bias),
+            "the mask is used as true or false. It is a tensor of numbers to add.": (
+                weights_of(q, k, torch.where(bias == 0, 0.0, -torch.inf)).nan_to_num()
+            ),
+            "the mask is added after the softmax. The rows no longer sum to one.": weights_of(q, k) + bias,
+        },
+    )
+
+
+# 1.2
+
+
+@check("1.2", points=2, forbids=("generate_square_subsequent_mask",))
+def causal_mask(causal_mask):
+    """An additive (T, T) mask: 0 where query i may read key j, -inf where it may not."""
+    mask = expect.tensor(causal_mask(4), (4, 4), "causal_mask(4)")
+    assert mask.is_floating_point(), f"the mask is {mask.dtype}. It is added to scores: it must be 0 or -inf."
+    assert not mask.isnan().any(), "the mask contains NaN: 0 times -inf is no number."
+    later = future(4)
+    assert not mask.isposinf().any(), "the mask has +inf. What is hidden needs a score of minus infinity."
+    assert not mask.diagonal().isinf().any(), (
+        "position 0 cannot see itself, so softmax has nothing left to choose and returns NaN."
+    )
+    assert not (mask[~later].isinf().any() and (mask[later] == 0).all()), (
+        "the past is hidden and the future is visible. Rows are queries, columns are keys."
+    )
+    assert not mask[~later].isinf().any(), "some of the past is hidden. Every earlier key may be read."
+    assert (mask[~later] == 0).all(), "a visible position must add exactly 0 to its score."
+    assert not (mask[later] == 0).any(), "some of the future is visible."
+    assert mask[later].isneginf().all(), (
+        "some future scores survive. A large finite number is not -inf once scores are large."
+    )
+    for T in (1, 5):
+        mask = expect.tensor(causal_mask(T), (T, T), f"causal_mask({T})")
+        assert torch.equal(mask.float(), hidden(T)), f"the mask is right for 4 tokens and wrong for {T}."
+
+
+# 1.3
+
+PROJECTIONS = ("q_proj", "k_proj", "v_proj", "out_proj")
+
+
+def torch_heads(state: dict[str, torch.Tensor], x, n_heads: int, mask=None) -> torch.Tensor:
+    """What torch's multi-head attention gives with these weights."""
+    width = x.size(-1)
+    layer = nn.MultiheadAttention(width, n_heads, batch_first=True).to(x.dtype)
+    layer.load_state_dict(
+        {
+            "in_proj_weight": torch.cat([state[f"{name}.weight"] for name in PROJECTIONS[:3]]),
+            "in_proj_bias": torch.cat([state[f"{name}.bias"] for name in PROJECTIONS[:3]]),
+            "out_proj.weight": state["out_proj.weight"],
+            "out_proj.bias": state["out_proj.bias"],
+        }
+    )
+    return layer(x, x, x, attn_mask=mask)[0].detach()
+
+
+def heads_shapes(width: int) -> dict[str, tuple[int, ...]]:
+    """The parts of a `MultiHeadAttention` of that width."""
+    return {
+        f"{name}.{part}": shape
+        for name in PROJECTIONS
+        for part, shape in (("weight", (width, width)), ("bias", (width,)))
+    }
+
+
+def changed(state: dict[str, torch.Tensor], **parts: torch.Tensor) -> dict[str, torch.Tensor]:
+    """`state` with other weights in some places; `q_proj` stands for weight and bias of that part."""
+    return state | {f"{name.replace('__', '.')}": value for name, value in parts.items()}
+
+
+@check("1.3", points=3, forbids=("MultiheadAttention", "multi_head_attention_forward"))
+def multi_head_attention(MultiHeadAttention):
+    """Multi-head self-attention, equal to torch's with the same weights."""
+    x, width, heads = normal(2, 5, 12, seed=4), 12, 3
+    layer = MultiHeadAttention(width, heads)
+    state = expect.weights(layer, heads_shapes(width), "MultiHeadAttention(12, 3)")
+    output = expect.floats(layer(x), (2, 5, 12), "the output")
+    wanted = torch_heads(state, x, heads)
+    edited = torch.cat([x[:1], x[1:] + 1])
+    assert torch.allclose(layer(edited)[0].float(), output[0], atol=1e-4), (
+        "editing the second sequence of the batch changes the output of the first: attention runs across the batch."
+    )
+    order = torch.arange(width).reshape(-1, heads).T.flatten()  # interleaved heads as contiguous ones
+    interleaved = {
+        name: value if name == "out_proj.bias" else value[:, order] if name == "out_proj.weight" else value[order]
+        for name, value in state.items()
+    }
+    slim = {**state, **{f"q_proj.{part}": state[f"q_proj.{part}"] * (4 / 12) ** 0.5 for part in ("weight", "bias")}}
+    swapped = {
+        **state,
+        **{f"{a}_proj.{p}": state[f"{b}_proj.{p}"] for a, b in ("qk", "kq") for p in ("weight", "bias")},
+    }
+    plain = {**state, "out_proj.weight": torch.eye(width), "out_proj.bias": torch.zeros(width)}
+    expect.like(
+        output,
+        wanted,
+        "the heads are mixed up. Cut the width into heads, move the heads before the tokens, attend, and undo "
+        "both steps in reverse order.",
+        {
+            "all heads attend as one. `n_heads` softmaxes should make one choice each.": torch_heads(state, x, 1),
+            "the heads are interleaved. Head h owns the h-th block of columns, not every n-th.": torch_heads(
+                interleaved, x, heads
+            ),
+            "the scores are divided by the root of d_model. A head is only d_head wide.": torch_heads(slim, x, heads),
+            "queries and keys are exchanged.": torch_heads(swapped, x, heads),
+            "the output projection is missing: `out_proj` is never used.": torch_heads(plain, x, heads),
+            "the output has the input added to it. The residual belongs to the layer of 1.4.": wanted + x,
+        },
+    )
+    mask = hidden(5)
+    masked = expect.floats(layer(x, mask), (2, 5, 12), "the output under a mask")
+    expect.like(
+        masked,
+        torch_heads(state, x, heads, mask),
+        "the output under a mask is wrong.",
+        {"the mask is ignored.": wanted},
+    )
+    for width, heads in ((10, 4), (7, 2)):
+        expect.raises(
+            lambda width=width, heads=heads: MultiHeadAttention(width, heads),
+            "ValueError",
+            "a width that cannot be cut into that many equal heads must raise ValueError when the layer is made.",
+        )
+
+
+# 1.4
+
+
+def layer_shapes(width: int, d_ff: int) -> dict[str, tuple[int, ...]]:
+    """The parts of a Transformer layer."""
+    layer = nn.TransformerEncoderLayer(width, 1, d_ff)
+    return {name: tuple(value.shape) for name, value in layer.state_dict().items()}
+
+
+def torch_layer(state: dict[str, torch.Tensor], heads: int, **options: Any) -> nn.TransformerEncoderLayer:
+    """Torch's encoder layer with these weights, in evaluation mode."""
+    d_ff, width = state["linear1.weight"].shape
+    layer = nn.TransformerEncoderLayer(width, heads, d_ff, batch_first=True, **options).to(
+        state["linear1.weight"].dtype
+    )
+    layer.load_state_dict(state)
+    return layer.eval()
+
+
+def dropped(make: Callable[[], Answer], width: int, branch: str, tokens: bool = False) -> tuple[float, float]:
+    """How often training drops the inside of a branch of a layer, and single entries of its result.
+
+    `make` gives a layer with one head and a d_ff of 1. Its weights are set so that the layer reads
+    zeros, one branch gives zeros, and the other gives one constant through one number on its inside,
+    an attention weight or a hidden unit. The last norm then turns what is left of the constant into
+    signs: nothing at all if the inside was dropped, else minus where an entry was. With `tokens`,
+    `make` gives a language model with one such layer and `width` words.
+    """
+    layer = make()
+    state = {name: torch.zeros(shape) for name, shape in layer_shapes(width, 1).items()}
+    state["norm2.weight"] = torch.ones(width)
+    if branch == "attention":
+        state["norm1.weight"] = torch.ones(width)
+        state["self_attn.in_proj_bias"] = torch.ones(3 * width)
+        state["self_attn.out_proj.weight"] = torch.eye(width)
+    else:
+        state["linear1.bias"] = torch.ones(1)
+        state["linear2.weight"] = torch.ones(width, 1)
+    given = torch.zeros(800, 1, width)
+    if tokens:
+        given = torch.zeros(800, 1, dtype=torch.int64)
+        state = {f"layers.0.{name}": value for name, value in state.items()}
+        state |= {"embedding.weight": torch.zeros(width, width), "head.weight": torch.eye(width)}
+        state["head.bias"] = torch.zeros(width)
+    layer.load_state_dict(state)
+    layer.train()
+    outcome = expect.floats(layer(given), (800, 1, width), "the output in training").squeeze(1)
+    signs = outcome.sign() * (outcome.abs() > 0.01)
+    silent = (signs == 0).all(dim=-1)
+    return silent.float().mean().item(), (signs[~silent] < 0).float().mean().item() if not silent.all() else 0.0
+
+
+def drops_as_told(make: Callable[[], Answer], width: int, rate: float) -> None:
+    """Fail unless dropout acts in all four places of a layer, at `rate`."""
+    for branch, inside, result in (
+        ("attention", "the attention weights", "the result of the attention"),
+        (
+            "feed-forward",
+            "the hidden units of the feed-forward part (after relu)",
+            "the result of the feed-forward part",
+        ),
+    ):
+        for part, share in zip((inside, result), dropped(make, width, branch), strict=True):
+            assert share > 0, f"in training mode, nothing is ever dropped from {part}."
+            assert abs(share - rate) < 0.4 * min(rate, 1 - rate), (
+                f"{part} is not dropped at the rate that was asked for."
+            )
+
+
+@check(
+    "1.4", points=3, forbids=("TransformerEncoderLayer", "TransformerEncoder", "TransformerDecoderLayer", "Transformer")
+)
+def transformer_layer(TransformerLayer):
+    """A post-norm layer, equal to torch's with the same weights, whose dropout is wired as told."""
+    width, heads, d_ff, x = 12, 3, 7, 1 + 2 * normal(2, 5, 12, seed=5)
+    layer = TransformerLayer(width, heads, d_ff, 0.5)
+    state = expect.weights(layer, layer_shapes(width, d_ff), "TransformerLayer(12, 3, 7, 0.5)")
+    layer.eval()
+    output = expect.floats(layer(x), (2, 5, 12), "the output")
+    assert torch.equal(layer(x).float(), output), "in evaluation mode two calls differ: dropout should rest there."
+    expect.close(
+        layer(torch.cat([x[:1], x[1:] + normal(1, 5, 12, seed=6)]))[0].float(),
+        output[0],
+        "editing the second sequence of the batch changes the output of the first. Is the attention batch first?",
+    )
+    right = torch_layer(state, heads)
+    with torch.no_grad():
+        wanted, mask = right(x), hidden(5)
+        attention = right.self_attn(x, x, x)[0]
+        h = right.norm1(x + attention)
+        forward = right.linear2(right.linear1(h).relu())
+        expect.like(
+            output,
+            wanted,
+            "the output is not norm2(h + feedforward(h)) with h = norm1(x + attention(x)).",
+            {
+                "the norm comes before each part (pre-norm). Here it comes after the sum.": torch_layer(
+                    state, heads, norm_first=True
+                )(x),
+                "the hidden units use GELU, not ReLU.": torch_layer(state, heads, activation="gelu")(x),
+                "the feed-forward part has no ReLU. Two linear maps in a row are one.": right.norm2(
+                    h + right.linear2(right.linear1(h))
+                ),
+                "the second sum is missing: add h to the feed-forward result.": right.norm2(forward),
+                "the first sum is missing: add x to the attention result.": self_only(right, x),
+                "the second sum adds x. It should add h, what came into the feed-forward part.": right.norm2(
+                    x + forward
+                ),
+                "the last norm is missing.": h + forward,
+                "the same norm is used twice.": right.norm1(h + forward),
+                "the two norms are exchanged.": exchanged(state, heads)(x),
+                "all heads attend as one: `n_heads` is not used.": torch_layer(state, 1)(x),
+            },
+        )
+        masked = expect.floats(layer(x, mask), (2, 5, 12), "the output under a mask")
+        expect.like(masked, right(x, mask), "the output under a mask is wrong.", {"the mask is ignored.": wanted})
+    drops_as_told(lambda: TransformerLayer(24, 1, 1, 0.5), 24, 0.5)
+    drops_as_told(lambda: TransformerLayer(24, 1, 1, dropout=0.25), 24, 0.25)
+
+
+def self_only(layer: nn.TransformerEncoderLayer, x: torch.Tensor) -> torch.Tensor:
+    """The layer without its first sum."""
+    h = layer.norm1(layer.self_attn(x, x, x)[0])
+    return layer.norm2(h + layer.linear2(layer.linear1(h).relu()))
+
+
+def exchanged(state: dict[str, torch.Tensor], heads: int) -> nn.TransformerEncoderLayer:
+    """Torch's layer with its norms exchanged."""
+    names = {"norm1": "norm2", "norm2": "norm1"}
+    return torch_layer(
+        {
+            ".".join([names.get(name.split(".")[0], name.split(".")[0]), *name.split(".")[1:]]): value
+            for name, value in state.items()
+        },
+        heads,
+    )
+
+
+# 1.5
+
+SPECIAL = ["<sos>", "<pad>", "<eos>", "<unk>"]
+SENTENCES = ["the cat saw the dog", "the dog saw a bird", "the dog ran"]
+
+
+def words_of(vocab: Answer) -> list[str]:
+    """The vocabulary's list of words."""
+    words = read(vocab.words)
+    assert type(words) is list, f"`words` should be a list, not {kind(words)}."
+    return words
+
+
+def two_batches(batch: Any, shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inputs and targets, int64 tensors of `shape`."""
+    pair = type(batch) is list and len(batch) == 2
+    assert pair, f"make_batch should return two tensors, inputs and targets, not {kind(batch)}."
+    for part, what in zip(batch, ("inputs", "targets"), strict=True):
+        assert type(part) is torch.Tensor, f"{what} should be a tensor, not {kind(part)}."
+        assert part.ndim == 2 and part.size(0) == shape[0], f"{what} should have one row per sentence, shape (B, T)."
+        assert part.size(1) <= shape[1], (
+            f"the rows of {what} are {part.size(1)} long. After the cut, the longest here has {shape[1]} tokens."
+        )
+        assert part.size(1) == shape[1], f"the rows of {what} are {part.size(1)} long; the longest needs {shape[1]}."
+        assert part.dtype == torch.int64, f"{what} are {part.dtype}. Token numbers are int64."
+    return batch[0], batch[1]
+
+
+@check("1.5", points=2)
+def vocabulary(Vocabulary, make_batch):
+    """Frequent words get numbers; inputs start with <sos>, targets are one ahead and end with <eos>."""
+    vocab = Vocabulary(SENTENCES, 7)
+    words = words_of(vocab)
+    assert words[:4] == SPECIAL, "`words` should begin with the four of SPECIAL, in their order."
+    assert len(words) <= 7, "max_size counts all entries, the four special ones, too."
+    assert len(words) == 7, "the vocabulary has fewer entries than max_size, although there are more words."
+    assert sorted(words[4:]) == ["dog", "saw", "the"], "a word that is kept is less frequent than one that is left out."
+    assert words[4:] == ["the", "dog", "saw"], "the words are not in order of their frequency, most frequent first."
+    assert size(vocab) == 7, "len(vocab) is not the number of its words."
+    numbers = vocab.encode("the bird saw the dog")
+    assert type(numbers) is list and all(type(number) is int for number in numbers), (
+        f"encode should return a list of numbers, not {kind(numbers)}."
+    )
+    assert len(numbers) != 7, "encode adds <sos> and <eos>. That is the work of make_batch."
+    assert len(numbers) == 5, "encode should give one number for each word, unknown ones too."
+    assert numbers[1] == 3, "a word that is not in the vocabulary should be UNK."
+    assert numbers == [4, 3, 6, 4, 5], "encode does not give the places of the words in `words`."
+    text = vocab.decode([0, 4, 5, 2, 3])
+    assert type(text) is str, f"decode should return a string, not {kind(text)}."
+    assert text.split() == ["<sos>", "the", "dog", "<eos>", "<unk>"], "decode does not give the words of those numbers."
+    assert text == "<sos> the dog <eos> <unk>", "decode should put one space between two words, and none outside."
+    everything = Vocabulary(SENTENCES, 100)
+    assert size(everything) == 11 and words_of(everything)[:4] == SPECIAL, (
+        "a second vocabulary has words that it should not have, or misses some. Did the first one change SPECIAL?"
+    )
+
+    inputs, targets = two_batches(make_batch(["dog saw", "the dog saw the dog"], vocab, 10), (2, 6))
+    assert inputs[1].tolist() != targets[1].tolist(), "inputs and targets are the same: shift the targets by one."
+    assert (inputs[:, 0] == 0).all(), "each row of inputs should start with SOS."
+    assert inputs[1].tolist() == [0, 4, 5, 6, 4, 5], "the inputs should be SOS, then the words."
+    assert targets[1].tolist() == [4, 5, 6, 4, 5, 2], "the targets should be the words, then EOS."
+    assert 2 not in inputs[0].tolist(), "a short row has EOS among its inputs. It is only ever a target."
+    assert inputs[0].tolist() == [0, 5, 6, 1, 1, 1], "a short row of inputs should end in PAD, on the right."
+    assert targets[0].tolist() == [5, 6, 2, 1, 1, 1], "a short row of targets should have EOS, then PAD."
+    inputs, targets = two_batches(make_batch(["dog saw", "the dog saw the dog"], vocab, 4), (2, 4))
+    assert targets[1, -1] != 2, "the last target of a row that was cut is EOS. The sentence does not end there."
+    assert [*inputs[1].tolist(), *targets[1].tolist()] == [0, 4, 5, 6, 4, 5, 6, 4], (
+        "a long row should lose its end only."
+    )
+    assert [*inputs[0].tolist(), *targets[0].tolist()] == [0, 5, 6, 1, 5, 6, 2, 1], "cutting changed a short row."
+
+
+# 1.6
+
+
+def model_shapes(V: int, width: int, d_ff: int, layers: int) -> dict[str, tuple[int, ...]]:
+    """The parts of a `LanguageModel`."""
+    inner = {f"layers.{i}.{name}": shape for i in range(layers) for name, shape in layer_shapes(width, d_ff).items()}
+    return {"embedding.weight": (V, width), **inner, "head.weight": (V, width), "head.bias": (V,)}
+
+
+def inner_state(state: dict[str, torch.Tensor], index: int) -> dict[str, torch.Tensor]:
+    """The weights of one layer of a language model."""
+    prefix = f"layers.{index}."
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+
+
+def torch_logits(
+    state: dict[str, torch.Tensor],
+    tokens,
+    heads: int,
+    order: Sequence[int] = (0, 1),
+    mask=True,
+    factor=None,
+    places=True,
+    **options,
+) -> torch.Tensor:
+    """The logits of a language model made of torch's layers, or of one with a mistake in it."""
+    width = state["embedding.weight"].size(1)
+    x = F.embedding(tokens, state["embedding.weight"]) * (width**0.5 if factor is None else factor)
+    x = add_positions(x) if places else x
+    with torch.no_grad():
+        for index in order:
+            x = torch_layer(inner_state(state, index), heads, **options)(x, hidden(tokens.size(1)) if mask else None)
+    return F.linear(x, state["head.weight"], state["head.bias"])
+
+
+@check("1.6", points=3)
+def language_model(LanguageModel):
+    """Embedding, positions, layers and head: torch's logits, no look at the future, dropout as told."""
+    V, width, heads, d_ff, tokens = 23, 12, 3, 7, torch.tensor([[4, 9, 22, 0, 7], [3, 3, 8, 15, 1]])
+    model = LanguageModel(V, width, heads, d_ff, 2, 0.5)
+    state = model.state_dict()
+    names = list(state) if type(state) is dict else []
+    assert names, "LanguageModel should be an nn.Module whose parts are attributes."
+    assert any(name.startswith("layers.") for name in names), (
+        "the layers are not parts of the model, so no optimizer would move them. `layers` must be an nn.ModuleList."
+    )
+    assert not any(name.startswith("layers.2.") for name in names), "there are more than n_layers layers."
+    assert any(name.startswith("layers.1.") for name in names), "there are fewer than n_layers layers."
+    assert "head.bias" in names, "`head` should be a linear layer with a bias."
+    state = expect.weights(model, model_shapes(V, width, d_ff, 2), "LanguageModel(23, 12, 3, 7, 2, 0.5)")
+    tensors = list(model.parameters())
+    assert len(tensors) == len(state), "some parameters are shared or frozen out: every part has weights of its own."
+    model.eval()
+    logits = expect.floats(model(tokens), (2, 5, V), "the logits")
+    edited = tokens.clone()
+    edited[:, 3] = 11
+    assert torch.allclose(model(edited)[:, :3].float(), logits[:, :3], atol=1e-4), (
+        "editing token 3 changed the logits at tokens 0 to 2: the model can see the future."
+    )
+    padded = torch.cat([tokens, torch.ones(2, 3, dtype=torch.int64)], dim=1)
+    assert torch.allclose(model(padded)[:, :5].float(), logits, atol=1e-4), (
+        "padding on the right changed the logits of the words before it."
+    )
+    expect.like(
+        logits,
+        torch_logits(state, tokens, heads),
+        "the logits are not those of embedding, positions, layers and head, in this order.",
+        {
+            "the embeddings are not multiplied by sqrt(d_model).": torch_logits(state, tokens, heads, factor=1.0),
+            "the embeddings are multiplied by d_model, not by its root.": torch_logits(
+                state, tokens, heads, factor=width
+            ),
+            "the embeddings are divided by sqrt(d_model).": torch_logits(state, tokens, heads, factor=width**-0.5),
+            "the positions are missing: call `add_positions`.": torch_logits(state, tokens, heads, places=False),
+            "positions are added before the embeddings are multiplied.": late_scale(state, tokens, heads),
+            "only the first layer is used.": torch_logits(state, tokens, heads, order=(0,)),
+            "only the last layer is used.": torch_logits(state, tokens, heads, order=(1,)),
+            "the layers run in reverse order.": torch_logits(state, tokens, heads, order=(1, 0)),
+            "the norm comes before each part of a layer. Here it comes after the sum.": torch_logits(
+                state, tokens, heads, norm_first=True
+            ),
+            "the layers use GELU, not ReLU.": torch_logits(state, tokens, heads, activation="gelu"),
+            "all heads attend as one: `n_heads` is not passed on.": torch_logits(state, tokens, 1),
+            "log-probabilities are returned. The logits are what `head` gives.": torch_logits(
+                state, tokens, heads
+            ).log_softmax(-1),
+            "probabilities are returned. The logits are what `head` gives.": torch_logits(state, tokens, heads).softmax(
+                -1
+            ),
+        },
+    )
+
+    free = LanguageModel(V, width, heads, d_ff, 2, dropout=0.0, causal=False)
+    free.load_state_dict(state)
+    expect.close(
+        free(tokens),
+        torch_logits(state, tokens, heads, mask=False),
+        "with causal=False and no dropout, every token should read every token: the mask must be gone.",
+    )
+    drops_all(LanguageModel(V, width, heads, d_ff, 2, 1.0), state, tokens)
+    starts_small(LanguageModel, 60, 24)
+
+
+def late_scale(state: dict[str, torch.Tensor], tokens: torch.Tensor, heads: int) -> torch.Tensor:
+    """The logits of a model that multiplies embeddings and positions alike."""
+    width = state["embedding.weight"].size(1)
+    x = add_positions(F.embedding(tokens, state["embedding.weight"])) * width**0.5
+    with torch.no_grad():
+        for index in (0, 1):
+            x = torch_layer(inner_state(state, index), heads)(x, hidden(tokens.size(1)))
+    return F.linear(x, state["head.weight"], state["head.bias"])
+
+
+def drops_all(model: Answer, state: dict[str, torch.Tensor], tokens: torch.Tensor) -> None:
+    """Fail unless a dropout of 1 leaves nothing of a training model but embeddings, positions, norms and head."""
+    model.load_state_dict(state)
+    model.train()
+    width = state["embedding.weight"].size(1)
+    x = add_positions(F.embedding(tokens, state["embedding.weight"]) * width**0.5)
+    for index in (0, 1):
+        for norm in ("norm1", "norm2"):
+            x = F.layer_norm(x, (width,), *(inner_state(state, index)[f"{norm}.{part}"] for part in ("weight", "bias")))
+    logits = expect.tensor(model(tokens), (*tokens.shape, len(state["head.bias"])), "the logits in training")
+    expect.close(
+        logits,
+        F.linear(x, state["head.weight"], state["head.bias"]),
+        "`dropout` does not reach the layers as it was given, or acts outside of them.",
+    )
+
+
+def starts_small(LanguageModel: Answer, V: int, width: int) -> None:
+    """Fail unless fresh embeddings are normal with a standard deviation of 1 / sqrt(width)."""
+    fresh = LanguageModel(V, width, 1, 5, 1).state_dict()["embedding.weight"]
+    spread = fresh.std().item() * width**0.5
+    assert abs(fresh.mean().item()) * width**0.5 < 0.15, "fresh embeddings should have a mean of zero."
+    assert spread < 1.15, "fresh embeddings are too large: start them with standard deviation 1 / sqrt(d_model)."
+    assert spread > 0.85, "fresh embeddings are too small: start them with standard deviation 1 / sqrt(d_model)."
+
+
+# 1.7
+
+
+@check("1.7", points=2, forbids=("cross_entropy", "CrossEntropyLoss"))
+def lm_loss(lm_loss, perplexity):
+    """The mean surprise over real targets, in nats, and its exponential."""
+    uniform, targets = torch.zeros(2, 3, 11), torch.tensor([[4, 10, 1], [0, 7, 5]])
+    loss = expect.number(lm_loss(uniform, targets, 1), "the loss")
+    assert loss > 0, "the loss is not positive. It is minus the log-likelihood."
+    guesses = {
+        "the loss of a uniform model is counted in bits. Use the natural logarithm.": math.log2(11),
+        "the loss is a sum, not a mean over the targets.": 5 * math.log(11),
+        "the losses of all targets but the padding are summed, then divided by all targets.": 5 * math.log(11) / 6,
+        "the softmax does not run over the vocabulary.": math.log(3),
+    }
+    for sentence, guess in guesses.items():
+        assert abs(loss - guess) > 1e-4, sentence
+    expect.close(loss, math.log(11), "a model that gives all V words the same probability should have a loss of log V.")
+
+    logits = 2 * normal(2, 3, 11, seed=7)
+    surprise = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none").reshape(2, 3)
+    expect.like(
+        torch.tensor(expect.number(lm_loss(logits, targets, 1), "the loss")),
+        torch.stack([surprise[0, 0], surprise[0, 1], *surprise[1]]).mean(),
+        "the loss is not the mean of -log p(target) over the targets that are not padding.",
+        {
+            "padding counts. A target that is `pad_id` should not.": surprise.mean(),
+            "each sentence counts the same. Each token should.": (surprise[0, :2].mean() + surprise[1].mean()) / 2,
+            "the logits are taken for log-probabilities: the log-softmax is missing.": -logits.gather(
+                -1, targets.unsqueeze(-1)
+            )
+            .squeeze(-1)[targets != 1]
+            .mean(),
+        },
+    )
+    expect.close(
+        expect.number(lm_loss(logits, targets, 10), "the loss"),
+        torch.cat([surprise[0, [0, 2]], surprise[1]]).mean(),
+        "the loss is wrong for another `pad_id`. Padding is the target that the argument names.",
+    )
+    value = expect.number(perplexity(2.0), "the perplexity")
+    assert abs(value - 4) > 1e-3, "the perplexity is a power of two. A loss in nats asks for a power of e."
+    expect.close(value, math.e**2, "the perplexity is not the exponential of the loss.")
+
+
+# 1.8
+
+
+def softmax_regression(
+    table,
+    bias,
+    batches,
+    lr=0.5,
+    clip=math.inf,
+    pad_id=1,
+    keep=False,
+    doubled=False,
+    each=False,
+    values=False,
+    momentum=0.0,
+) -> tuple[torch.Tensor, torch.Tensor, float, list[float]]:
+    """One epoch of gradient descent on `toys.Bigram`, from the gradient's closed form, mistakes on request.
+
+    The gradient of -log softmax(z)[y] is softmax(z) minus the one-hot y; everything else is sums.
+
+    Returns:
+        table, bias, the mean loss per token, and the loss of each batch.
+    """
+    table, bias = table.double(), bias.double()
+    old = [torch.zeros_like(table), torch.zeros_like(bias)]
+    speed, losses, counts = [torch.zeros_like(table), torch.zeros_like(bias)], [], []
+    for inputs, targets in batches:
+        real = targets != pad_id if pad_id is not None else torch.ones_like(targets, dtype=torch.bool)
+        x, y, factor = inputs[real], targets[real], 2 if doubled else 1
+        p = (factor * (table[x] + bias)).softmax(-1)
+        losses.append(-p[range(len(y)), y].log().mean().item())
+        counts.append(len(y))
+        error = factor * (p - torch.eye(len(bias), dtype=p.dtype)[y]) / len(y)
+        slopes = [torch.zeros_like(table).index_add(0, x, error), error.sum(0)]
+        slopes = [new + before for new, before in zip(slopes, old, strict=True)] if keep else slopes
+        norm = math.sqrt(sum(slope.square().sum().item() for slope in slopes))
+        if values:
+            slopes = [slope.clamp(-clip, clip) for slope in slopes]
+        elif each:
+            slopes = [slope * min(1, clip / (slope.norm().item() + 1e-6)) for slope in slopes]
+        else:
+            slopes = [slope * min(1, clip / (norm + 1e-6)) for slope in slopes]
+        old = slopes
+        speed = [momentum * before + slope for before, slope in zip(speed, slopes, strict=True)]
+        table, bias = table - lr * speed[0], bias - lr * speed[1]
+    mean = sum(loss * count for loss, count in zip(losses, counts, strict=True)) / sum(counts)
+    return table, bias, mean, losses
+
+
+def regression_data(V: int, shapes: Sequence[tuple[int, int]], pad_id: int, seed: int) -> tuple[Any, Any, list]:
+    """A table, a bias, and batches of those shapes whose rows end in padding."""
+    generator = torch.Generator().manual_seed(seed)
+    batches = []
+    for rows, length in shapes:
+        inputs, targets = torch.randint(0, V, (2, rows, length), generator=generator)
+        targets = torch.where(targets == pad_id, (pad_id + 1) % V, targets)
+        targets[0, length - length // 2 :] = pad_id
+        batches.append([inputs, targets])
+    return 2 * torch.randn(V, V, generator=generator), torch.randn(V, generator=generator), batches
+
+
+@check("1.8", points=2)
+def train_epoch(train_epoch, lib):
+    """The weights after an epoch, from the gradient's closed form, and the mean loss per token."""
+    clip, lr = 0.4, 0.5
+    table, bias, batches = regression_data(7, [(2, 5), (1, 3), (4, 6)], 1, seed=8)
+    model = lib("utils.toys").Bigram(table, bias)
+    model.eval()
+    loss = train_epoch(model, batches, lib("torch.optim").SGD(model.parameters(), lr=lr), clip)
+    state = model.state_dict()
+    got = torch.cat([state["table"].flatten(), state["bias"]])
+
+    def after(**mistakes: Any) -> torch.Tensor:
+        new = softmax_regression(table, bias, batches, **({"lr": lr, "clip": clip} | mistakes))
+        return torch.cat([new[0].flatten(), new[1]])
+
+    assert not torch.equal(got, torch.cat([table.flatten(), bias])), "the weights are as they were: no step was made."
+    expect.like(
+        got,
+        after(),
+        "the weights after the epoch are wrong. For each batch: loss, zero_grad, backward, clip, step.",
+        {
+            "the gradients of one batch are still there in the next: zero them.": after(keep=True),
+            "the gradient is not clipped.": after(clip=math.inf),
+            "the gradient is clipped before it is there: after `backward`, before `step`.": after(clip=math.inf),
+            "each entry of the gradient is clipped. Its norm should be.": after(values=True),
+            "each parameter is clipped on its own. The norm of all together counts.": after(each=True),
+            "padding is trained on: a target that is pad_id should not count.": after(pad_id=None),
+            "the model trains in evaluation mode.": after(doubled=True),
+            "only the first batch is used.": torch.cat(
+                [part.flatten() for part in softmax_regression(table, bias, batches[:1], lr, clip)[:2]]
+            ),
+            "each batch makes two steps.": torch.cat(
+                [
+                    part.flatten()
+                    for part in softmax_regression(table, bias, [b for b in batches for _ in "12"], lr, clip)[:2]
+                ]
+            ),
+        },
+    )
+    _, _, mean, losses = softmax_regression(table, bias, batches, lr, clip)
+    assert loss is not None, "train_epoch returns None. It should return the mean loss per token."
+    loss = expect.number(loss, "the loss that train_epoch returns")
+    counts = [int((targets != 1).sum()) for _, targets in batches]
+    for sentence, guess in {
+        "the loss is the mean over batches. A batch with more tokens should count more.": sum(losses) / len(losses),
+        "the loss is that of the last batch. The mean over the epoch is asked for.": losses[-1],
+        "the loss is a sum over batches. The mean per token is asked for.": sum(losses),
+        "the loss is a sum over tokens. The mean per token is asked for.": mean * sum(counts),
+        "padding counts in the mean: divide by the number of real targets.": mean
+        * sum(counts)
+        / sum(t.numel() for _, t in batches),
+    }.items():
+        assert abs(loss - guess) > 1e-4, sentence
+    expect.close(loss, mean, "the loss is not the mean over all real tokens of the epoch, as the batches saw it.")
+
+
+# 1.9
+
+
+def numbers_of(result: Any, prompt: list[int]) -> list[int]:
+    """What the student's model wrote: a list of numbers that begins with the prompt."""
+    assert type(result) is list, f"generate should return a list of token numbers, not {kind(result)}."
+    strange = next((item for item in result if type(item) is not int), None)
+    assert strange is None, f"the list that generate returns should hold numbers, not {kind(strange)}."
+    assert result[: len(prompt)] == prompt, "the result should begin with the prompt."
+    return result
+
+
+def greedy(table: torch.Tensor, prompt: list[int], max_new: int, eos_id: int, shift: int = 0, context=sum) -> list[int]:
+    """The best continuation by `toys.TableModel`, whose row is picked by `context` of the tokens so far."""
+    numbers = list(prompt)
+    for _ in range(max_new):
+        row = table[context(numbers) % len(table)].tolist()
+        numbers.append((row.index(max(row)) + shift) % len(row))
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+def shares(generate: Answer, lib: Any, logits: list[float], count: int, **options: Any) -> list[float]:
+    """How often each token is drawn by a model that always gives these logits."""
+    model = lib("utils.toys").TableModel([logits])
+    drawn = numbers_of(generate(model, [0], count, eos_id=len(logits) + 1, **options), [0])[1:]
+    assert len(drawn) == count, f"asked for {count} new tokens, generate wrote {len(drawn)}."
+    assert all(0 <= token < len(logits) for token in drawn), "generate wrote a number that is no token."
+    return [drawn.count(token) / count for token in range(len(logits))]
+
+
+@check("1.9", points=2)
+def generate(generate, lib):
+    """Greedy text from a known table; eos, temperature and top-k; evaluation mode, no gradients."""
+    table = normal(9, 9, seed=22)
+    table[:, 2] = 0.0  # neither best nor worst: no end in sight
+    prompt = [3, 8, 5]
+    model = lib("utils.toys").TableModel(table)
+    model.train()
+    first = numbers_of(generate(model, prompt, 6, temperature=0), prompt)
+    assert len(first) - 3 <= 6, f"asked for at most 6 new tokens, generate wrote {len(first) - 3}."
+    assert len(first) - 3 == 6, f"generate wrote {len(first) - 3} new tokens. It should write 6: no eos_id comes."
+    wanted = greedy(table, prompt, 6, 2)
+    for sentence, guess in {
+        "the model writes in training mode. Dropout would act.": greedy(table, prompt, 6, 2, shift=1),
+        "the model writes while gradients are recorded.": greedy(table, prompt, 6, 2, shift=2),
+        "the model writes in training mode, and while gradients are recorded.": greedy(table, prompt, 6, 2, shift=3),
+        "the model reads the last token only. It needs all of the text so far.": greedy(
+            table, prompt, 6, 2, context=lambda n: n[-1]
+        ),
+        "the logits of the first position are used. The last one is about the next token.": greedy(
+            table, prompt, 6, 2, context=lambda n: n[0]
+        ),
+        "the model reads the prompt only. It needs what it has written, too.": greedy(
+            table, prompt, 6, 2, context=lambda n: sum(prompt)
+        ),
+        "temperature 0 takes the worst token.": greedy(-table, prompt, 6, 2),
+    }.items():
+        assert first != guess, sentence
+    again = numbers_of(generate(model, prompt, 6, temperature=0), prompt)
+    assert first == again, "temperature 0 should take the best token. Two runs differ, so something is drawn."
+    assert first == wanted, "temperature 0 does not take the best token after the text so far."
+
+    ends = table.clone()
+    ends[sum(wanted[:5]) % 9, 2] = 9.0
+    model = lib("utils.toys").TableModel(ends)
+    short = numbers_of(generate(model, prompt, 9, temperature=0), prompt)
+    assert len(short) <= 6, "generate writes on after <eos>."
+    assert short == [*wanted[:5], 2], "after <eos> generate should stop, and <eos> should be the last number."
+
+    logits = [math.log(16), 0.0, math.log(4), -30.0]
+    even = shares(generate, lib, logits, 300)
+    for sentence, temperature, top_k, best in (
+        ("the shares of the tokens drawn are not softmax(logits) at temperature 1.", 1.0, None, 16 / 21),
+        ("the logits are not divided by the temperature.", 2.0, None, 4 / 7),
+        ("the logits are not divided by the temperature.", 0.5, None, 256 / 273),
+        ("top-k does not leave the shares of the k best as they should be.", 1.0, 2, 16 / 20),
+    ):
+        drawn = (
+            even
+            if temperature == 1.0 and top_k is None
+            else shares(generate, lib, logits, 300, temperature=temperature, top_k=top_k)
+        )
+        if top_k == 2:
+            assert drawn[1] == 0, "a token that is not among the top_k best was drawn."
+            assert drawn[2] > 0, "with top_k=2 the second-best token is never drawn."
+        if (temperature, top_k) == (2.0, None):
+            assert abs(drawn[0] - 256 / 273) > 0.09, "the logits are multiplied by the temperature. Divide."
+            assert drawn[0] != 1, "the best token is always taken. With a temperature, tokens are drawn."
+        assert abs(drawn[0] - best) < 0.13, sentence
+    assert shares(generate, lib, logits, 40, top_k=1)[0] == 1, "with top_k=1 only the best token can be drawn."

@@ -1,0 +1,480 @@
+"""Checks of notebook 02: sinusoidal, fixed, learned and rotary positions, ALiBi, and order blindness."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch.nn import functional as F
+
+from utils import expect, toys
+from utils.answer import kind
+from utils.check import check
+from utils.expect import normal
+
+BASE = 10_000  # the longest wavelength is 2 pi times this (Vaswani et al. 2017, section 3.5)
+
+
+def by_entry(rows: int, columns: int, entry: Callable[[int, int], float]) -> torch.Tensor:
+    """The matrix with `entry(row, column)` at each place, one by one."""
+    return torch.tensor([[entry(row, column) for column in range(columns)] for row in range(rows)])
+
+
+def speed(pair: int, width: int) -> float:
+    """Radians by which a pair of columns turns from one position to the next."""
+    return BASE ** (-2 * pair / width)
+
+
+def waves(rows: int, width: int, first: int = 0) -> torch.Tensor:
+    """The sinusoidal table by its definition, entry by entry, for positions first, first + 1, ..."""
+
+    def entry(row: int, column: int) -> float:
+        return (math.cos if column % 2 else math.sin)((first + row) * speed(column // 2, width))
+
+    return by_entry(rows, width, entry)
+
+
+# 2.1
+
+
+def with_angle(rows: int, width: int, angle: Callable[[int, int, int], float]) -> torch.Tensor:
+    """A table whose angles are `angle(position, pair, column)`."""
+
+    def entry(row: int, column: int) -> float:
+        return (math.cos if column % 2 else math.sin)(angle(row, column // 2, column))
+
+    return by_entry(rows, width, entry)
+
+
+@check("2.1", points=2)
+def sinusoidal_table(sinusoidal_table):
+    """Sines in even columns, cosines in odd ones, one wavelength a pair; an odd width is refused."""
+    rows, width = 7, 6
+    table = sinusoidal_table(rows, width)
+    if type(table) is torch.Tensor:
+        assert table.shape != (width, rows), "the table lies on its side: one row per position, one column per entry."
+    table = expect.floats(table, (rows, width), "sinusoidal_table(7, 6)")
+    wanted = waves(rows, width)
+    exchanged = wanted.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+    expect.like(
+        table,
+        wanted,
+        "the entries are not sin(t / 10000^(2i/d)) in column 2i and cos of the same in column 2i + 1.",
+        {
+            "the sines fill the left half and the cosines the right. Here they alternate.": torch.cat(
+                [wanted[:, 0::2], wanted[:, 1::2]], dim=1
+            ),
+            "sines and cosines are exchanged: column 0 holds sines.": exchanged,
+            "the first row should be position 0. Yours is position 1.": waves(rows, width, first=1),
+            "there are only sines. The odd columns hold the cosines.": by_entry(
+                rows, width, lambda row, column: math.sin(row * speed(column // 2, width))
+            ),
+            "each column has a wavelength of its own. The two columns of a pair share one.": with_angle(
+                rows, width, lambda row, pair, column: row * BASE ** (-column / width)
+            ),
+            "the exponent is i/d, half of what it should be. It is 2i/d for pair i.": with_angle(
+                rows, width, lambda row, pair, column: row * BASE ** (-pair / width)
+            ),
+            "the exponent is twice too large: i counts pairs, not columns.": with_angle(
+                rows, width, lambda row, pair, column: row * BASE ** (-2 * column / width)
+            ),
+            "the exponent reaches 1 at the last pair. Divide by d_model, not by d_model - 2.": with_angle(
+                rows, width, lambda row, pair, column: row * BASE ** (-2 * pair / (width - 2))
+            ),
+            "the waves get shorter from pair to pair. They should get longer: divide the position.": with_angle(
+                rows, width, lambda row, pair, column: row * BASE ** (2 * pair / width)
+            ),
+            "all pairs turn at one speed. Pair i is slower by 10000^(2i/d).": with_angle(
+                rows, width, lambda row, pair, column: row
+            ),
+        },
+    )
+    for rows, width in ((1, 8), (11, 4)):
+        table = expect.floats(sinusoidal_table(rows, width), (rows, width), f"sinusoidal_table({rows}, {width})")
+        expect.close(table, waves(rows, width), f"the table is right for 7 x 6 and wrong for {rows} x {width}.")
+    expect.raises(
+        lambda: sinusoidal_table(7, 5),
+        "ValueError",
+        "an odd d_model leaves a sine without its cosine: it must raise ValueError.",
+    )
+
+
+# 2.2
+
+
+@check("2.2", points=2)
+def fixed_positions(FixedPositions, lib):
+    """A table that is made once, is no parameter, moves with the module and is not stored with it."""
+    rows, width, x = 9, 6, normal(2, 5, 6, seed=1)
+    make = toys.NewTableEachCall()
+    first, second = make(rows, width), make(rows, width)
+    module = FixedPositions(lib("utils.toys").NewTableEachCall(), rows, width)
+    wanted = x + first[:5]
+    output = expect.floats(module(x), (2, 5, 6), "the output")
+    expect.like(
+        output,
+        wanted,
+        "the output is not x plus row t of the table at place t.",
+        {
+            "the table is made more than once: make_table gave another one. Make it when the module is made.": x
+            + second[:5],
+            "the table alone is returned. Add it to x.": first[:5].expand(2, 5, 6),
+            "x is returned as it came. Add the table to it.": x,
+            "each sequence of the batch gets one row. The rows belong to the places in it.": x + first[:2, None],
+            "x is multiplied by sqrt(d_model). That is no part of this module.": x * width**0.5 + first[:5],
+            "x is multiplied by the table. Add it.": x * first[:5],
+            "the last rows of the table are added, not the first.": x + first[-5:],
+        },
+    )
+    expect.close(
+        expect.floats(module(x), (2, 5, 6), "the output of the second call"),
+        wanted,
+        "a second call gives something else: the table is made again in each call. Make it once, and keep it.",
+    )
+    expect.close(
+        lib("utils.toys").gradients(module, [x])[0],
+        torch.linspace(-1, 2, x.numel()).reshape(x.shape),
+        "the gradient does not pass through to x.",
+    )
+    whole = normal(3, rows, width, seed=2)
+    expect.close(
+        expect.floats(module(whole), (3, rows, width), "the output for as many places as there are rows"),
+        whole + first,
+        "an input that is exactly as long as the table comes out wrong.",
+    )
+    expect.raises(
+        lambda: module(normal(2, rows + 1, width)),
+        "ValueError",
+        "an input longer than the table must be refused with ValueError.",
+    )
+    expect.raises(
+        lambda: module(normal(1, rows + 3, width)),
+        "ValueError",
+        "an input longer than the table must be refused with ValueError, whatever the batch.",
+    )
+    state = module.state_dict()
+    assert type(state) is dict, "FixedPositions has no state_dict: it should be an nn.Module."
+    assert not list(module.parameters()), "the table is a parameter. Nothing is learned here: make it a buffer."
+    assert not state, "the table is stored in the state_dict. It can be made again: leave it out."
+    moves_with_the_module(module, x, first[:5], wanted)
+
+
+def moves_with_the_module(module, x: torch.Tensor, rows: torch.Tensor, wanted: torch.Tensor) -> None:
+    """Fail unless the module's table becomes bfloat16 with the module, and float32 again."""
+    sentence = "the table stays as it was when the module goes to another dtype or device: it is no buffer."
+    module.bfloat16()
+    output = expect.tensor(module(x.bfloat16()), tuple(x.shape), "the output in bfloat16")
+    assert output.dtype is torch.bfloat16, sentence
+    output = expect.tensor(module(x), tuple(x.shape), "the output for a float32 input")
+    rounded = x + rows.bfloat16().float()
+    assert torch.allclose(output.float(), rounded, atol=1e-5), sentence
+    module.float()
+    output = expect.floats(module(x), tuple(x.shape), "the output after a change of dtype")
+    assert torch.allclose(output, wanted, atol=0.05), "after a change of dtype the output is wrong."
+
+
+# 2.3
+
+
+@check("2.3", points=2)
+def equivariance_gap(equivariance_gap, lib):
+    """The largest difference between permuting before and permuting after a module."""
+    x, table, order = normal(2, 5, 8, seed=3), normal(5, 8, seed=4), torch.tensor([2, 0, 3, 1, 4])
+    back = order.argsort()
+    adds = lib("utils.toys").AddRows(table)
+    gap = expect.number(equivariance_gap(adds, x, order), "the gap")
+    moved = table - table[order]
+    wanted = moved.abs().max()
+    expect.like(
+        torch.tensor(gap),
+        wanted,
+        "the gap of a module that adds a known table is wrong.",
+        {
+            "the module is measured in training mode. Dropout would make a gap of its own: use eval().": 2 * wanted,
+            "gradients are recorded while you measure.": 3 * wanted,
+            "the module is measured in training mode, and gradients are recorded.": 4 * wanted,
+            "the results are compared place by place. Equivariance lets them move along: permute the result, too.": (
+                (x[:, order] - x).abs().max()
+            ),
+            "the result is permuted by the inverse. Place t of both sides should hold the same token.": (
+                (x[:, order] + table - (x + table)[:, back]).abs().max()
+            ),
+            "the gap is the mean difference. A module can hide one bad place behind many good ones.": moved.abs().mean(),
+            "the differences keep their signs. Take the absolute values first.": moved.max(),
+            "the gap is the smallest difference, not the largest.": moved.abs().min(),
+            "the differences are added up, not compared.": 2 * moved.abs().sum(),
+            "the difference of each place is added up over the width. The largest single entry counts.": (
+                moved.abs().sum(-1).max()
+            ),
+            "the gap is a Euclidean length. It should be the largest single difference.": moved.norm() * 2**0.5,
+        },
+    )
+    after = adds(x) - x
+    factor = round(after.div(table).median().item())
+    assert factor in (2, 4), "the module was in training mode and is left in evaluation mode. Put back what you found."
+    adds.eval()
+    expect.close(
+        expect.number(equivariance_gap(adds, x, order), "the gap"),
+        wanted,
+        "the gap of a module that is in evaluation mode already is wrong.",
+    )
+    factor = round((adds(x) - x).div(table).median().item())
+    assert factor in (1, 3), "the module was in evaluation mode and is left in training mode. Put back what you found."
+    blind = lib("torch").nn.TransformerEncoderLayer(8, 2, 16, 0.5, batch_first=True)
+    gap = expect.number(equivariance_gap(blind, x, order), "the gap")
+    assert 0 <= gap < 1e-4, "an encoder layer without positions has no gap, and yours does not say so."
+
+
+# 2.4
+
+
+def turn(k: int, width: int) -> torch.Tensor:
+    """The matrix that turns every row of the table by k positions, pair by pair."""
+    matrix = torch.zeros(width, width)
+    for pair in range(width // 2):
+        c, s, i = math.cos(k * speed(pair, width)), math.sin(k * speed(pair, width)), 2 * pair
+        matrix[i, i], matrix[i, i + 1], matrix[i + 1, i], matrix[i + 1, i + 1] = c, s, -s, c
+    return matrix
+
+
+@check("2.4", points=2)
+def shift_matrix(shift_matrix):
+    """One orthogonal matrix per distance, which moves every row of the table that far."""
+    k, width = 3, 6
+    matrix = expect.floats(shift_matrix(k, width), (width, width), "shift_matrix(3, 6)")
+    table = waves(12, width)
+    assert not torch.allclose(matrix, torch.eye(width), atol=1e-4), "R is the identity: nothing moves."
+    moved = table[:-k] @ matrix.T  # row t is R PE(t)
+    back = torch.allclose(moved[k:], table[: -2 * k], atol=1e-4)
+    assert not back, "R(k) moves t to t - k. The signs of the sines are exchanged, or the matrix is transposed."
+    one_row = torch.allclose(moved[0], table[k], atol=1e-4) and not torch.allclose(moved[1], table[k + 1], atol=1e-4)
+    assert not one_row, "R(k) moves position 0 where it should go, and no other. One matrix must do for every t."
+    pairs = [torch.allclose(moved[:, i : i + 2], table[k:, i : i + 2], atol=1e-4) for i in range(0, width, 2)]
+    assert pairs[0] or not all(pairs[1:]), "every pair turns as it should except the first."
+    assert all(pairs) or not pairs[0], (
+        "the first pair turns as it should, the others do not. Each pair has its own speed, that of the table."
+    )
+    halves = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
+    assert not torch.allclose(matrix, turn(k, width)[halves][:, halves], atol=1e-4), (
+        "the pairs are columns i and i + d/2. In the table a sine and its cosine stand side by side."
+    )
+    assert all(pairs), "R(k) PE(t) is not PE(t + k)."
+    expect.close(matrix @ matrix.T, torch.eye(width), "R(k) is no rotation: R R^T should be the identity.")
+    for k, width in ((1, 4), (40, 8), (-2, 6), (0, 10)):
+        matrix = expect.floats(shift_matrix(k, width), (width, width), f"shift_matrix({k}, {width})")
+        there, here = waves(9, width, first=50 + k), waves(9, width, first=50)
+        expect.close(
+            here @ matrix.T, there, f"R(k) is right for k = 3 and width 6, and wrong for k = {k} and width {width}.", 1e-3
+        )
+
+
+# 2.5
+
+
+@check("2.5", points=2)
+def learned_positions(LearnedPositions, lib):
+    """A table of parameters, one row a position; what is not read does not learn."""
+    rows, width, x = 9, 6, normal(2, 5, 6, seed=5)
+    module = LearnedPositions(rows, width)
+    fresh = LearnedPositions(200, 50).state_dict()
+    table = expect.weights(module, {"positions.weight": (rows, width)}, "LearnedPositions(9, 6)")["positions.weight"]
+    output = expect.floats(module(x), (2, 5, 6), "the output")
+    expect.like(
+        output,
+        x + table[:5],
+        "the output is not x plus row t of the table at place t.",
+        {
+            "the rows alone are returned. Add them to x.": table[:5].expand(2, 5, 6),
+            "each sequence of the batch gets one row. The rows belong to the places in it.": x + table[:2, None],
+            "every place gets the same row: the positions are not counted up.": x + table[0],
+            "positions count from 0. Yours start at row 1.": x + table[1:6],
+            "the rows are handed out backwards.": x + table[:5].flip(0),
+            "the last rows of the table are added, not the first.": x + table[-5:],
+            "x is multiplied by sqrt(d_model). That is no part of this module.": x * width**0.5 + table[:5],
+            "x is returned as it came.": x,
+        },
+    )
+    gradients = lib("utils.toys").parameter_gradients(module, x)
+    weights = torch.linspace(-1, 2, x.numel()).reshape(x.shape)
+    wanted = F.pad(weights.sum(0), (0, 0, 0, rows - 5))
+    arrived = type(gradients) is dict and gradients.get("positions.weight")
+    assert type(arrived) is torch.Tensor, "the table is no parameter, so it never learns."
+    assert arrived.any(), "no gradient reaches the table, so it never learns."
+    expect.close(arrived, wanted, "the gradient of the table is wrong: each row should learn from its place alone.")
+    expect.close(
+        lib("utils.toys").gradients(module, [x])[0], weights, "the gradient does not pass through to x."
+    )
+    whole = normal(3, rows, width, seed=6)
+    expect.close(
+        expect.floats(module(whole), (3, rows, width), "the output for as many places as there are rows"),
+        whole + table,
+        "an input that is exactly as long as the table comes out wrong.",
+    )
+    for batch, longer in ((2, 10), (1, 14)):
+        expect.raises(
+            lambda batch=batch, longer=longer: module(normal(batch, longer, width)),
+            "ValueError",
+            "there is no row for a place beyond the table: a longer input must raise ValueError.",
+        )
+    starts_small(fresh)
+
+
+def starts_small(state) -> None:
+    """Fail unless a fresh table is normal with mean 0 and standard deviation 0.02."""
+    fresh = expect.floats(state["positions.weight"], (200, 50), "the table of LearnedPositions(200, 50)")
+    spread = fresh.std().item()
+    assert spread > 0, "all rows start equal: no place can be told from another."
+    assert not 0.9 < spread < 1.1, "the table starts with a standard deviation of 1, that of nn.Embedding. Make it 0.02."
+    assert 0.018 < spread < 0.022, "the table does not start with a standard deviation of 0.02."
+    assert abs(fresh.mean().item()) < 0.002, "the table does not start with a mean of 0."
+    within = (fresh.abs() < 0.02).float().mean().item()
+    assert 0.64 < within < 0.73, "the table does not start normally distributed."
+
+
+# 2.6
+
+
+def turned(
+    x: torch.Tensor, start: int = 0, sign: int = 1, angle: Callable[[int, int, int], float] | None = None
+) -> torch.Tensor:
+    """Each pair of (..., T, d) as one complex number, turned by its position's angle."""
+    places, width = x.shape[-2:]
+    of = angle or (lambda t, pair, width: t * speed(pair, width))
+    angles = by_entry(places, width // 2, lambda t, pair: sign * of(start + t, pair, width))
+    pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(pairs * torch.polar(torch.ones_like(angles).double(), angles.double())).flatten(-2).float()
+
+
+def halves_turned(x: torch.Tensor) -> torch.Tensor:
+    """The same with columns i and i + d/2 as a pair."""
+    width = x.size(-1)
+    order = torch.arange(width).reshape(2, -1).T.flatten()
+    return turned(x[..., order])[..., order.argsort()]
+
+
+@check("2.6", points=3)
+def rotary(rotary):
+    """Pairs turned by an angle that grows with the position; only distances are left in the scores."""
+    x = normal(2, 3, 5, 8, seed=7)
+    output = expect.floats(rotary(x), (2, 3, 5, 8), "rotary of (2, 3, 5, 8)")
+    cosine, sine = waves(5, 8)[:, 1::2].repeat_interleave(2, -1), waves(5, 8)[:, 0::2].repeat_interleave(2, -1)
+    expect.like(
+        output,
+        turned(x),
+        "pair i of position t is not turned by t / 10000^(2i/d).",
+        {
+            "x is returned as it came.": x,
+            "the pairs are columns i and i + d/2. Here they are columns 2i and 2i + 1.": halves_turned(x),
+            "the pairs turn the other way: the sines have the wrong sign.": turned(x, sign=-1),
+            "position 0 is turned already. Count from 0.": turned(x, start=1),
+            "the positions run over the wrong dimension. They are the last but one.": turned(x.transpose(1, 2)).transpose(1, 2),
+            "a sinusoidal table is added. Here the pairs are turned.": x + waves(5, 8),
+            "the sines have the same sign in both columns. A rotation needs one of each.": x * cosine
+            + x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) * sine,
+            "each column is multiplied by its own cosine or sine. A rotation mixes the two of a pair.": x * waves(5, 8),
+            "all pairs turn at one speed.": turned(x, angle=lambda t, pair, width: t),
+            "the exponent is i/d, half of what it should be. It is 2i/d for pair i.": turned(
+                x, angle=lambda t, pair, width: t * BASE ** (-pair / width)
+            ),
+            "the sines are swapped for cosines: position 0 does not stay as it is.": turned(
+                x, angle=lambda t, pair, width: math.pi / 2 - t * speed(pair, width)
+            ),
+        },
+    )
+    expect.close(output.norm(dim=-1), x.norm(dim=-1), "the lengths of the vectors change. A rotation keeps them.")
+    expect.like(
+        expect.floats(rotary(x, 4), (2, 3, 5, 8), "rotary(x, 4)"),
+        turned(x, start=4),
+        "with `start`, the first place should be position `start`.",
+        {
+            "`start` is ignored.": turned(x),
+            "`start` is taken off the positions. Add it.": turned(x, start=-4),
+        },
+    )
+    flat = normal(6, 4, seed=8)
+    expect.close(
+        expect.floats(rotary(flat), (6, 4), "rotary of (6, 4)"),
+        turned(flat),
+        "(2, 3, 5, 8) is right and (6, 4) is wrong: there may be any number of leading dimensions.",
+    )
+    for dtype in (torch.float64, torch.bfloat16):
+        result = expect.tensor(rotary(x.to(dtype)), (2, 3, 5, 8), f"rotary of {dtype}")
+        assert result.dtype is dtype, f"{dtype} goes in and {result.dtype} comes out. Keep the dtype of x."
+    expect.raises(
+        lambda: rotary(normal(4, 7)), "ValueError", "an odd width leaves a column without a partner: raise ValueError."
+    )
+
+
+# 2.7
+
+
+def biased(n_heads: int, T: int, entry: Callable[[float, int, int], float]) -> torch.Tensor:
+    """One matrix per head, `entry(slope, query, key)` at each place."""
+    slopes = [2 ** (-8 * (head + 1) / n_heads) for head in range(n_heads)]
+    return torch.stack([by_entry(T, T, lambda i, j, m=m: float(entry(m, i, j))) for m in slopes])
+
+
+def alibi(n_heads: int, T: int) -> torch.Tensor:
+    """The bias by its definition, place by place."""
+    return biased(n_heads, T, lambda slope, i, j: -slope * (i - j) if j <= i else -math.inf)
+
+
+def explained(bias: torch.Tensor, guess: torch.Tensor) -> bool:
+    """Whether the two agree, infinities included."""
+    return torch.allclose(bias, guess, rtol=1e-4, atol=1e-5)
+
+
+@check("2.7", points=2)
+def alibi_bias(alibi_bias):
+    """A penalty per place of distance, a slope per head, and -inf on the future."""
+    bias = alibi_bias(4, 6)
+    assert type(bias) is torch.Tensor, f"alibi_bias(4, 6) should be a tensor, not {kind(bias)}."
+    assert bias.shape != (6, 6), "the bias has no dimension for the heads: each has a slope of its own."
+    bias = expect.tensor(bias, (4, 6, 6), "alibi_bias(4, 6)")
+    assert bias.is_floating_point(), f"the bias is {bias.dtype}. It is added to scores."
+    assert not bias.isnan().any(), "the bias contains NaN: 0 times -inf is no number."
+    bias, wanted, past = bias.float(), alibi(4, 6), by_entry(6, 6, lambda i, j: j <= i).bool()
+    sentences = {
+        "distant keys get the higher scores. The bias should be negative.": biased(
+            4, 6, lambda m, i, j: m * (i - j) if j <= i else -math.inf
+        ),
+        "the past is hidden and the future is visible. Rows are queries, columns are keys.": wanted.mT,
+        "the future is visible: keys after the query need -inf.": biased(4, 6, lambda m, i, j: -m * (i - j)),
+        "the future is visible, and only penalised by its distance: keys after the query need -inf.": biased(
+            4, 6, lambda m, i, j: -m * abs(i - j)
+        ),
+        "the future is visible, with a bias of 0: keys after the query need -inf.": biased(
+            4, 6, lambda m, i, j: -m * max(i - j, 0)
+        ),
+        "a key at distance 0 is penalised. The token itself gets a bias of 0.": biased(
+            4, 6, lambda m, i, j: -m * (i - j + 1) if j <= i else -math.inf
+        ),
+        "the first head has slope 1. The slopes start at 2^(-8/n).": wanted * 4,
+        "all heads have one slope.": wanted[:1].expand(4, 6, 6),
+        "the slopes are in the wrong order: the first head is the steepest.": wanted.flip(0),
+        "the slopes are 1/2, 1/4, 1/8, ... whatever the number of heads. That holds for eight heads.": torch.stack(
+            [wanted[0] * 2.0**power for power in (1, 0, -1, -2)]
+        ),
+        "the penalty does not depend on the key, but on the query alone.": biased(
+            4, 6, lambda m, i, j: -m * i if j <= i else -math.inf
+        ),
+        "the bias is relative to the last query. Every row has its own zero, on the diagonal.": biased(
+            4, 6, lambda m, i, j: -m * (5 - j) if j <= i else -math.inf
+        ),
+        "the penalty grows with the square of the distance. It should be linear.": biased(
+            4, 6, lambda m, i, j: -m * (i - j) ** 2 if j <= i else -math.inf
+        ),
+    }
+    if not explained(bias, wanted):
+        for sentence, guess in sentences.items():
+            assert not explained(bias, guess), sentence
+        assert explained(bias[:, past], wanted[:, past]), "the bias of head h is not -2^(-8h/n) times the distance."
+        raise AssertionError("the future is not quite hidden: keys after the query need exactly -inf.")
+    for n_heads, T in ((1, 3), (8, 5), (2, 1)):
+        bias = expect.tensor(alibi_bias(n_heads, T), (n_heads, T, T), f"alibi_bias({n_heads}, {T})").float()
+        assert explained(bias, alibi(n_heads, T)), f"the bias is right for 4 heads and wrong for alibi_bias({n_heads}, {T})."
+    for n_heads in (3, 6, 12):
+        expect.raises(
+            lambda n_heads=n_heads: alibi_bias(n_heads, 4),
+            "ValueError",
+            "a number of heads that is no power of two must raise ValueError.",
+        )

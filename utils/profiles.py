@@ -1,0 +1,35 @@
+"""How large the experiments are, and where they run: a profile decides the size, never the code.
+
+`smoke` takes seconds (continuous integration), `cpu` minutes on two cores, `gpu` is the lab's own
+size. The environment variable COURSE_PROFILE chooses; without it, `gpu` where CUDA is, else `cpu`.
+"""
+
+import os
+from typing import TypeVar
+
+import torch
+
+NAMES = ("smoke", "cpu", "gpu")
+T = TypeVar("T")
+
+
+def name() -> str:
+    """The profile of this session.
+
+    Raises:
+        ValueError: COURSE_PROFILE is set to something else.
+    """
+    chosen = os.environ.get("COURSE_PROFILE") or ("gpu" if torch.cuda.is_available() else "cpu")
+    if chosen not in NAMES:
+        raise ValueError(f"COURSE_PROFILE is {chosen!r}; it can be {', '.join(NAMES)}")
+    return chosen
+
+
+def pick(*, smoke: T, cpu: T, gpu: T) -> T:
+    """That of the three values which belongs to the profile of this session."""
+    return {"smoke": smoke, "cpu": cpu, "gpu": gpu}[name()]
+
+
+def device() -> torch.device:
+    """Where to train: CUDA if there is one, whatever the profile, else the CPU."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
