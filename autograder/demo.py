@@ -121,7 +121,7 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
         wrong += not right
         shown = f"{record.score:g}" if graded else record.status
         expected = "ungradable" if one.score is None else f"{one.score:g}"
-        remarks = record.reason or "; ".join(record.remarks[:2] + ["..."] * (len(record.remarks) > 2))
+        remarks = record.reason or _first(record.remarks)
         table.add_row(record.student, record.notebook, shown, expected, remarks, style="" if right else "bold red")
     console.print(table, markup=False)
     console.print(f"class report    {page}", soft_wrap=True)
@@ -135,6 +135,11 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
     else:
         console.print("every score is the expected one")
     return not wrong and not wanted
+
+
+def _first(remarks: list[str]) -> str:
+    more = f" (and {len(remarks) - 1} more)" if len(remarks) > 1 else ""
+    return f"{remarks[0]}{more}" if remarks else ""
 
 
 class _Maker:

@@ -4,18 +4,17 @@ Everything a kernel says is a student's: messages are bounded in size and number
 of known types are kept, and no word of it decides a score.
 """
 
-import base64
-import binascii
 import os
 import queue
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import DEVNULL
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import zmq
 from jupyter_client.blocking import BlockingKernelClient
@@ -25,8 +24,9 @@ from nbformat.v4 import new_output
 
 from autograder import provisioner
 from autograder.course import ROOT, Course, Limits
+from autograder.nursery import DOOR
 from autograder.room import RoomError
-from utils import wire
+from utils import door, wire
 from utils.answer import StudentError
 
 START_SECONDS = 60
@@ -35,7 +35,7 @@ SLICE_SECONDS = 0.25
 MAX_MESSAGE = wire.MAX_BYTES * 2
 MAX_OUTPUTS = 500
 MIMES = ("text/plain", "text/html", "image/png", "image/jpeg")
-DOOR = "__import__('utils.door', fromlist=['door']).serve(globals(), {request!r})"
+INLINE = "module://matplotlib_inline.backend_inline"
 
 
 class KernelGone(StudentError):
@@ -56,8 +56,11 @@ class Ran:
 class Kernel:
     """A running kernel. `open_kernel` makes one."""
 
-    def __init__(self, manager: KernelManager, client: BlockingKernelClient, limits: Limits):
+    def __init__(
+        self, manager: KernelManager, client: BlockingKernelClient, line: socket.socket, fileno: int, limits: Limits
+    ):
         self._manager, self._client, self.limits = manager, client, limits
+        self._line, self._door, self._attending = line, fileno, ""
         self.deadline = time.monotonic() + limits.notebook_seconds
 
     def run(self, source: str) -> Ran:
@@ -68,7 +71,7 @@ class Kernel:
         """
         ran, started = Ran(), time.monotonic()
         try:
-            self._execute(source, _Collector(ran, self.limits.output_kb * 1024), store_history=True)
+            self._execute(source, _Collector(ran, self.limits.output_kb * 1024))
         except TimeoutError as late:
             ran.refused = ran.error = str(late)
         ran.seconds = time.monotonic() - started
@@ -78,24 +81,47 @@ class Kernel:
         """Hand a request to the door in the kernel and fetch its reply, as bytes that nobody trusts.
 
         Raises:
-            StudentError: no reply, or one that is not bytes.
-            KernelGone: the kernel died of it.
+            StudentError: the reply is too large to be one.
+            KernelGone: no reply in time, or the kernel died of it.
         """
-        code = DOOR.format(request=base64.b64encode(request).decode())
+        if not self._attending:
+            code = f"__import__('utils.door', fromlist=['door']).attend(globals(), {self._door})"
+            self._attending = self._client.execute(code, silent=True, store_history=False, allow_stdin=False)
+        whole = self.deadline - time.monotonic()
+        late = time.monotonic() + min(self.limits.cell_seconds, whole)
         try:
-            reply = self._execute("", lambda message: True, silent=True, user_expressions={"reply": code})
-        except TimeoutError as late:
-            raise StudentError(str(late)) from None
-        match reply:
-            case {"user_expressions": {"reply": {"status": "ok", "data": {"text/plain": str(text)}}}}:
-                try:
-                    return base64.b64decode(text[1:-1], validate=True)
-                except (binascii.Error, ValueError):
-                    raise StudentError("what your code returned is not plain data") from None
-        raise StudentError("the kernel gave no answer")
+            self._line.settimeout(SLICE_SECONDS)
+            door.send(_Patient(self._line, late, self._manager.is_alive), request)
+            return door.receive(_Patient(self._line, late, self._manager.is_alive))
+        except TimeoutError:
+            self._kill(self._too_long(whole))
+        except wire.TooLarge:
+            self._kill(f"your code returned more than {wire.MAX_BYTES // 2**20} MB")
+        except (EOFError, OSError):
+            self._kill("its kernel died")
 
-    def _execute(self, source: str, hear: Callable[[dict[str, Any]], bool], **options: Any) -> dict[str, Any]:
-        """Execute and wait until the kernel is idle and has replied; the content of its reply.
+    def leave(self) -> None:
+        """End the conversation with the door, if there is one, so that cells can run.
+
+        Raises:
+            KernelGone: the kernel does not come back from it.
+        """
+        sent, self._attending = self._attending, ""
+        if sent:
+            try:
+                door.send(self._line, b"")
+            except OSError:
+                self._kill("its kernel died")
+            with suppress(TimeoutError):
+                self._await(sent, lambda message: True)
+
+    def _execute(self, source: str, hear: Callable[[dict[str, Any]], bool]) -> None:
+        """Execute a cell and wait until it is done; see `_await`."""
+        self.leave()
+        self._await(self._client.execute(source, allow_stdin=False, stop_on_error=False), hear)
+
+    def _await(self, sent: str, hear: Callable[[dict[str, Any]], bool]) -> None:
+        """Wait until the kernel has replied to the message `sent` and is idle.
 
         `hear` gets every other message and answers whether it wants more.
 
@@ -105,9 +131,8 @@ class Kernel:
         """
         whole = self.deadline - time.monotonic()
         late = time.monotonic() + min(self.limits.cell_seconds, whole)
-        sent = self._client.execute(source, allow_stdin=False, stop_on_error=False, **options)
-        idle, reply, stopped, timed_out = False, None, False, False
-        while reply is None or not idle:
+        idle, replied, stopped, timed_out = False, False, False, False
+        while not (idle and replied):
             for message in self._heard():
                 match message:
                     case {"parent_header": {"msg_id": parent}, "msg_type": kind, "content": dict(content)}:
@@ -116,7 +141,7 @@ class Kernel:
                         if kind == "status":
                             idle = content.get("execution_state") == "idle"
                         elif kind == "execute_reply":
-                            reply = content
+                            replied = True
                         elif not hear(message) and not stopped:
                             stopped, late = True, time.monotonic() + PATIENCE_SECONDS
                             self._interrupt()
@@ -127,7 +152,6 @@ class Kernel:
                 self._interrupt()
         if timed_out:
             raise TimeoutError(self._too_long(whole))
-        return reply
 
     def _too_long(self, whole: float) -> str:
         if whole < self.limits.cell_seconds:
@@ -140,9 +164,9 @@ class Kernel:
         ready = zmq.select(list(channels), [], [], SLICE_SECONDS)[0]
         if not ready and not self._manager.is_alive():
             self._kill("its kernel died")
-        for socket in ready:
+        for ended in ready:
             try:
-                yield channels[socket].get_msg(timeout=0)
+                yield channels[ended].get_msg(timeout=0)
             except queue.Empty:
                 continue
             except Exception as nonsense:  # unsigned, unparsable, of the wrong form: whatever can be sent
@@ -156,6 +180,36 @@ class Kernel:
         refused = room.refused if room is not None else ""
         self._manager.shutdown_kernel(now=True)
         raise KernelGone(refused or why)
+
+
+class _Patient:
+    """A socket that waits in slices, so that a deadline or a death is noticed."""
+
+    def __init__(self, line: socket.socket, late: float, alive: Callable[[], bool]):
+        self._line, self._late, self._alive = line, late, alive
+
+    def recv(self, size: int) -> bytes:
+        """Like `socket.recv`; raises TimeoutError when it is too late, EOFError when nobody is left to wait for."""
+        while True:
+            try:
+                return self._line.recv(size)
+            except TimeoutError:
+                self._look()
+
+    def sendall(self, data: bytes) -> None:
+        """Like `socket.sendall`, with the same errors."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[self._line.send(rest) :]
+            except TimeoutError:
+                self._look()
+
+    def _look(self) -> None:
+        if time.monotonic() > self._late:
+            raise TimeoutError
+        if not self._alive():
+            raise EOFError
 
 
 class _Collector:
@@ -204,28 +258,57 @@ def open_kernel(course: Course, trusted: bool = False, nursery: str = "") -> Ite
         RoomError: no room can be made.
     """
     limits, grading = course.limits, course.grading
-    with tempfile.TemporaryDirectory() as folder:
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
         manager = KernelManager(connection_file=f"{folder}/connection.json")
-        started: dict[str, Any] = {}
-        if trusted:
-            path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-            environment = {"PYTHONPATH": path, "COURSE_PROFILE": grading.profile, "MPLBACKEND": "agg"}
-            started = {"cwd": folder, "env": os.environ | environment, "stdout": DEVNULL, "stderr": DEVNULL}
-        else:
-            manager._kernel_spec = provisioner.kernel_spec(limits, grading, nursery)
         manager.context.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE)
-        manager.start_kernel(**started)
+        stack.callback(manager.shutdown_kernel, now=True)
+        line: socket.socket | None
+        if trusted:
+            line, theirs = (stack.enter_context(end) for end in socket.socketpair())
+            path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+            environment = {"PYTHONPATH": path, "COURSE_PROFILE": grading.profile, "MPLBACKEND": INLINE}
+            streams = {"stdout": DEVNULL, "stderr": DEVNULL}
+            manager.start_kernel(cwd=folder, env=os.environ | environment, pass_fds=[theirs.fileno()], **streams)
+            fileno = theirs.fileno()
+        else:
+            # A path in the room is a student's to replace: each socket connects once, before any cell runs.
+            manager.context.setsockopt(zmq.RECONNECT_IVL, -1)
+            manager._kernel_spec = provisioner.kernel_spec(limits, grading, nursery)
+            manager.start_kernel()
+            line = cast(provisioner.RoomProvisioner, manager.provisioner).line
+            fileno = DOOR
+            _await_sockets(manager)
+        assert line is not None
         client = manager.client()
-        try:
-            client.start_channels(stdin=False, hb=False)
-            try:
-                client.wait_for_ready(timeout=START_SECONDS)
-            except RuntimeError as bad:
-                raise RoomError(f"the kernel does not start: {_why(manager) or bad}") from None
-            yield Kernel(manager, client, limits)
-        finally:
-            client.stop_channels()
-            manager.shutdown_kernel(now=True)
+        stack.callback(client.stop_channels)
+        client.start_channels(stdin=False, hb=False)
+        _await_kernel(manager, client)
+        yield Kernel(manager, client, line, fileno, limits)
+
+
+def _await_sockets(manager: KernelManager) -> None:
+    """Wait until the kernel listens; no student code has run yet."""
+    late = time.monotonic() + START_SECONDS
+    paths = [f"{manager.ip}-{port}" for port in manager.ports]
+    while not all(map(os.path.exists, paths)):
+        if not manager.is_alive() or time.monotonic() > late:
+            raise RoomError(f"the kernel does not start: {_why(manager) or 'it does not listen'}")
+        time.sleep(0.01)
+
+
+def _await_kernel(manager: KernelManager, client: BlockingKernelClient) -> None:
+    """Wait until the kernel answers, and until we hear what it publishes."""
+    late = time.monotonic() + START_SECONDS
+    answers = heard = False
+    while not (answers and heard):
+        if not manager.is_alive() or time.monotonic() > late:
+            raise RoomError(f"the kernel does not start: {_why(manager) or 'it does not answer'}")
+        client.kernel_info()
+        with suppress(queue.Empty):
+            answers = bool(client.get_shell_msg(timeout=1))
+        with suppress(queue.Empty):
+            heard = bool(client.get_iopub_msg(timeout=0.1))
 
 
 def _why(manager: KernelManager) -> str:

@@ -20,6 +20,8 @@ import traceback
 from typing import Any
 
 OWNER_SECONDS = 1.0  # how often we look whether whoever started us is still there
+MAX_REQUEST = 65536
+DOOR = 3  # where a kernel finds the judge's line
 NS_GET_USERNS = 0xB701  # ioctl_ns(2): the user namespace that owns a namespace
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 4, 38
 CAPABILITY_VERSION_3 = 0x20080522  # capset(2)
@@ -87,12 +89,13 @@ def set_limits(limits: dict[str, int]) -> None:
         resource.setrlimit(name, (most, most))
 
 
-def close_inherited() -> None:
-    """Leave the child no handle of the nursery's: standard streams go to /dev/null, the rest is closed."""
+def close_inherited(door: int) -> None:
+    """Leave the child one handle, the judge's line: standard streams go to /dev/null, the rest is closed."""
     null = os.open(os.devnull, os.O_RDWR)
-    for handle in range(3):
+    os.dup2(door, DOOR)
+    for handle in range(DOOR):
         os.dup2(null, handle)
-    os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    os.closerange(DOOR + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def serve(connection: dict[str, Any], environment: dict[str, str], folder: str) -> None:
@@ -110,7 +113,7 @@ def serve(connection: dict[str, Any], environment: dict[str, str], folder: str) 
     app.start()
 
 
-def fork_kernel(request: dict[str, Any], asker: socket.socket) -> None:
+def fork_kernel(request: dict[str, Any], asker: socket.socket, door: int) -> None:
     """Fork, enter the room, fork again (a process enters a pid namespace through its children only)."""
     if os.fork():
         return
@@ -125,7 +128,7 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket) -> None:
             asker.close()
             os.waitpid(child, 0)
             return
-        close_inherited()
+        close_inherited(door)
         set_limits(request["limits"])
         become_nobody(request["uid"])
         with open("/proc/self/oom_score_adj", "w") as score:
@@ -168,10 +171,12 @@ def main(path: str, owner: int, modules: list[str]) -> None:
                 asker, _ = listener.accept()
             except TimeoutError:
                 continue
-            with asker, asker.makefile() as lines:
-                line = lines.readline()
-                if line:
-                    fork_kernel(json.loads(line), asker)
+            with asker:
+                line, doors, _, _ = socket.recv_fds(asker, MAX_REQUEST, 1)
+                if line and doors:
+                    fork_kernel(json.loads(line), asker, doors[0])
+                for door in doors:
+                    os.close(door)
     finally:
         reap(0)
 

@@ -40,8 +40,12 @@ def kernel_spec(limits: Limits, grading: Grading, nursery: str = "") -> KernelSp
     )
 
 
-def fork_kernel(path: str, room: Room, connection: dict[str, Any], environment: dict[str, str]) -> tuple[int, int]:
+def fork_kernel(
+    path: str, room: Room, door: socket.socket, connection: dict[str, Any], environment: dict[str, str]
+) -> tuple[int, int]:
     """Ask the nursery at the socket `path` for a kernel in `room`; the process ids of it and of its guardian.
+
+    The kernel inherits `door`, one end of the judge's line to it.
 
     Raises:
         RoomError: the nursery is not there, or the kernel cannot enter the room.
@@ -65,7 +69,7 @@ def fork_kernel(path: str, room: Room, connection: dict[str, Any], environment: 
                 if time.monotonic() > late or not os.path.isdir(os.path.dirname(path)):
                     raise RoomError(f"no nursery at {path}") from None
                 time.sleep(0.05)  # it has only just been started
-        asker.sendall(json.dumps(request).encode() + b"\n")
+        socket.send_fds(asker, [json.dumps(request).encode()], [door.fileno()])
         told = asker.makefile().readline()
     if not told:
         raise RoomError("the nursery died, or its kernel could not enter the room")
@@ -81,6 +85,7 @@ class RoomProvisioner(KernelProvisionerBase):
     profile = Unicode("smoke")
     nursery = Unicode("")
     room: Room | None = None
+    line: socket.socket | None = None  # the judge's end of the line to the door
     pid = Int(0)
     _pidfd = -1
 
@@ -98,10 +103,12 @@ class RoomProvisioner(KernelProvisionerBase):
         assert self.parent is not None
         self.room = Room(Limits(**self.limits))
         session = self.parent.session
+        self.line, door = socket.socketpair()
         info = {**PORTS, "transport": "ipc", "signature_scheme": session.signature_scheme, "kernel_name": "room"}
         inside = info | {"ip": f"{RUN}/kernel", "key": session.key.decode()}
         try:
-            self.pid, guardian = self._fork(self.room, inside)
+            with door:
+                self.pid, guardian = self._fork(self.room, door, inside)
             self._pidfd = os.pidfd_open(self.pid)
         except (OSError, RoomError):
             self.room.close()
@@ -141,19 +148,22 @@ class RoomProvisioner(KernelProvisionerBase):
         if self.room is not None:
             self.room.__exit__(None, None, None)
             self.room = None
+        if self.line is not None:
+            self.line.close()
+            self.line = None
         if self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
 
-    def _fork(self, room: Room, connection: dict[str, Any]) -> tuple[int, int]:
+    def _fork(self, room: Room, door: socket.socket, connection: dict[str, Any]) -> tuple[int, int]:
         """A kernel from the nursery we were told of; from our own if that one is gone."""
         environment = _environment(self.profile)
         if self.nursery:
             try:
-                return fork_kernel(self.nursery, room, connection, environment)
+                return fork_kernel(self.nursery, room, door, connection, environment)
             except (RoomError, OSError):
                 self.log.warning("the nursery %s is gone: starting another", self.nursery)
-        return fork_kernel(warm.nursery(tuple(self.preload)).start(), room, connection, environment)
+        return fork_kernel(warm.nursery(tuple(self.preload)).start(), room, door, connection, environment)
 
     def _runs(self, seconds: float | None) -> bool:
         if self._pidfd < 0:

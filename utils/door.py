@@ -4,15 +4,16 @@ The same code answers at home and in the sandboxed kernel, so what passes at hom
 grading. Nobody trusts what it says: the verdict is reached on the other side, from values alone.
 """
 
-import base64
 import importlib
 import linecache
+import os
 import site
+import socket
 import sys
 import sysconfig
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -54,9 +55,52 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
         return wire.dumps({"error": describe(error)}, keep)
 
 
-def serve(namespace: dict[str, Any], request: str) -> str:
-    """`answer` for a kernel, where requests and replies travel inside Jupyter's text: base64 both ways."""
-    return base64.b64encode(answer(namespace, base64.b64decode(request))).decode()
+def attend(namespace: dict[str, Any], fileno: int) -> None:
+    """Answer every request that comes through the socket `fileno`, until an empty one."""
+    with socket.socket(fileno=os.dup(fileno)) as line:
+        while request := receive(line):
+            send(line, answer(namespace, request))
+
+
+class Line(Protocol):
+    """What `send` and `receive` need of a socket."""
+
+    def recv(self, size: int, /) -> bytes:
+        """At least one byte and at most `size`; none if the other side closed."""
+        ...
+
+    def sendall(self, data: bytes, /) -> None:
+        """Send all of `data`."""
+        ...
+
+
+def send(line: "Line", message: bytes) -> None:
+    """Send one message: its length in four bytes, then itself."""
+    line.sendall(len(message).to_bytes(4) + message)
+
+
+def receive(line: "Line") -> bytes:
+    """Receive one message.
+
+    Raises:
+        wire.TooLarge: it says that it is longer than a message may be.
+        EOFError: the other side closed.
+    """
+    size = int.from_bytes(_exactly(line, 4))
+    if size > wire.MAX_BYTES:
+        raise wire.TooLarge(f"a message of {size} bytes")
+    return _exactly(line, size)
+
+
+def _exactly(line: "Line", size: int) -> bytes:
+    parts = []
+    while size:
+        part = line.recv(min(size, 2**20))
+        if not part:
+            raise EOFError("closed")
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
 
 
 def describe(error: BaseException) -> dict[str, Any]:

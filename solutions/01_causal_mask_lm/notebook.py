@@ -21,7 +21,7 @@
 # while the model becomes useless. Knowing why is the point of the notebook.
 #
 # Work from top to bottom. Each exercise is checked on the spot and stands on its own:
-# if one resists, go on and come back. The exercises take about two hours and need no
+# if one resists, go on and come back. The exercises take two to three hours and need no
 # GPU; the experiment at the end takes minutes on a processor, less on a GPU.
 
 # %% tags=["setup"]
@@ -270,17 +270,16 @@ for n_heads in (1, 2, 6):
 # %% [markdown]
 # ## 1.4 One layer
 #
-# Attention moves information between tokens; a small feed-forward network then works
-# on each token alone. Both are wrapped the same way: add the result to what came in,
-# then normalise. The sum lets gradients pass; the norm keeps sizes in check.
+# Attention moves information between tokens; a feed-forward network then works on each
+# token alone. Both add their result to what came in, and a norm follows. The sum lets
+# gradients pass; the norm keeps sizes in check.
 #
 # $$h = \mathrm{norm}_1(x + \mathrm{drop}(\mathrm{attention}(x))), \qquad
 # y = \mathrm{norm}_2(h + \mathrm{drop}(W_2\, \mathrm{drop}(\mathrm{relu}(W_1 h)))).$$
 #
-# Biases are not written out. The norm comes after the sum (**post-norm**, as in the
-# original paper). Dropout acts in four places: the three in the formula and the
-# attention weights, where `nn.MultiheadAttention` does it for you. That module equals
-# your 1.3; use it with `batch_first=True`.
+# The norm comes after the sum: **post-norm**, as in the original paper. Dropout acts in
+# four places: the three in the formula, and the attention weights. There
+# `nn.MultiheadAttention` does it for you; it equals your 1.3.
 #
 # **Predict first.** What are the mean and the standard deviation of each output vector
 # of a fresh layer?
@@ -325,7 +324,7 @@ class TransformerLayer(nn.Module):
     def forward(self, x, mask=None):
         """`mask` is None or additive, (T, T)."""
         ### BEGIN SOLUTION
-        attended, _ = self.self_attn(x, x, x, attn_mask=mask, need_weights=False)
+        attended, _ = self.self_attn(x, x, x, attn_mask=mask)
         x = self.norm1(x + self.dropout(attended))
         inner = self.dropout(self.linear1(x).relu())
         return self.norm2(x + self.dropout(self.linear2(inner)))
@@ -371,7 +370,7 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 # <details><summary>Hint 1: a function to look up</summary>
 #
 # `collections.Counter` counts; its `most_common(n)` sorts. `dict.get(word, default)` does
-# not mind a missing word.
+# not mind a missing word. `nn.utils.rnn.pad_sequence` fills short rows.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
@@ -418,10 +417,9 @@ def make_batch(sentences, vocab, max_len):
     """Return inputs and targets, two int64 tensors (B, T) with T <= max_len."""
     ### BEGIN SOLUTION
     rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
-    T = max(map(len, rows)) - 1
-    fill = [[PAD] * (T + 1 - len(row)) for row in rows]
-    inputs = torch.tensor([row[:-1] + pad for row, pad in zip(rows, fill, strict=True)])
-    return inputs, torch.tensor([row[1:] + pad for row, pad in zip(rows, fill, strict=True)])
+    pad = nn.utils.rnn.pad_sequence
+    inputs = pad([torch.tensor(row[:-1]) for row in rows], batch_first=True, padding_value=PAD)
+    return inputs, pad([torch.tensor(row[1:]) for row in rows], batch_first=True, padding_value=PAD)
     ### END SOLUTION
 
 
@@ -521,7 +519,7 @@ plots.heatmaps(
 
 # %% [markdown]
 # Editing a token moves the logits at its own place and after it, never before. At the
-# size of the original lab (two heads, four layers, a width of `d_model`, 50,001 words),
+# size of the original lab, whose numbers the next cell shows,
 # this is how large the model is:
 
 # %%
@@ -538,8 +536,8 @@ print(f"{sum(part.numel() for part in lab.parameters()):,} parameters")
 # $$\mathrm{loss} = -\frac{1}{N} \sum_{\mathrm{target} \ne \mathrm{pad}} \log p(\mathrm{target}),
 # \qquad \mathrm{perplexity} = e^{\mathrm{loss}}.$$
 #
-# $N$ counts the targets that are no padding. Padding is not language: a model that is
-# praised for predicting it looks better than it is.
+# $N$ counts the targets that are no padding: a model that is praised for predicting
+# padding looks better than it is.
 #
 # **Predict first.** A model that gives all $V$ words the same probability: what is its
 # perplexity?
@@ -572,7 +570,7 @@ def lm_loss(logits, targets, pad_id):
         logits: (B, T, V). targets: int64 (B, T), at least one of them no padding.
     """
     ### BEGIN SOLUTION
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
     return -of_targets[targets != pad_id].mean()
     ### END SOLUTION
 
@@ -771,11 +769,12 @@ plots.bars(
 # %% tags=["experiment"]
 device = profiles.device()
 size = profiles.pick(
-    smoke=dict(sentences=600, words=400, width=32, heads=2, layers=2, max_len=24, batch=32, epochs=3, lr=3e-3),
-    cpu=dict(sentences=20_000, words=5_000, width=128, heads=2, layers=3, max_len=32, batch=64, epochs=6, lr=1e-3),
-    gpu=dict(sentences=None, words=50_001, width=200, heads=2, layers=4, max_len=64, batch=128, epochs=15, lr=1e-3),
+    smoke=dict(sentences=600, words=400, width=32, layers=2, max_len=24, batch=32, epochs=3, lr=3e-3),
+    cpu=dict(sentences=20_000, words=5_000, width=128, layers=3, max_len=32, batch=64, epochs=6, lr=1e-3),
+    gpu=dict(sentences=None, words=50_001, width=200, layers=4, max_len=64, batch=128, epochs=15, lr=1e-3),
 )
-train, valid = documentation.train_and_validation(limit=size["sentences"])
+libraries = profiles.pick(smoke=["python"], cpu=documentation.installed()[:5], gpu=documentation.installed())
+train, valid = documentation.train_and_validation(size["sentences"], libraries)
 print(f"{profiles.name()} on {device}: {len(train)} sentences to train on, {len(valid)} to validate")
 print(*train[:3], sep="\n")
 
@@ -806,10 +805,8 @@ def evaluate(model, batches):
 def pretrain(causal, seed=1):
     """Train one model; return it with its training and validation losses, epoch by epoch."""
     training.seed_everything(seed)
-    width = size["width"]
-    model = LanguageModel(len(vocab), width, size["heads"], width, size["layers"], dropout=0.0, causal=causal).to(
-        device
-    )
+    shape = dict(d_model=size["width"], n_heads=2, d_ff=size["width"], n_layers=size["layers"])
+    model = LanguageModel(len(vocab), **shape, dropout=0.0, causal=causal).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=size["lr"])
     seen, unseen = [], []
     for epoch in training.progress(range(size["epochs"]), "with the mask" if causal else "without the mask"):
@@ -847,8 +844,9 @@ for start in ("return the", "this function", "if the"):
 sentence = min(valid, key=lambda text: abs(len(text.split()) - 9))
 inputs, _ = make_batch([sentence], vocab, size["max_len"])
 maps = training.attention_maps(model, inputs.to(device))  # one (B, n_heads, T, T) per layer
+ends = {"first": 0, "last": -1}
 plots.heatmaps(
-    {f"layer {layer + 1}, head {head + 1}": maps[layer][0, head] for layer in (0, len(maps) - 1) for head in (0, 1)},
+    {f"{place} layer, head {head}": maps[layer][0, head] for place, layer in ends.items() for head in (0, 1)},
     labels=vocab.decode(inputs[0].tolist()).split(),
     alt="Attention maps of two heads in the first and in the last layer, all zero above the diagonal.",
 )
@@ -881,11 +879,7 @@ cheat.causal = False
 # %% tags=["experiment"]
 maps = training.attention_maps(cheat, inputs.to(device))
 plots.heatmaps(
-    {
-        f"no mask, layer {layer + 1}, head {head + 1}": maps[layer][0, head]
-        for layer in (0, len(maps) - 1)
-        for head in (0, 1)
-    },
+    {f"no mask, {place} layer, head {head}": maps[layer][0, head] for place, layer in ends.items() for head in (0, 1)},
     labels=vocab.decode(inputs[0].tolist()).split(),
     alt="Attention maps of the model without a mask: some rows are bright just right of the diagonal.",
 )

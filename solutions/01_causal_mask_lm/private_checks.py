@@ -39,7 +39,12 @@ def other_shapes(attention):
         output, weights = attended(attention, q, k, v)
         expect.close(weights, weights_of(q, k), "weights")
         expect.close(output, weights_of(q, k) @ v, "output")
-    q, k, v, mask = normal(3, 2, 4, 6), normal(3, 2, 5, 6, seed=1), normal(3, 2, 5, 6, seed=2), normal(3, 1, 1, 5, seed=3)
+    q, k, v, mask = (
+        normal(3, 2, 4, 6),
+        normal(3, 2, 5, 6, seed=1),
+        normal(3, 2, 5, 6, seed=2),
+        normal(3, 1, 1, 5, seed=3),
+    )
     output, weights = attended(attention, q, k, v, mask)
     expect.close(output, weights_of(q, k, mask.expand(3, 2, 4, 5)) @ v, "broadcast mask")
     named = attention(q=q, k=k, v=v, mask=mask)
@@ -81,11 +86,15 @@ def other_heads(MultiHeadAttention):
         x = normal(3, T, width, seed=width)
         layer = MultiHeadAttention(width, heads)
         state = expect.weights(layer, heads_shapes(width), "layer", seed=heads)
-        expect.close(expect.floats(layer(x), (3, T, width), "output"), torch_heads(state, x, heads), f"{width}, {heads}")
+        expect.close(
+            expect.floats(layer(x), (3, T, width), "output"), torch_heads(state, x, heads), f"{width}, {heads}"
+        )
         masked = layer(x, mask=hidden(T))
         expect.close(masked, torch_heads(state, x, heads, hidden(T)), f"{width}, {heads}, masked")
     for width, heads in ((6, 4), (12, 5), (3, 6)):
-        expect.raises(lambda w=width, h=heads: MultiHeadAttention(d_model=w, n_heads=h), "ValueError", f"{width}, {heads}")
+        expect.raises(
+            lambda w=width, h=heads: MultiHeadAttention(d_model=w, n_heads=h), "ValueError", f"{width}, {heads}"
+        )
 
 
 @private("1.3", tells="MultiHeadAttention does not learn in all of its parts, or loses precision.")
@@ -162,7 +171,9 @@ def other_words(Vocabulary):
     assert size(vocab) == 6 and size(Vocabulary(MORE, 4)) == 4 and size(Vocabulary(MORE, 5)) == 5, "size"
     whole = Vocabulary(MORE, 50)
     words = words_of(whole)
-    assert words[4:6] == ["more", "tea"] and sorted(words[6:9]) == ["less", "want", "we"] and words[9:] == ["or"], "order"
+    assert words[4:6] == ["more", "tea"] and sorted(words[6:9]) == ["less", "want", "we"] and words[9:] == ["or"], (
+        "order"
+    )
     for sentence in MORE:
         assert whole.decode(whole.encode(sentence)) == sentence, "there and back"
     assert words_of(Vocabulary([], 9)) == SPECIAL, "no sentences, or a SPECIAL that grew"
@@ -172,7 +183,13 @@ def other_words(Vocabulary):
 def other_batches(Vocabulary, make_batch):
     vocab = Vocabulary(MORE, 9)
     words = words_of(vocab)
-    for sentences, max_len in ((["tea"], 8), (["", "more tea", "or more"], 3), (["we want more tea"], 5), (MORE, 2), (MORE, 1)):
+    for sentences, max_len in (
+        (["tea"], 8),
+        (["", "more tea", "or more"], 3),
+        (["we want more tea"], 5),
+        (MORE, 2),
+        (MORE, 1),
+    ):
         rows = [[0, *(words.index(w) if w in words else 3 for w in text.split()), 2] for text in sentences]
         longest = min(max_len, max(len(row) - 1 for row in rows))
         inputs, targets = two_batches(make_batch(sentences, vocab, max_len), (len(rows), longest))
@@ -200,10 +217,14 @@ def other_models(LanguageModel):
 def fresh_model(LanguageModel):
     state = LanguageModel(50, 16, 2, 8, 3).state_dict()
     first, second, third = (state[f"layers.{index}.linear1.weight"] for index in range(3))
-    assert not (torch.equal(first, second) or torch.equal(second, third) or torch.equal(first, third)), "one layer, copied"
+    assert not (torch.equal(first, second) or torch.equal(second, third) or torch.equal(first, third)), (
+        "one layer, copied"
+    )
     starts_small(LanguageModel, 90, 40)
     for options, rate in (({}, 0.1), ({"dropout": 0.3}, 0.3)):
-        got = dropped(lambda options=options: LanguageModel(96, 96, 1, 1, 1, **options), 96, "feed-forward", tokens=True)
+        got = dropped(
+            lambda options=options: LanguageModel(96, 96, 1, 1, 1, **options), 96, "feed-forward", tokens=True
+        )
         assert all(abs(share - rate) < 0.5 * rate for share in got), f"{options}: {got}"
     free = LanguageModel(7, 12, 3, 5, 2, 0.0, False)
     weights = expect.weights(free, model_shapes(7, 12, 5, 2), "model", seed=8)
@@ -214,12 +235,19 @@ def fresh_model(LanguageModel):
 @private("1.7", tells="the loss is wrong for other sizes, or a perplexity for other losses.")
 def other_losses(lm_loss, perplexity):
     for B, T, V, pad in ((1, 4, 6, 0), (3, 2, 17, 16), (4, 7, 5, 2)):
-        logits, targets = 3 * normal(B, T, V, seed=V), torch.randint(0, V, (B, T), generator=torch.Generator().manual_seed(V))
+        logits, targets = (
+            3 * normal(B, T, V, seed=V),
+            torch.randint(0, V, (B, T), generator=torch.Generator().manual_seed(V)),
+        )
         targets[0, 0] = (pad + 1) % V
         wanted = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=pad)
         expect.close(expect.number(lm_loss(logits, targets, pad), "loss"), wanted, f"{B}, {T}, {V}")
     no_pad = torch.tensor([[3, 4]])
-    expect.close(expect.number(lm_loss(normal(1, 2, 6), no_pad, pad_id=-100), "loss"), F.cross_entropy(normal(1, 2, 6)[0], no_pad[0]), "no pad")
+    expect.close(
+        expect.number(lm_loss(normal(1, 2, 6), no_pad, pad_id=-100), "loss"),
+        F.cross_entropy(normal(1, 2, 6)[0], no_pad[0]),
+        "no pad",
+    )
     for loss in (0.0, 0.5, 7.25):
         expect.close(expect.number(perplexity(loss), "perplexity"), math.exp(loss), f"perplexity({loss})")
     expect.close(expect.number(perplexity(torch.tensor(1.5)), "perplexity"), math.exp(1.5), "of a tensor")
@@ -228,7 +256,11 @@ def other_losses(lm_loss, perplexity):
 @private("1.7", tells="the loss of a very sure model is not finite, or gradients do not pass through it.")
 def sure_and_learning(lm_loss, lib):
     logits, targets = 400 * normal(2, 3, 8, seed=70), torch.tensor([[1, 2, 3], [0, 0, 7]])
-    expect.close(expect.number(lm_loss(logits, targets, 0), "loss"), F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=0), "sure")
+    expect.close(
+        expect.number(lm_loss(logits, targets, 0), "loss"),
+        F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=0),
+        "sure",
+    )
     logits = normal(2, 3, 8, seed=71)
 
     def wanted(logits, targets, pad):
@@ -238,9 +270,16 @@ def sure_and_learning(lm_loss, lib):
     expect.close(slope, toys.gradients(wanted, [logits], targets, 0)[0], "gradient")
 
 
-@private("1.8", tells="train_epoch is wrong with another optimizer, padding number or bound, or with batches that come one by one.")
+@private(
+    "1.8",
+    tells="train_epoch is wrong with another optimizer, padding number or bound, or with batches that come one by one.",
+)
 def other_epochs(train_epoch, lib):
-    for clip, pad, momentum, once, seed in ((0.25, 0, 0.9, True, 81), (100.0, 3, 0.0, False, 82), (1.5, 1, 0.5, True, 83)):
+    for clip, pad, momentum, once, seed in (
+        (0.25, 0, 0.9, True, 81),
+        (100.0, 3, 0.0, False, 82),
+        (1.5, 1, 0.5, True, 83),
+    ):
         table, bias, batches = regression_data(6, [(1, 4), (3, 7), (2, 2), (5, 3)], pad, seed=seed)
         model = lib("utils.toys").Bigram(table, bias)
         optimizer = lib("torch.optim").SGD(model.parameters(), lr=0.3, momentum=momentum)
@@ -266,7 +305,12 @@ def overfits(train_epoch, lib):
 
 @private("1.9", tells="generate is wrong for other prompts, lengths or ends.")
 def other_texts(generate, lib):
-    for V, prompt, count, eos, seed in ((6, [1], 12, 4, 90), (11, [5, 0, 2, 9], 7, 2, 91), (5, [4, 4], 0, 2, 92), (7, [2, 3], 30, 2, 93)):
+    for V, prompt, count, eos, seed in (
+        (6, [1], 12, 4, 90),
+        (11, [5, 0, 2, 9], 7, 2, 91),
+        (5, [4, 4], 0, 2, 92),
+        (7, [2, 3], 30, 2, 93),
+    ):
         table = normal(V, V, seed=seed)
         model = lib("utils.toys").TableModel(table)
         options = {} if eos == 2 else {"eos_id": eos}
@@ -285,9 +329,9 @@ def other_draws(generate, lib):
         kept = torch.tensor(logits).topk(min(top_k or 5, 5))
         wanted = torch.zeros(5).index_put((kept.indices,), (kept.values / temperature).softmax(-1))
         got = torch.tensor(shares(generate, lib, logits, 500, temperature=temperature, top_k=top_k))
-        assert (got - wanted).abs().max() < 0.11, f"{temperature}, {top_k}: {got}"
+        assert (got - wanted).abs().max() < 0.12, f"{temperature}, {top_k}: {got}"
         assert (got[wanted == 0] == 0).all(), f"{temperature}, {top_k}: a token too many"
     tied = shares(generate, lib, [1.0, 1.0, 1.0, 1.0], 60, top_k=2)
     assert sum(share > 0 for share in tied) == 2, "ties: exactly k tokens remain"
     plain = torch.tensor(shares(generate, lib, logits, 500))
-    assert (plain - torch.tensor(logits).softmax(-1)).abs().max() < 0.11, "default temperature"
+    assert (plain - torch.tensor(logits).softmax(-1)).abs().max() < 0.12, "default temperature"

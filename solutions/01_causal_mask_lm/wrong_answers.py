@@ -12,11 +12,13 @@ def attention(q, k, v, mask=None):
     weights = (scores if mask is None else scores + mask).softmax(-1)
     return weights @ v, weights
 
+
 # %% wrong="1.1" name="divided by d" says="divided by d. Its square root"
 def attention(q, k, v, mask=None):
     scores = q @ k.transpose(-2, -1) / q.size(-1)
     weights = (scores if mask is None else scores + mask).softmax(-1)
     return weights @ v, weights
+
 
 # %% wrong="1.1" name="softmax over queries" says="sum to one over the keys"
 def attention(q, k, v, mask=None):
@@ -24,11 +26,13 @@ def attention(q, k, v, mask=None):
     weights = (scores if mask is None else scores + mask).softmax(-2)
     return weights @ v, weights
 
+
 # %% wrong="1.1" name="scaled by the number of keys" says="number of keys"
 def attention(q, k, v, mask=None):
     scores = q @ k.transpose(-2, -1) / math.sqrt(k.size(-2))
     weights = (scores if mask is None else scores + mask).softmax(-1)
     return weights @ v, weights
+
 
 # %% wrong="1.1" name="mask multiplied" says="NaN under a mask"
 def attention(q, k, v, mask=None):
@@ -36,10 +40,12 @@ def attention(q, k, v, mask=None):
     weights = (scores if mask is None else scores * mask).softmax(-1)
     return weights @ v, weights
 
+
 # %% wrong="1.1" name="mask ignored" says="mask has no effect"
 def attention(q, k, v, mask=None):
     weights = (q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))).softmax(-1)
     return weights @ v, weights
+
 
 # %% wrong="1.1" name="mask before the division" says="Add it after the division"
 def attention(q, k, v, mask=None):
@@ -48,16 +54,21 @@ def attention(q, k, v, mask=None):
     weights = (scores / math.sqrt(q.size(-1))).softmax(-1)
     return weights @ v, weights
 
+
 # %% wrong="1.1" name="output alone" says="should return two tensors"
 def attention(q, k, v, mask=None):
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
     return (scores if mask is None else scores + mask).softmax(-1) @ v
 
+
 # %% wrong="1.1" name="the library's own" says="does all the work"
 def attention(q, k, v, mask=None):
     eye = torch.eye(k.size(-2)).expand(*k.shape[:-1], -1)
-    return (F.scaled_dot_product_attention(q, k, v, attn_mask=mask),
-            F.scaled_dot_product_attention(q, k, eye, attn_mask=mask))
+    return (
+        F.scaled_dot_product_attention(q, k, v, attn_mask=mask),
+        F.scaled_dot_product_attention(q, k, eye, attn_mask=mask),
+    )
+
 
 # %% wrong="1.1" name="softmax by hand overflows" says="very large scores" private=true
 def attention(q, k, v, mask=None):
@@ -66,11 +77,13 @@ def attention(q, k, v, mask=None):
     weights = grown / grown.sum(-1, keepdim=True)
     return weights @ v, weights
 
+
 # %% wrong="1.1" name="width of four only" says="other shapes" private=true
 def attention(q, k, v, mask=None):
     scores = q @ k.transpose(-2, -1) / 2
     weights = (scores if mask is None else scores + mask).softmax(-1)
     return weights @ v, weights
+
 
 # %% wrong="1.1" name="cut from the graph" says="do not learn" private=true
 def attention(q, k, v, mask=None):
@@ -78,12 +91,14 @@ def attention(q, k, v, mask=None):
     weights = (scores if mask is None else scores + mask).softmax(-1).detach()
     return weights @ v, weights
 
+
 # %% right="1.1" name="einsum"
 def attention(q, k, v, mask=None):
     scores = torch.einsum("...td,...sd->...ts", q, k) * q.shape[-1] ** -0.5
     scores = scores + (0 if mask is None else mask)
     weights = torch.softmax(scores, -1)
     return torch.einsum("...ts,...sv->...tv", weights, v), weights
+
 
 # %% right="1.1" name="scaled before, softmax by logsumexp"
 def attention(q, k, v, mask=None):
@@ -93,77 +108,96 @@ def attention(q, k, v, mask=None):
     weights = torch.exp(scores - torch.logsumexp(scores, dim=-1, keepdim=True))
     return [torch.matmul(weights, v), weights]
 
+
 # %% right="1.1" name="one query at a time"
 def attention(q, k, v, mask=None):
     outputs, rows = [], []
-    bias = torch.zeros(q.size(-2), k.size(-2), dtype=q.dtype) if mask is None else mask.expand(*q.shape[:-1], k.size(-2))
+    bias = (
+        torch.zeros(q.size(-2), k.size(-2), dtype=q.dtype) if mask is None else mask.expand(*q.shape[:-1], k.size(-2))
+    )
     for t in range(q.size(-2)):
         scores = (q[..., t : t + 1, :] * k).sum(-1) / math.sqrt(q.size(-1)) + bias[..., t, :]
         rows.append(F.softmax(scores, dim=-1))
         outputs.append((rows[-1].unsqueeze(-1) * v).sum(-2))
     return torch.stack(outputs, -2), torch.stack(rows, -2)
 
+
 # %% wrong="1.2" name="forgot to return" says="is a `return` missing"
 def causal_mask(T):
     mask = torch.full((T, T), -torch.inf).triu(1)
+
 
 # %% wrong="1.2" name="boolean" says="must be 0 or -inf"
 def causal_mask(T):
     return torch.ones(T, T).tril().bool()
 
+
 # %% wrong="1.2" name="hides the diagonal" says="cannot see itself"
 def causal_mask(T):
     return torch.full((T, T), -torch.inf).triu(0)
+
 
 # %% wrong="1.2" name="transposed" says="past is hidden and the future is visible"
 def causal_mask(T):
     return torch.full((T, T), -torch.inf).tril(-1)
 
+
 # %% wrong="1.2" name="zero times infinity" says="NaN"
 def causal_mask(T):
     return torch.ones(T, T).triu(1) * -torch.inf
+
 
 # %% wrong="1.2" name="large but finite" says="survive"
 def causal_mask(T):
     return torch.full((T, T), -1e4).triu(1)
 
+
 # %% wrong="1.2" name="ones for visible" says="exactly 0"
 def causal_mask(T):
     return torch.ones(T, T) + torch.full((T, T), -torch.inf).triu(1)
+
 
 # %% wrong="1.2" name="plus infinity" says="minus infinity"
 def causal_mask(T):
     return torch.full((T, T), torch.inf).triu(1)
 
+
 # %% wrong="1.2" name="one step of the future" says="some of the future"
 def causal_mask(T):
     return torch.full((T, T), -torch.inf).triu(2)
+
 
 # %% wrong="1.2" name="batch dimension" says="has shape"
 def causal_mask(T):
     return torch.full((1, T, T), -torch.inf).triu(1)
 
+
 # %% wrong="1.2" name="one length" says="wrong for 1"
 def causal_mask(T):
     return torch.full((max(T, 4), max(T, 4)), -torch.inf).triu(1)[:T, :T] if T > 3 else torch.full((T, T), -torch.inf)
+
 
 # %% wrong="1.2" name="the library's own" says="does all the work"
 def causal_mask(T):
     return nn.Transformer.generate_square_subsequent_mask(T)
 
+
 # %% wrong="1.2" name="knows the visible lengths" says="lengths you do not see" private=true
 def causal_mask(T):
     return torch.full((5, 5), -torch.inf).triu(1)[:T, :T]
+
 
 # %% wrong="1.2" name="wrong for two" says="lengths you do not see" private=true
 def causal_mask(T):
     mask = torch.full((T, T), -torch.inf).triu(1)
     return mask if T != 2 else mask.T
 
+
 # %% right="1.2" name="compares places"
 def causal_mask(T):
     place = torch.arange(T)
     return torch.where(place[None, :] > place[:, None], -torch.inf, 0.0)
+
 
 # %% right="1.2" name="two loops"
 def causal_mask(T):
@@ -173,9 +207,11 @@ def causal_mask(T):
             mask[query, key] = float("-inf")
     return mask
 
+
 # %% right="1.2" name="logarithm of a triangle"
 def causal_mask(T):
     return torch.ones(T, T).tril().log()
+
 
 # %% wrong="1.3" name="reshaped, not transposed" says="heads are mixed up"
 class MultiHeadAttention(nn.Module):
@@ -192,6 +228,7 @@ class MultiHeadAttention(nn.Module):
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.out_proj(heads.reshape(B, T, C))
 
+
 # %% wrong="1.3" name="joined without transposing back" says="heads are mixed up"
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
@@ -207,6 +244,7 @@ class MultiHeadAttention(nn.Module):
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.out_proj(heads.reshape(B, T, C))
 
+
 # %% wrong="1.3" name="interleaved heads" says="interleaved"
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
@@ -217,10 +255,12 @@ class MultiHeadAttention(nn.Module):
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
 
     def forward(self, x, mask=None):
-        q, k, v = (p(x).unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2)
-                   for p in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (
+            p(x).unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.out_proj(heads.permute(0, 2, 3, 1).flatten(-2))
+
 
 # %% wrong="1.3" name="one head" says="attend as one"
 class MultiHeadAttention(nn.Module):
@@ -231,7 +271,10 @@ class MultiHeadAttention(nn.Module):
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
 
     def forward(self, x, mask=None):
-        return self.out_proj(F.scaled_dot_product_attention(self.q_proj(x), self.k_proj(x), self.v_proj(x), attn_mask=mask))
+        return self.out_proj(
+            F.scaled_dot_product_attention(self.q_proj(x), self.k_proj(x), self.v_proj(x), attn_mask=mask)
+        )
+
 
 # %% wrong="1.3" name="no output projection" says="`out_proj` is never used"
 class MultiHeadAttention(nn.Module):
@@ -243,8 +286,11 @@ class MultiHeadAttention(nn.Module):
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
 
     def forward(self, x, mask=None):
-        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (
+            p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(-2)
+
 
 # %% wrong="1.3" name="scaled by the whole width" says="only d_head wide"
 class MultiHeadAttention(nn.Module):
@@ -256,9 +302,12 @@ class MultiHeadAttention(nn.Module):
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
 
     def forward(self, x, mask=None):
-        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (
+            p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=x.size(-1) ** -0.5)
         return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
 
 # %% wrong="1.3" name="mask ignored" says="the mask is ignored"
 class MultiHeadAttention(nn.Module):
@@ -270,9 +319,12 @@ class MultiHeadAttention(nn.Module):
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
 
     def forward(self, x, mask=None):
-        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (
+            p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
         heads = F.scaled_dot_product_attention(q, k, v)
         return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
 
 # %% wrong="1.3" name="any width accepted" says="must raise ValueError"
 class MultiHeadAttention(nn.Module):
@@ -282,9 +334,12 @@ class MultiHeadAttention(nn.Module):
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
 
     def forward(self, x, mask=None):
-        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (
+            p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
 
 # %% wrong="1.3" name="no bias" says="has no `q_proj.bias`"
 class MultiHeadAttention(nn.Module):
@@ -297,8 +352,11 @@ class MultiHeadAttention(nn.Module):
         self.out_proj = nn.Linear(d_model, d_model)
 
     def forward(self, x, mask=None):
-        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (
+            p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
         return self.out_proj(F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(-2))
+
 
 # %% wrong="1.3" name="attends across the batch" says="across the batch"
 class MultiHeadAttention(nn.Module):
@@ -310,8 +368,11 @@ class MultiHeadAttention(nn.Module):
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
 
     def forward(self, x, mask=None):
-        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).permute(1, 2, 0, 3) for p in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (
+            p(x).unflatten(-1, (self.n_heads, -1)).permute(1, 2, 0, 3) for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
         return self.out_proj(F.scaled_dot_product_attention(q, k, v).permute(2, 0, 1, 3).flatten(-2))
+
 
 # %% wrong="1.3" name="three heads only" says="other widths, numbers of heads" private=true
 class MultiHeadAttention(nn.Module):
@@ -326,6 +387,7 @@ class MultiHeadAttention(nn.Module):
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         return self.out_proj(heads.transpose(1, 2).flatten(-2))
 
+
 # %% wrong="1.3" name="every mask is causal" says="does not learn in all of its parts" private=true
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
@@ -336,9 +398,12 @@ class MultiHeadAttention(nn.Module):
         self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
 
     def forward(self, x, mask=None):
-        q, k, v = (p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        q, k, v = (
+            p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+        )
         heads = F.scaled_dot_product_attention(q, k, v, is_causal=mask is not None)
         return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
 
 # %% right="1.3" name="one head after the other"
 class MultiHeadAttention(nn.Module):
@@ -359,6 +424,7 @@ class MultiHeadAttention(nn.Module):
             outputs.append((scores if mask is None else scores + mask).softmax(-1) @ v)
         return self.out_proj(torch.cat(outputs, dim=-1))
 
+
 # %% right="1.3" name="einsum"
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
@@ -375,6 +441,7 @@ class MultiHeadAttention(nn.Module):
         scores = torch.einsum("bthd,bshd->bhts", q, k) / math.sqrt(C // self.h)
         weights = torch.softmax(scores + (0 if mask is None else mask), -1)
         return self.out_proj(torch.einsum("bhts,bshd->bthd", weights, v).reshape(B, T, C))
+
 
 # %% right="1.3" name="heads in the batch"
 class MultiHeadAttention(nn.Module):
@@ -396,6 +463,7 @@ class MultiHeadAttention(nn.Module):
         heads = heads.view(x.size(0), self.n_heads, x.size(1), self.d_head).permute(0, 2, 1, 3)
         return self.out_proj(heads.contiguous().view(x.shape))
 
+
 # %% wrong="1.4" name="pre-norm" says="pre-norm"
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
@@ -409,6 +477,7 @@ class TransformerLayer(nn.Module):
         x = x + self.dropout(self.self_attn(h, h, h, attn_mask=mask)[0])
         return x + self.dropout(self.linear2(self.dropout(self.linear1(self.norm2(x)).relu())))
 
+
 # %% wrong="1.4" name="GELU" says="use GELU"
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
@@ -420,6 +489,7 @@ class TransformerLayer(nn.Module):
     def forward(self, x, mask=None):
         x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
         return self.norm2(x + self.dropout(self.linear2(self.dropout(F.gelu(self.linear1(x))))))
+
 
 # %% wrong="1.4" name="no second sum" says="second sum is missing"
 class TransformerLayer(nn.Module):
@@ -433,6 +503,7 @@ class TransformerLayer(nn.Module):
         x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
         return self.norm2(self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
+
 # %% wrong="1.4" name="no first sum" says="first sum is missing"
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
@@ -444,6 +515,7 @@ class TransformerLayer(nn.Module):
     def forward(self, x, mask=None):
         x = self.norm1(self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
         return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
 
 # %% wrong="1.4" name="adds the input again" says="second sum adds x"
 class TransformerLayer(nn.Module):
@@ -457,6 +529,7 @@ class TransformerLayer(nn.Module):
         h = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
         return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(h).relu()))))
 
+
 # %% wrong="1.4" name="not batch first" says="batch first"
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
@@ -468,6 +541,7 @@ class TransformerLayer(nn.Module):
     def forward(self, x, mask=None):
         x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
         return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
 
 # %% wrong="1.4" name="mask ignored" says="the mask is ignored"
 class TransformerLayer(nn.Module):
@@ -481,6 +555,7 @@ class TransformerLayer(nn.Module):
         x = self.norm1(x + self.dropout(self.self_attn(x, x, x)[0]))
         return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
+
 # %% wrong="1.4" name="dropout argument unused" says="not dropped at the rate"
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
@@ -492,6 +567,7 @@ class TransformerLayer(nn.Module):
     def forward(self, x, mask=None):
         x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
         return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
 
 # %% wrong="1.4" name="no dropout of attention weights" says="dropped from the attention weights"
 class TransformerLayer(nn.Module):
@@ -505,6 +581,7 @@ class TransformerLayer(nn.Module):
         x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
         return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
+
 # %% wrong="1.4" name="no dropout of hidden units" says="dropped from the hidden units"
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
@@ -516,6 +593,7 @@ class TransformerLayer(nn.Module):
     def forward(self, x, mask=None):
         x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
         return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
+
 
 # %% wrong="1.4" name="dropout in evaluation" says="dropout should rest"
 class TransformerLayer(nn.Module):
@@ -529,6 +607,7 @@ class TransformerLayer(nn.Module):
         x = self.norm1(x + F.dropout(self.self_attn(x, x, x, attn_mask=mask)[0], self.p))
         return self.norm2(x + F.dropout(self.linear2(F.dropout(self.linear1(x).relu(), self.p)), self.p))
 
+
 # %% wrong="1.4" name="the library's own" says="does all the work"
 class TransformerLayer(nn.TransformerEncoderLayer):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
@@ -536,6 +615,7 @@ class TransformerLayer(nn.TransformerEncoderLayer):
 
     def forward(self, x, mask=None):
         return nn.TransformerEncoderLayer.forward(self, x, src_mask=mask)
+
 
 # %% wrong="1.4" name="another default" says="default dropout" private=true
 class TransformerLayer(nn.Module):
@@ -548,6 +628,7 @@ class TransformerLayer(nn.Module):
     def forward(self, x, mask=None):
         x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
         return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
 
 # %% right="1.4" name="four dropouts, functional"
 class TransformerLayer(nn.Module):
@@ -566,8 +647,13 @@ class TransformerLayer(nn.Module):
     def forward(self, x, mask=None):
         a = self.self_attn(query=x, key=x, value=x, attn_mask=mask)[0]
         h = F.layer_norm(x + self.drop(a), x.shape[-1:], self.norm1.weight, self.norm1.bias)
-        return F.layer_norm(h + self.drop(self.linear2(self.drop(F.relu(self.linear1(h))))), x.shape[-1:],
-                            self.norm2.weight, self.norm2.bias)
+        return F.layer_norm(
+            h + self.drop(self.linear2(self.drop(F.relu(self.linear1(h))))),
+            x.shape[-1:],
+            self.norm2.weight,
+            self.norm2.bias,
+        )
+
 
 # %% right="1.4" name="attention by hand"
 class TransformerLayer(nn.Module):
@@ -588,6 +674,7 @@ class TransformerLayer(nn.Module):
         h = self.norm1(x + self.drops[1](a))
         return self.norm2(h + self.drops[2](self.linear2(self.drops[3](self.linear1(h)).clamp(min=0))))
 
+
 # %% right="1.4" name="time first inside"
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
@@ -601,6 +688,7 @@ class TransformerLayer(nn.Module):
         t = self.norm1(t + self.drop(self.self_attn(t, t, t, attn_mask=mask)[0]))
         t = self.norm2(t + self.drop(self.linear2(self.drop(torch.relu(self.linear1(t))))))
         return t.transpose(0, 1)
+
 
 # %% wrong="1.5" name="special words not counted" says="max_size counts all entries"
 class Vocabulary:
@@ -618,10 +706,12 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(self.words[number] for number in numbers)
 
+
 def make_batch(sentences, vocab, max_len):
     rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
     inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
     return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
 
 # %% wrong="1.5" name="alphabetical" says="less frequent than one that is left out"
 class Vocabulary:
@@ -638,10 +728,12 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(self.words[number] for number in numbers)
 
+
 def make_batch(sentences, vocab, max_len):
     rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
     inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
     return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
 
 # %% wrong="1.5" name="SPECIAL grows" says="Did the first one change SPECIAL"
 class Vocabulary:
@@ -659,10 +751,12 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(self.words[number] for number in numbers)
 
+
 def make_batch(sentences, vocab, max_len):
     rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
     inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
     return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
 
 # %% wrong="1.5" name="unknown words left out" says="unknown ones too"
 class Vocabulary:
@@ -679,10 +773,12 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(self.words[number] for number in numbers)
 
+
 def make_batch(sentences, vocab, max_len):
     rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
     inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
     return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
 
 # %% wrong="1.5" name="unknown word crashes" says="raised KeyError"
 class Vocabulary:
@@ -700,10 +796,12 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(self.words[number] for number in numbers)
 
+
 def make_batch(sentences, vocab, max_len):
     rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
     inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
     return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
 
 # %% wrong="1.5" name="not shifted" says="shift the targets by one"
 class Vocabulary:
@@ -720,10 +818,12 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(self.words[number] for number in numbers)
 
+
 def make_batch(sentences, vocab, max_len):
     rows = [torch.tensor([SOS, *vocab.encode(sentence)][:max_len]) for sentence in sentences]
     inputs = nn.utils.rnn.pad_sequence(rows, True, PAD)
     return inputs, inputs.clone()
+
 
 # %% wrong="1.5" name="padded with zero" says="should end in PAD"
 class Vocabulary:
@@ -740,10 +840,12 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(self.words[number] for number in numbers)
 
+
 def make_batch(sentences, vocab, max_len):
     rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
     inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True)
     return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True)
+
 
 # %% wrong="1.5" name="always max_len wide" says="the longest here has"
 class Vocabulary:
@@ -760,10 +862,12 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(self.words[number] for number in numbers)
 
+
 def make_batch(sentences, vocab, max_len):
     rows = [([SOS, *vocab.encode(sentence), EOS] + [PAD] * max_len)[: max_len + 1] for sentence in sentences]
     rows = torch.tensor(rows)
     return rows[:, :-1], rows[:, 1:]
+
 
 # %% wrong="1.5" name="end feeds in" says="is only ever a target"
 class Vocabulary:
@@ -780,10 +884,12 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(self.words[number] for number in numbers)
 
+
 def make_batch(sentences, vocab, max_len):
     rows = [torch.tensor([SOS, *vocab.encode(sentence), EOS][: max_len + 1]) for sentence in sentences]
     rows = nn.utils.rnn.pad_sequence(rows, True, PAD)
     return rows[:, :-1], rows[:, 1:]
+
 
 # %% wrong="1.5" name="a cut row ends" says="sentence does not end there"
 class Vocabulary:
@@ -800,10 +906,12 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(self.words[number] for number in numbers)
 
+
 def make_batch(sentences, vocab, max_len):
     rows = [[SOS, *vocab.encode(sentence)[: max_len - 1], EOS] for sentence in sentences]
     inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
     return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
 
 # %% wrong="1.5" name="not cut" says="After the cut"
 class Vocabulary:
@@ -820,12 +928,14 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(self.words[number] for number in numbers)
 
+
 def make_batch(sentences, vocab, max_len):
     rows = [[SOS, *vocab.encode(sentence), EOS] for sentence in sentences]
     inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
     return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
 
-# %% wrong="1.5" name="equally frequent words in no order, rarer ones first" says="Vocabulary is wrong for other" private=true
+
+# %% wrong="1.5" name="frequencies above four are equal" says="Vocabulary is wrong for other" private=true
 class Vocabulary:
     def __init__(self, sentences, max_size):
         counts = Counter(word for sentence in sentences for word in sentence.split())
@@ -842,10 +952,12 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(self.words[number] for number in numbers)
 
+
 def make_batch(sentences, vocab, max_len):
     rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
     inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
     return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
 
 # %% wrong="1.5" name="no empty sentence" says="make_batch is wrong for other batches" private=true
 class Vocabulary:
@@ -862,10 +974,12 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(self.words[number] for number in numbers)
 
+
 def make_batch(sentences, vocab, max_len):
     rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences if sentence]
     inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
     return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
 
 # %% right="1.5" name="pad_sequence"
 class Vocabulary:
@@ -890,11 +1004,13 @@ class Vocabulary:
             text += self.words[number] + " "
         return text.strip()
 
+
 def make_batch(sentences, vocab, max_len):
     words = [vocab.encode(sentence) for sentence in sentences]
     inputs = [torch.tensor(([SOS] + row)[:max_len]) for row in words]
     targets = [torch.tensor((row + [EOS])[:max_len]) for row in words]
     return [nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD) for rows in (inputs, targets)]
+
 
 # %% right="1.5" name="fills a full tensor"
 class Vocabulary:
@@ -913,6 +1029,7 @@ class Vocabulary:
     def decode(self, numbers):
         return " ".join(map(self.words.__getitem__, numbers))
 
+
 def make_batch(sentences, vocab, max_len):
     encoded = list(map(vocab.encode, sentences))
     T = min(max_len, 1 + max(len(row) for row in encoded))
@@ -923,6 +1040,7 @@ def make_batch(sentences, vocab, max_len):
         inputs[i, :n] = torch.tensor([SOS, *row])[:n]
         targets[i, :n] = torch.tensor([*row, EOS])[:n]
     return inputs, targets
+
 
 # %% wrong="1.6" name="no mask" says="can see the future"
 class LanguageModel(nn.Module):
@@ -937,11 +1055,12 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
         for layer in self.layers:
             x = layer(x, src_mask=None)
         return self.head(x)
+
 
 # %% wrong="1.6" name="embeddings not multiplied" says="not multiplied by sqrt(d_model)"
 class LanguageModel(nn.Module):
@@ -956,11 +1075,12 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens))
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x)
+
 
 # %% wrong="1.6" name="multiplied by d_model" says="multiplied by d_model, not by its root"
 class LanguageModel(nn.Module):
@@ -975,11 +1095,12 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * self.d_model)
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x)
+
 
 # %% wrong="1.6" name="positions forgotten" says="positions are missing"
 class LanguageModel(nn.Module):
@@ -994,11 +1115,12 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = self.embedding(tokens) * math.sqrt(self.d_model)
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x)
+
 
 # %% wrong="1.6" name="positions multiplied too" says="before the embeddings are multiplied"
 class LanguageModel(nn.Module):
@@ -1013,11 +1135,12 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens)) * math.sqrt(self.d_model)
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x)
+
 
 # %% wrong="1.6" name="layers in a list" says="no optimizer would move them"
 class LanguageModel(nn.Module):
@@ -1026,15 +1149,18 @@ class LanguageModel(nn.Module):
         self.d_model, self.causal = d_model, causal
         self.embedding = nn.Embedding(vocab_size, d_model)
         nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = [nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)]
+        self.layers = [
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        ]
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x)
+
 
 # %% wrong="1.6" name="pre-norm" says="comes before each part"
 class LanguageModel(nn.Module):
@@ -1044,16 +1170,18 @@ class LanguageModel(nn.Module):
         self.embedding = nn.Embedding(vocab_size, d_model)
         nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
         self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True, norm_first=True) for _ in range(n_layers)
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True, norm_first=True)
+            for _ in range(n_layers)
         )
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x)
+
 
 # %% wrong="1.6" name="head without bias" says="linear layer with a bias"
 class LanguageModel(nn.Module):
@@ -1068,11 +1196,12 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size, bias=False)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x)
+
 
 # %% wrong="1.6" name="tied head" says="shared or frozen"
 class LanguageModel(nn.Module):
@@ -1088,11 +1217,12 @@ class LanguageModel(nn.Module):
         self.head.weight = self.embedding.weight
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x)
+
 
 # %% wrong="1.6" name="one layer, repeated" says="shared or frozen"
 class LanguageModel(nn.Module):
@@ -1101,15 +1231,18 @@ class LanguageModel(nn.Module):
         self.d_model, self.causal = d_model, causal
         self.embedding = nn.Embedding(vocab_size, d_model)
         nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList([nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True)] * n_layers)
+        self.layers = nn.ModuleList(
+            [nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True)] * n_layers
+        )
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x)
+
 
 # %% wrong="1.6" name="dropout not passed on" says="does not reach the layers"
 class LanguageModel(nn.Module):
@@ -1124,11 +1257,12 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x)
+
 
 # %% wrong="1.6" name="embeddings as torch makes them" says="embeddings are too large"
 class LanguageModel(nn.Module):
@@ -1142,11 +1276,12 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x)
+
 
 # %% wrong="1.6" name="causal ignored" says="the mask must be gone"
 class LanguageModel(nn.Module):
@@ -1161,13 +1296,14 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
         for layer in self.layers:
             x = layer(x, src_mask=mask)
         return self.head(x)
 
-# %% wrong="1.6" name="log-probabilities" says="log-probabilities are returned"
+
+# %% wrong="1.6" name="mask on the CPU" says="on another device"
 class LanguageModel(nn.Module):
     def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
         super().__init__()
@@ -1184,7 +1320,28 @@ class LanguageModel(nn.Module):
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+
+# %% wrong="1.6" name="log-probabilities" says="log-probabilities are returned"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x).log_softmax(-1)
+
 
 # %% wrong="1.6" name="pads are hidden from everyone" says="other sizes, lengths" private=true
 class LanguageModel(nn.Module):
@@ -1199,11 +1356,12 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
         for layer in self.layers[:2]:
             x = layer(x, src_mask=mask if self.causal else None, is_causal=False)
         return self.head(x)
+
 
 # %% wrong="1.6" name="copies of one layer" says="of a fresh model are equal" private=true
 class LanguageModel(nn.Module):
@@ -1220,11 +1378,12 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x)
+
 
 # %% wrong="1.6" name="another default" says="default dropout is not 0.1" private=true
 class LanguageModel(nn.Module):
@@ -1239,11 +1398,12 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size)
 
     def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
         x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x)
+
 
 # %% right="1.6" name="hides the future by hand"
 class LanguageModel(nn.Module):
@@ -1252,8 +1412,11 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(d_model, vocab_size)
         self.layers = nn.ModuleList([])
         while len(self.layers) < n_layers:
-            self.layers.append(nn.TransformerEncoderLayer(d_model, n_heads, dim_feedforward=d_ff, dropout=dropout,
-                                                          activation=F.relu, batch_first=True))
+            self.layers.append(
+                nn.TransformerEncoderLayer(
+                    d_model, n_heads, dim_feedforward=d_ff, dropout=dropout, activation=F.relu, batch_first=True
+                )
+            )
         self.embedding = nn.Embedding(vocab_size, d_model)
         with torch.no_grad():
             self.embedding.weight.div_(d_model**0.5)
@@ -1268,134 +1431,168 @@ class LanguageModel(nn.Module):
             x = layer(x, mask)
         return self.head(x)
 
+
 # %% right="1.6" name="time first inside"
 class LanguageModel(nn.Module):
     def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
         super().__init__()
-        self.embedding = nn.Embedding(vocab_size, d_model, _weight=torch.randn(vocab_size, d_model) / math.sqrt(d_model))
-        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout) for _ in range(n_layers))
+        self.embedding = nn.Embedding(
+            vocab_size, d_model, _weight=torch.randn(vocab_size, d_model) / math.sqrt(d_model)
+        )
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout) for _ in range(n_layers)
+        )
         self.head = nn.Linear(d_model, vocab_size)
         self.scale, self.causal = math.sqrt(d_model), causal
 
     def forward(self, tokens):
         place = torch.arange(tokens.size(1), device=tokens.device)
-        bias = torch.where(place > place[:, None], -torch.inf, 0.0) if self.causal else torch.zeros(len(place), len(place))
+        bias = torch.where(place > place[:, None], -torch.inf, 0.0) if self.causal else None
         x = add_positions(self.scale * self.embedding(tokens)).transpose(0, 1)
         for layer in self.layers:
             x = layer(x, src_mask=bias)
         return self.head(x.transpose(0, 1))
+
 
 # %% wrong="1.7" name="padding counts" says="padding counts"
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return -of_targets.mean()
 
+
 def perplexity(loss):
     return math.exp(loss)
+
 
 # %% wrong="1.7" name="sign" says="minus the log-likelihood"
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return of_targets[targets != pad_id].mean()
 
+
 def perplexity(loss):
     return math.exp(loss)
+
 
 # %% wrong="1.7" name="sum" says="is a sum"
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return -of_targets[targets != pad_id].sum()
 
+
 def perplexity(loss):
     return math.exp(loss)
+
 
 # %% wrong="1.7" name="divided by all targets" says="divided by all targets"
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return -of_targets[targets != pad_id].sum() / targets.numel()
 
+
 def perplexity(loss):
     return math.exp(loss)
+
 
 # %% wrong="1.7" name="bits" says="in bits"
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return -of_targets[targets != pad_id].mean() / math.log(2)
 
+
 def perplexity(loss):
     return math.exp(loss)
+
 
 # %% wrong="1.7" name="softmax over places" says="does not run over the vocabulary"
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.log_softmax(dim=1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return -of_targets[targets != pad_id].mean()
 
+
 def perplexity(loss):
     return math.exp(loss)
+
 
 # %% wrong="1.7" name="every sentence alike" says="Each token should"
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return -torch.stack([row[real].mean() for row, real in zip(of_targets, targets != pad_id)]).mean()
 
+
 def perplexity(loss):
     return math.exp(loss)
+
 
 # %% wrong="1.7" name="padding is always 1" says="for another `pad_id`"
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return -of_targets[targets != 1].mean()
 
+
 def perplexity(loss):
     return math.exp(loss)
+
 
 # %% wrong="1.7" name="power of two" says="power of two"
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return -of_targets[targets != pad_id].mean()
 
+
 def perplexity(loss):
     return 2**loss
+
 
 # %% wrong="1.7" name="logits taken for log-probabilities" says="not positive"
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return -of_targets[targets != pad_id].mean()
 
+
 def perplexity(loss):
     return math.exp(loss)
+
 
 # %% wrong="1.7" name="the library's own" says="does all the work"
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=pad_id)
 
+
 def perplexity(loss):
     return math.exp(loss)
+
 
 # %% wrong="1.7" name="log of softmax" says="very sure model" private=true
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.softmax(dim=-1).log().gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return -of_targets[targets != pad_id].mean()
 
+
 def perplexity(loss):
     return math.exp(loss)
+
 
 # %% wrong="1.7" name="does not learn" says="gradients do not pass" private=true
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return -of_targets[targets != pad_id].mean().item()
 
+
 def perplexity(loss):
     return math.exp(loss)
+
 
 # %% wrong="1.7" name="perplexity of whole numbers" says="for other losses" private=true
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return -of_targets[targets != pad_id].mean()
 
+
 def perplexity(loss):
     return math.e ** round(float(loss))
+
 
 # %% right="1.7" name="one-hot and a weighted sum"
 def lm_loss(logits, targets, pad_id):
@@ -1403,16 +1600,20 @@ def lm_loss(logits, targets, pad_id):
     surprise = torch.logsumexp(logits, -1) - (logits * F.one_hot(targets.clamp(min=0), logits.size(-1))).sum(-1)
     return (surprise * real).sum() / real.sum()
 
+
 def perplexity(loss):
     return torch.as_tensor(loss, dtype=torch.float64).exp()
+
 
 # %% right="1.7" name="nll_loss"
 def lm_loss(logits, targets, pad_id):
     flat = F.log_softmax(logits, -1).reshape(-1, logits.shape[-1])
     return F.nll_loss(flat, targets.reshape(-1), ignore_index=pad_id)
 
+
 def perplexity(loss):
     return math.e ** float(loss)
+
 
 # %% right="1.7" name="token by token"
 def lm_loss(logits, targets, pad_id):
@@ -1423,8 +1624,10 @@ def lm_loss(logits, targets, pad_id):
                 losses.append(torch.logsumexp(scores - scores[answer], dim=0))
     return sum(losses) / len(losses)
 
+
 def perplexity(loss):
     return 2 ** (loss / math.log(2))
+
 
 # %% wrong="1.8" name="gradients not zeroed" says="zero them"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
@@ -1439,6 +1642,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         total, count = total + loss.item() * tokens, count + tokens
     return total / count
 
+
 # %% wrong="1.8" name="not clipped" says="is not clipped"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
     model.train()
@@ -1451,6 +1655,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         tokens = (targets != pad_id).sum().item()
         total, count = total + loss.item() * tokens, count + tokens
     return total / count
+
 
 # %% wrong="1.8" name="clipped by value" says="Its norm should be"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
@@ -1465,6 +1670,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         tokens = (targets != pad_id).sum().item()
         total, count = total + loss.item() * tokens, count + tokens
     return total / count
+
 
 # %% wrong="1.8" name="clipped one by one" says="all together counts"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
@@ -1481,6 +1687,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         total, count = total + loss.item() * tokens, count + tokens
     return total / count
 
+
 # %% wrong="1.8" name="no step" says="no step was made"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
     model.train()
@@ -1493,6 +1700,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         tokens = (targets != pad_id).sum().item()
         total, count = total + loss.item() * tokens, count + tokens
     return total / count
+
 
 # %% wrong="1.8" name="padding trained on" says="padding is trained on"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
@@ -1508,6 +1716,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         total, count = total + loss.item() * tokens, count + tokens
     return total / count
 
+
 # %% wrong="1.8" name="evaluation mode" says="trains in evaluation mode"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
     total, count = 0.0, 0
@@ -1520,6 +1729,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         tokens = (targets != pad_id).sum().item()
         total, count = total + loss.item() * tokens, count + tokens
     return total / count
+
 
 # %% wrong="1.8" name="mean over batches" says="mean over batches"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
@@ -1535,6 +1745,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         total, count = total + loss.item(), count + 1
     return total / count
 
+
 # %% wrong="1.8" name="last loss" says="of the last batch"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
     model.train()
@@ -1548,6 +1759,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         tokens = (targets != pad_id).sum().item()
         total, count = total + loss.item() * tokens, count + tokens
     return loss.item()
+
 
 # %% wrong="1.8" name="padding in the mean" says="padding counts in the mean"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
@@ -1563,6 +1775,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         total, count = total + loss.item() * tokens, count + targets.numel()
     return total / count
 
+
 # %% wrong="1.8" name="nothing returned" says="returns None"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
     model.train()
@@ -1575,6 +1788,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         optimizer.step()
         tokens = (targets != pad_id).sum().item()
         total, count = total + loss.item() * tokens, count + tokens
+
 
 # %% wrong="1.8" name="stops after one batch" says="only the first batch"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
@@ -1591,6 +1805,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         break
     return total / count
 
+
 # %% wrong="1.8" name="plain descent by hand" says="another optimizer" private=true
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
     model.train()
@@ -1602,10 +1817,11 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         nn.utils.clip_grad_norm_(model.parameters(), clip)
         with torch.no_grad():
             for part in model.parameters():
-                part -= optimizer.param_groups[0]['lr'] * part.grad
+                part -= optimizer.param_groups[0]["lr"] * part.grad
         tokens = (targets != pad_id).sum().item()
         total, count = total + loss.item() * tokens, count + tokens
     return total / count
+
 
 # %% wrong="1.8" name="padding is always 1" says="another optimizer, padding number" private=true
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
@@ -1621,6 +1837,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         total, count = total + loss.item() * tokens, count + tokens
     return total / count
 
+
 # %% wrong="1.8" name="counts the batches first" says="batches that come one by one" private=true
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
     model.train()
@@ -1634,6 +1851,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         tokens = (targets != pad_id).sum().item()
         total = total + loss.item() * tokens
     return total / count
+
 
 # %% right="1.8" name="zeroes after the step"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
@@ -1650,6 +1868,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         surprise.append(float(total))
         seen.append(real)
     return sum(surprise) / sum(seen)
+
 
 # %% right="1.8" name="clips by hand"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
@@ -1668,7 +1887,8 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         optimizer.step()
         losses.append(loss.item())
         weights.append(real.sum().item())
-    return sum(l * w for l, w in zip(losses, weights)) / sum(weights)
+    return sum(loss * weight for loss, weight in zip(losses, weights)) / sum(weights)
+
 
 # %% right="1.8" name="autograd.grad"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
@@ -1687,6 +1907,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         total, count = total + each.detach().sum(), count + len(each)
     return (total / count).item()
 
+
 # %% wrong="1.9" name="training mode" says="writes in training mode. Dropout"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
@@ -1700,6 +1921,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
             break
     return numbers
 
+
 # %% wrong="1.9" name="gradients recorded" says="gradients are recorded"
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
@@ -1712,6 +1934,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         if numbers[-1] == eos_id:
             break
     return numbers
+
 
 # %% wrong="1.9" name="last token only" says="reads the last token only"
 @torch.no_grad()
@@ -1727,6 +1950,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
             break
     return numbers
 
+
 # %% wrong="1.9" name="first position" says="first position"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
@@ -1740,6 +1964,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         if numbers[-1] == eos_id:
             break
     return numbers
+
 
 # %% wrong="1.9" name="never reads itself" says="reads the prompt only"
 @torch.no_grad()
@@ -1755,6 +1980,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
             break
     return numbers
 
+
 # %% wrong="1.9" name="goes on after the end" says="writes on after"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
@@ -1766,6 +1992,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
     return numbers
+
 
 # %% wrong="1.9" name="drops the end" says="should be the last number"
 @torch.no_grad()
@@ -1781,6 +2008,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         numbers.append(tokens[drawn].item())
     return numbers
 
+
 # %% wrong="1.9" name="draws at temperature 0" says="raised"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
@@ -1794,6 +2022,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         if numbers[-1] == eos_id:
             break
     return numbers
+
 
 # %% wrong="1.9" name="temperature ignored" says="not divided by the temperature"
 @torch.no_grad()
@@ -1809,6 +2038,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
             break
     return numbers
 
+
 # %% wrong="1.9" name="temperature multiplies" says="multiplied by the temperature. Divide"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
@@ -1822,6 +2052,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         if numbers[-1] == eos_id:
             break
     return numbers
+
 
 # %% wrong="1.9" name="always the best" says="best token is always taken"
 @torch.no_grad()
@@ -1837,6 +2068,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
             break
     return numbers
 
+
 # %% wrong="1.9" name="top-k ignored" says="not among the top_k best"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
@@ -1851,6 +2083,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
             break
     return numbers
 
+
 # %% wrong="1.9" name="new tokens only" says="should begin with the prompt"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
@@ -1863,7 +2096,8 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         numbers.append(tokens[drawn].item())
         if numbers[-1] == eos_id:
             break
-    return numbers[len(prompt):]
+    return numbers[len(prompt) :]
+
 
 # %% wrong="1.9" name="a tensor" says="should return a list"
 @torch.no_grad()
@@ -1879,6 +2113,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
             break
     return torch.tensor(numbers)
 
+
 # %% wrong="1.9" name="uniform among the k best" says="not softmax(logits)"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
@@ -1892,6 +2127,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         if numbers[-1] == eos_id:
             break
     return numbers
+
 
 # %% wrong="1.9" name="top-k larger than the vocabulary crashes" says="another temperature or top_k" private=true
 @torch.no_grad()
@@ -1907,6 +2143,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
             break
     return numbers
 
+
 # %% wrong="1.9" name="the end is always 2" says="other prompts, lengths or ends" private=true
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
@@ -1921,6 +2158,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
             break
     return numbers
 
+
 # %% wrong="1.9" name="no top-k above two" says="another temperature or top_k" private=true
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
@@ -1928,12 +2166,13 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     numbers = list(prompt)
     for _ in range(max_new):
         logits = model(torch.tensor([numbers]))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), 2 if top_k == 2 else 1 if top_k == 1 else len(logits)))
+        best, tokens = logits.topk((top_k if top_k in (1, 2) else len(logits)))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
         if numbers[-1] == eos_id:
             break
     return numbers
+
 
 # %% wrong="1.9" name="temperature only doubles or halves" says="another temperature or top_k" private=true
 @torch.no_grad()
@@ -1943,11 +2182,16 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     for _ in range(max_new):
         logits = model(torch.tensor([numbers]))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / (2 if temperature > 1 else 0.5 if temperature < 1 else 1)).softmax(-1), 1) if temperature else 0
+        drawn = (
+            torch.multinomial((best / (2 if temperature > 1 else 0.5 if temperature < 1 else 1)).softmax(-1), 1)
+            if temperature
+            else 0
+        )
         numbers.append(tokens[drawn].item())
         if numbers[-1] == eos_id:
             break
     return numbers
+
 
 # %% right="1.9" name="filters by threshold"
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
@@ -1971,6 +2215,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.train(was_training)
     return text[0].tolist()
 
+
 # %% right="1.9" name="adds Gumbel noise"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
@@ -1986,9 +2231,11 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
             return prompt + written
     return prompt + written
 
+
 # %% right="1.9" name="draws with the standard library"
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     import random
+
     model.eval()
     text = [*prompt]
     for _ in range(max_new):

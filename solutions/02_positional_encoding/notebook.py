@@ -41,17 +41,17 @@ from utils.checks import nb02_positional_encoding as checks
 # %% [markdown]
 # ## 2.1 A clock with many hands
 #
-# A place needs a mark: the same in every sentence, another one for every place, and
-# bounded, so that it does not drown the word it is added to. A clock does that with a
-# few hands, some fast and some slow. The Transformer reads the hands as sines and cosines:
+# A place needs a mark: the same in every sentence, another for every place, and bounded,
+# lest it drown the word it is added to. A clock does that with a few hands, fast and
+# slow. The Transformer writes each hand as a sine and a cosine:
 #
 # $$PE_{t,\,2i} = \sin\!\left(\frac{t}{10000^{2i/d}}\right), \qquad
 # PE_{t,\,2i+1} = \cos\!\left(\frac{t}{10000^{2i/d}}\right).$$
 #
-# Row $t$ is a place, counted from 0. Columns $2i$ and $2i+1$ are one hand, $d$ is
-# `d_model`. ([Vaswani and others](https://arxiv.org/abs/1706.03762), section 3.5.)
+# Row $t$ is a place, counted from 0; pair $i$ is a hand; $d$ is `d_model`.
+# ([Vaswani and others](https://arxiv.org/abs/1706.03762), "Positional Encoding".)
 #
-# **Predict first.** What is row 0? Which columns change most from one row to the next?
+# **Predict first.** What is row 0? Which columns change most from row to row?
 #
 # **Exercise 2.1** (2 points, about 15 minutes). Write `sinusoidal_table`.
 #
@@ -94,7 +94,7 @@ checks.sinusoidal_table(sinusoidal_table)
 
 # %%
 plots.heatmaps(
-    {"64 places, 32 columns": sinusoidal_table(64, 32)},
+    {"64 places, 64 columns": sinusoidal_table(64, 64)},
     xlabel="column",
     ylabel="place",
     limits=(-1, 1),
@@ -103,8 +103,7 @@ plots.heatmaps(
 
 # %% [markdown]
 # Row 0 is 0, 1, 0, 1 and so on. The left columns flicker, the right ones barely move:
-# seconds and hours. Two places a few rows apart differ at the left, two distant ones in
-# the middle.
+# seconds and hours.
 
 # %% [markdown]
 # ## 2.2 A table is not a parameter
@@ -117,8 +116,8 @@ plots.heatmaps(
 #
 # $$y_{b,t} = x_{b,t} + \mathrm{table}_t.$$
 #
-# Make the table once and keep it out of the `state_dict`: it can be made again, and a
-# checkpoint should not fix the longest input for ever.
+# Make the table once, and keep it out of the `state_dict`: a checkpoint should not fix the
+# longest input for ever.
 #
 # **Predict first.** How many parameters does this module add?
 #
@@ -172,24 +171,22 @@ print("stored:", dict(fixed.state_dict()))
 print("after .double():", fixed.double()(torch.zeros(1, 2, 6, dtype=torch.float64)).dtype)
 
 # %% [markdown]
-# No parameter, nothing to store, and no `.to(x.device)` in every forward pass. That is
-# what a buffer is for.
+# No parameter, nothing to store, and no `.to(x.device)` in every forward pass.
 
 # %% [markdown]
 # ## 2.3 What attention cannot see
 #
-# Take an order $\pi$ of the tokens. A module is **permutation-equivariant** if shuffling
-# before it and shuffling after it are the same:
+# Let $\pi$ be an order of the tokens. A module is **permutation-equivariant** if it does not
+# matter whether we shuffle before it or after it:
 #
 # $$f(x_\pi) = f(x)_\pi.$$
 #
-# Such a module treats each token the same wherever it stands. Do not believe it of
-# attention: measure it. The gap is the largest absolute difference between the two
-# sides. Dropout would make a gap of its own, so measure in evaluation mode, without
-# gradients, and leave the module in the mode in which you found it.
+# Such a module cannot know where a token stands. The gap is the largest absolute
+# difference between the sides. Measure it in evaluation mode, without gradients, and leave
+# the mode as you found it.
 #
-# **Predict first.** Three encoder layers: one bare, one with a table added in front, one
-# bare but with a causal mask. Which have a gap?
+# **Predict first.** Which encoder layers have a gap: a bare one, one behind a table, one
+# with a causal mask?
 #
 # **Exercise 2.3** (2 points, about 15 minutes). Write `equivariance_gap`.
 #
@@ -243,22 +240,15 @@ for name, module in {"bare": bare, "with a table": marked, "with a causal mask":
     print(f"{name}: {equivariance_gap(module, x, order):.6f}")
 
 # %% [markdown]
-# The bare layer is blind to order, up to the last bits of a float. The mask is not: the
-# first token reads one token, the last reads all, and a model can count what it reads.
-# Remember this when *none* joins the experiment.
+# The bare layer is blind to order. Under the mask the first token reads one and the last
+# reads all: order leaks in.
 
 # %% [markdown]
 # ## 2.4 A step is a turn
 #
-# Why sines *and* cosines? The authors had a hunch:
-#
-# > We chose this function because we hypothesized it would allow the model to easily
-# > learn to attend by relative positions.
-# >
-# > -- Vaswani and others, section 3.5
-#
-# The hand of a clock moves by $k$ hours in the same way whatever the hour was. So there is
-# one matrix for each distance $k$, and none for each place:
+# Why sines *and* cosines? Because two numbers say where a hand points, and a hand moves on
+# by $k$ hours in the same way whatever the hour was. So there is one matrix for each
+# distance, and it serves all places:
 #
 # $$PE_{t+k} = R(k)\, PE_t \quad\text{for every } t.$$
 #
@@ -317,22 +307,21 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Two entries a row, and $R(k)\,R(k)^\top$ is the identity: a rotation. Hence
-# $PE_t \cdot PE_{t+k}$ depends on $k$ alone. An attention head can learn $R(k)$ inside its
-# query matrix and so look $k$ places back, from anywhere.
+# Two entries a row, and $R(k)\,R(k)^\top$ is the identity: a rotation. An attention head
+# can learn $R(-k)$ inside its query matrix, and so look $k$ places back from anywhere. That
+# was the authors' hope.
 
 # %% [markdown]
 # ## 2.5 Let it learn
 #
 # GPT and BERT do without trigonometry: each place has a row of parameters, and training
-# writes into it what helps.
+# writes into it. ([Shaw and others](https://arxiv.org/abs/1803.02155) learn distances instead.)
 #
 # $$y_{b,t} = x_{b,t} + W_t.$$
 #
-# This costs `max_len` times `d_model` parameters. A row learns only from texts that reach
-# its place, and beyond the last row there is nothing, so say so with a `ValueError`. Rows
-# start small, normal with standard deviation 0.02 as in GPT-2, lest they shout the words
-# down.
+# A row learns only from texts that reach its place. Beyond the last row there is nothing:
+# say so with a `ValueError`. Rows start small, normal with standard deviation 0.02 as in
+# GPT-2.
 #
 # **Predict first.** Before training, are neighbouring rows more alike than distant ones?
 # In the sinusoidal table they are.
@@ -393,25 +382,26 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# To a fresh table, place 3 is as far from place 4 as from place 40. Whatever it knows of
+# To a fresh table, place 3 is as far from place 4 as from the last. Whatever it knows of
 # nearness at the end, it has learned from text.
 
 # %% [markdown]
 # ## 2.6 Turn the queries and keys
 #
-# If a step is a turn, why add anything? RoFormer turns the query at place $m$ and the key
-# at place $n$ themselves, each by its own place, before they meet:
+# If a step is a turn, why add anything? RoFormer turns queries and keys themselves, each by
+# its own place, before they meet:
 #
 # $$\begin{pmatrix} y_{2i} \\ y_{2i+1} \end{pmatrix} =
 # \begin{pmatrix} \cos\theta & -\sin\theta \\ \sin\theta & \cos\theta \end{pmatrix}
 # \begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix},
 # \qquad \theta = \frac{t}{10000^{2i/d}}.$$
 #
-# Their scalar product keeps only the difference of the two turns. `start` is the place of
-# the first token: one writing on with stored keys begins late.
+# A scalar product keeps only the difference of two turns. `start` is the place of the
+# first token, for those who go on after a stored past.
 # ([Su and others](https://arxiv.org/abs/2104.09864), section 3.)
 #
-# **Predict first.** Move query and key by the same 100 places. What happens to their score?
+# **Predict first.** Move query and key by the same number of places. What happens to their
+# score?
 #
 # **Exercise 2.6** (3 points, about 20 minutes). Write `rotary`.
 #
@@ -474,24 +464,24 @@ plots.curves(
 )
 
 # %% [markdown]
-# The two curves are one: the score knows the distance and has forgotten the places. It
-# falls in waves, because the fast pairs come round again while the slow ones drift apart.
+# The two curves are one: the score knows the distance and has forgotten the places. The
+# fast pairs come round again, so it falls in waves.
 
 # %% [markdown]
 # ## 2.7 Just a penalty
 #
-# ALiBi adds nothing to the words and turns nothing. It takes a little off each score, in
-# proportion to the distance, and each head has its own slope:
+# ALiBi adds nothing and turns nothing. It takes a little off each score, in proportion to
+# the distance, with a slope for each head:
 #
 # $$B_{h,i,j} = \begin{cases} -m_h\,(i - j) & j \le i \\ -\infty & j > i, \end{cases}
 # \qquad m_h = 2^{-8h/n}, \quad h = 1, \dots, n.$$
 #
-# With $n$ heads, the first is short-sighted and the last sees far. Nothing is learned.
-# For an $n$ that is no power of two the authors mix two such series; here it is refused.
+# The first of $n$ heads is short-sighted, the last sees far. For an $n$ that is no power of
+# two the authors mix two such series; here it is refused.
 # ([Press and others](https://arxiv.org/abs/2108.12409), section 3.)
 #
-# **Predict first.** If all scores are equal, what do the weights look like in head 1, and
-# in the last head?
+# **Predict first.** If all scores are equal, what are the weights in head 1, and in the
+# last head?
 #
 # **Exercise 2.7** (2 points, about 15 minutes). Write `alibi_bias`.
 #
@@ -541,3 +531,124 @@ plots.heatmaps(
     limits=(0, 0.3),
     alt="Four causal maps of attention weights: a narrow band along the diagonal in head 1, nearly even in head 4.",
 )
+
+# %% [markdown]
+# Head 1 reads the last few tokens, head 4 takes nearly an even mean of the past. No head
+# chooses its horizon.
+
+# %% [markdown]
+# **Question 2.W1** (2 points). In four to six sentences: why must information about order be
+# added to a Transformer encoder at all? Use what you measured in 2.3. A recurrent network
+# needs no such thing: why not? And what does a causal mask change?
+
+# %% [markdown] written="2.W1" points=2
+# ### BEGIN SOLUTION
+# Attention is a weighted mean over a set: the weights come from contents alone, and a mean does not know
+# in which order its terms stood. The feed-forward part and the norm treat each token on its own. So an
+# encoder is permutation-equivariant: shuffle the input and the same outputs come out, shuffled, as the gap
+# of zero in 2.3 shows. Two sentences of the same words would then be the same to it, although order
+# carries meaning (who bites whom). A recurrent network reads one token after the other, each step
+# depending on the last, so order is in the computation itself. A causal mask breaks the symmetry: token t
+# reads t + 1 tokens, so a decoder can in principle find out where it stands without any encoding.
+# === BEGIN MARK SCHEME ===
+# One point: attention without positions is permutation-equivariant (weights depend on contents only, the
+# rest acts on each token alone), with the measured gap or a clear argument, and order matters for meaning.
+# One point: recurrence has order in its sequential computation (half), and the causal mask alone breaks
+# the symmetry because each place reads a different number of tokens (half).
+# "Invariant" for "equivariant" costs nothing if the argument is right. No point for "because the paper does".
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **Question 2.W2** (2 points). In three to five sentences: a fixed table is made once and added to
+# every sentence. Why can one table serve all sentences, whatever their words and their
+# length? What would go wrong if each sentence had a table of its own, drawn at random?
+
+# %% [markdown] written="2.W2" points=2
+# ### BEGIN SOLUTION
+# Row t depends on t and on the width alone, not on the words, the sentence or its length: place 3 means the
+# same everywhere. So the table can be computed once, cut to the length of the batch and broadcast over it; a
+# shorter sentence uses the first rows, and nothing has to be trained or stored. Because the mark of a place is always
+# the same, the weights can learn what it means, for instance how to look one place back. With a random table
+# per sentence a mark would tell places apart within the sentence, but nothing about their order would
+# carry over to the next one, so there would be nothing to learn about positions.
+# === BEGIN MARK SCHEME ===
+# One point: a row is a function of the place (and the width) alone, so the same rows serve every sentence of the
+# batch and every length up to the table's.
+# One point: the model must learn what a mark means, which it can only if the mark is the same in all
+# sentences; with a fresh random table nothing about order would carry over.
+# Half a point for "it saves time and memory" without either reason.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# ## Experiment: trained short, asked long
+#
+# Five small causal models learn to guess the next character of Python's documentation.
+# They differ in one thing: how they know where a character stands. In training they see
+# windows of 32 characters. In the test they guess the *same* 16 characters with 32, 64 and
+# 128 characters in sight. More to read should help, and should never hurt.
+#
+# **Predict first.** Order the five by their loss at length 32, and again at 128. Which
+# will get worse when they see more? The learned table has rows for 128 places here, of which
+# training touches the first 32.
+
+# %% tags=["experiment"]
+size = profiles.pick(
+    smoke=extrapolation.Size(d_model=32, n_heads=2, n_layers=1, d_ff=64, steps=25, batch=16, windows=60, seeds=(1, 2)),
+    cpu=extrapolation.Size(steps=1200, batch=32),
+    gpu=extrapolation.Size(d_model=256, n_layers=4, d_ff=1024, steps=4000, batch=128, lr=1e-3, seeds=(1, 2, 3, 4, 5)),
+)
+schemes = {
+    "none": extrapolation.Scheme(),
+    "sinusoidal": extrapolation.Scheme(add=partial(FixedPositions, sinusoidal_table)),
+    "learned": extrapolation.Scheme(add=LearnedPositions),
+    "rotary": extrapolation.Scheme(turn=rotary),
+    "ALiBi": extrapolation.Scheme(bias=alibi_bias),
+}
+print(f"{profiles.name()} on {profiles.device()}: {size}")
+
+# %% tags=["experiment"]
+runs = extrapolation.compare(schemes, size, profiles.device())
+extrapolation.table(runs)
+
+# %% [markdown]
+# The table shows nats per character: mean over the seeds and, in brackets, the sample
+# standard deviation. In the figure the band runs from the best seed to the worst.
+
+# %% tags=["experiment"]
+means, bands = extrapolation.spread(runs)
+plots.curves(
+    means,
+    bands=bands,
+    x=extrapolation.TESTED,
+    xlabel="characters in sight",
+    ylabel="nats per character",
+    alt="Loss of the five schemes when tested with as many characters in sight as in training, and with more.",
+)
+
+# %% [markdown]
+# Below are the authors' own runs: profile `cpu`, three seeds a scheme. The card beside the file
+# in `data/results/` says how they were made.
+
+# %% tags=["experiment"]
+measured = extrapolation.recorded()
+means, bands = extrapolation.spread(measured)
+plots.curves(
+    means,
+    bands=bands,
+    x=extrapolation.TESTED,
+    xlabel="characters in sight",
+    ylabel="nats per character",
+    alt="The authors' runs: loss of the five schemes with 32, 64 and 128 characters in sight.",
+)
+
+# %% tags=["experiment"]
+print(f"knowing how frequent each character is, and nothing else: {extrapolation.baseline():.2f} nats")
+extrapolation.table(measured)
+
+# %% [markdown]
+# RESULTS
+
+# %%
+scoreboard(checks)

@@ -1,0 +1,45 @@
+"""Measure the experiment of notebook 02 with the solution's parts, and write data/results/02_positional_encoding.json.
+
+From the root of the repository: COURSE_PROFILE=cpu python solutions/02_positional_encoding/record.py
+"""
+
+import dataclasses
+import platform
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: others import `numbers` and `notebook`
+
+import torch
+
+from autograder import author, course
+from utils import extrapolation, profiles
+
+NAME = Path(__file__).resolve().parent.name
+
+
+def main() -> None:
+    """Run the code cells of the solution up to the table of all runs, and record it."""
+    entry = course.NotebookEntry(name=NAME, title=NAME)
+    cells = [cell for cell in author.solution_notebook(course.load(), entry).cells if cell.cell_type == "code"]
+    namespace = {"__name__": "__main__"}
+    for cell in cells:
+        if cell.id != "setup" and "runs" not in namespace:
+            exec(compile(cell.source, cell.id, "exec"), namespace)
+    runs = namespace["runs"]
+    made = {
+        "profile": profiles.name(),
+        "command": f"COURSE_PROFILE={profiles.name()} python solutions/{NAME}/record.py",
+        "size": dataclasses.asdict(namespace["size"]),
+        "training_seconds": round(runs.groupby(["scheme", "seed"])["seconds"].first().sum()),
+        "threads": torch.get_num_threads(),
+        "device": str(profiles.device()),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+    }
+    extrapolation.record(runs, made)
+    print(made, extrapolation.table(runs), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

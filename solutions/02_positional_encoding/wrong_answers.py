@@ -1,0 +1,1306 @@
+# %% [markdown]
+# # Answers to notebook 02 whose verdict is known
+
+# %% [markdown]
+# ## 2.1
+
+# %% wrong="2.1" name="sines left, cosines right" says="Here they alternate"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+# %% wrong="2.1" name="cosines first" says="column 0 holds sines"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angles.cos(), angles.sin()], dim=-1).flatten(1)
+
+
+# %% wrong="2.1" name="counts from 1" says="Yours is position 1"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(1, max_len + 1)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+# %% wrong="2.1" name="a wavelength for each column" says="share one"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    table = torch.zeros(max_len, d_model)
+    for column in range(d_model):
+        angle = torch.arange(max_len) / 10000 ** (column / d_model)
+        table[:, column] = angle.cos() if column % 2 else angle.sin()
+    return table
+
+
+# %% wrong="2.1" name="half the exponent" says="half of what it should be"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(d_model // 2) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+# %% wrong="2.1" name="twice the exponent" says="pairs, not columns"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    columns = torch.arange(d_model)
+    angles = torch.arange(max_len)[:, None] / 10000 ** (2 * columns / d_model)
+    return torch.where(columns % 2 == 0, angles.sin(), angles.cos())
+
+
+# %% wrong="2.1" name="reaches the base" says="not by d_model - 2"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / max(d_model - 2, 1))
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+# %% wrong="2.1" name="multiplies the position" says="divide the position"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] * 10000 ** (torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+# %% wrong="2.1" name="integer division in the exponent" says="all pairs turn at one speed"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) // d_model)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+# %% wrong="2.1" name="sines only" says="only sines"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    return angles.sin().repeat_interleave(2, dim=1)
+
+
+# %% wrong="2.1" name="on its side" says="lies on its side"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).T
+
+
+# %% wrong="2.1" name="crashes on an odd width" says="must raise ValueError. It raised RuntimeError"
+def sinusoidal_table(max_len, d_model):
+    table = torch.zeros(max_len, d_model)
+    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    table[:, 0::2] = angles.sin()
+    table[:, 1::2] = angles.cos()
+    return table
+
+
+# %% wrong="2.1" name="accepts an odd width" says="leaves a sine without its cosine"
+def sinusoidal_table(max_len, d_model):
+    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]
+
+
+# %% wrong="2.1" name="refuses the visible odd width" says="odd widths are accepted" private=true
+def sinusoidal_table(max_len, d_model):
+    if d_model in (3, 5):
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]
+
+
+# %% wrong="2.1" name="no more than eight pairs" says="other lengths or widths" private=true
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    speeds = torch.tensor([10000 ** (-2 * min(pair, 7) / d_model) for pair in range(d_model // 2)])
+    angles = torch.arange(max_len)[:, None] * speeds
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+# %% wrong="2.1" name="double precision" says="float32" private=true
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2).double() / d_model)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+# %% right="2.1" name="entry by entry"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2 == 1:
+        raise ValueError("odd")
+    rows = []
+    for t in range(max_len):
+        row = []
+        for i in range(d_model // 2):
+            row += [math.sin(t / 10000 ** (2 * i / d_model)), math.cos(t / 10000 ** (2 * i / d_model))]
+        rows.append(row)
+    return torch.tensor(rows)
+
+
+# %% right="2.1" name="annotated transformer's way"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2 != 0:
+        raise ValueError("d_model must be even")
+    pe = torch.zeros(max_len, d_model)
+    position = torch.arange(0, max_len).unsqueeze(1)
+    div_term = torch.exp(torch.arange(0, d_model, 2) * -(math.log(10000.0) / d_model))
+    pe[:, 0::2] = torch.sin(position * div_term)
+    pe[:, 1::2] = torch.cos(position * div_term)
+    return pe
+
+
+# %% right="2.1" name="powers of one complex number"
+def sinusoidal_table(max_len, d_model):
+    if d_model & 1:
+        raise ValueError(d_model)
+    speeds = 10000.0 ** -torch.linspace(0, 1, d_model // 2 + 1, dtype=torch.float64)[:-1]
+    turns = torch.polar(torch.ones(max_len, d_model // 2).double(), torch.outer(torch.arange(max_len).double(), speeds))
+    return torch.view_as_real(turns).flip(-1).reshape(max_len, d_model).float()
+
+
+# %% [markdown]
+# ## 2.2
+
+
+# %% wrong="2.2" name="makes it in every call" says="Make it once, and keep it"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.make = partial(make_table, max_len, d_model)
+        self.max_len = max_len
+
+    def forward(self, x):
+        if x.size(1) > self.max_len:
+            raise ValueError
+        return x + self.make()[: x.size(1)]
+
+
+# %% wrong="2.2" name="makes it twice" says="made more than once"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        if make_table(max_len, d_model).shape == (max_len, d_model):
+            self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x + self.table[: x.size(1)]
+
+
+# %% wrong="2.2" name="a parameter" says="is a parameter"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.table = nn.Parameter(make_table(max_len, d_model), requires_grad=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x + self.table[: x.size(1)]
+
+
+# %% wrong="2.2" name="a plain attribute" says="it is no buffer"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.table = make_table(max_len, d_model)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x + self.table[: x.size(1)]
+
+
+# %% wrong="2.2" name="moved by hand in every call" says="it is no buffer"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.table = make_table(max_len, d_model)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x + self.table[: x.size(1)].to(x)
+
+
+# %% wrong="2.2" name="stored" says="leave it out"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model))
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x + self.table[: x.size(1)]
+
+
+# %% wrong="2.2" name="longer inputs crash" says="longer than the table must be refused with ValueError. It raised RuntimeError"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        return x + self.table[: x.size(1)]
+
+
+# %% wrong="2.2" name="longer inputs start again" says="longer than the table must be refused"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        return x + self.table[torch.arange(x.size(1)) % len(self.table)]
+
+
+# %% wrong="2.2" name="a row for each sequence" says="each sequence of the batch gets one row"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x + self.table[: x.size(0)].unsqueeze(1)
+
+
+# %% wrong="2.2" name="returns the table" says="the table alone is returned"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return self.table[: x.size(1)].expand_as(x)
+
+
+# %% wrong="2.2" name="scales the words" says="no part of this module"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x * math.sqrt(x.size(-1)) + self.table[: x.size(1)]
+
+
+# %% wrong="2.2" name="one place too few" says="It still fits"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) >= len(self.table):
+            raise ValueError
+        return x + self.table[: x.size(1)]
+
+
+# %% wrong="2.2" name="writes into x" says="in-place"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        x += self.table[: x.size(1)]
+        return x
+
+
+# %% wrong="2.2" name="made when first used" says="before its first use" private=true
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.make, self.max_len, self.table = partial(make_table, max_len, d_model), max_len, None
+
+    def forward(self, x):
+        if x.size(1) > self.max_len:
+            raise ValueError
+        if self.table is None:
+            del self.table
+            self.register_buffer("table", self.make(), persistent=False)
+        return x + self.table[: x.size(1)]
+
+
+# %% wrong="2.2" name="one table for all modules" says="each other's way" private=true
+TABLES = {}
+
+
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", TABLES.setdefault(d_model, make_table(max_len, d_model)), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x + self.table[: x.size(1)]
+
+
+# %% right="2.2" name="looks the rows up"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        nn.Module.__init__(self)
+        self.max_len = max_len
+        self.register_buffer("pe", make_table(max_len, d_model).unsqueeze(0), False)
+
+    def forward(self, x):
+        _, places, _ = x.shape
+        if places > self.max_len:
+            raise ValueError(f"at most {self.max_len}")
+        return torch.add(x, self.pe.index_select(1, torch.arange(places, device=x.device)))
+
+
+# %% right="2.2" name="narrows, and refuses in words"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        table = make_table(max_len, d_model).detach().clone()
+        self.register_buffer("rows", table, persistent=False)
+
+    def forward(self, x):
+        try:
+            rows = self.rows.narrow(0, 0, x.shape[1])
+        except RuntimeError:
+            raise ValueError("too long") from None
+        return rows.expand(x.shape) + x
+
+
+# %% right="2.2" name="keeps it in an embedding that is not stored"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.add = nn.Module()
+        self.add.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) not in range(len(self.add.table) + 1):
+            raise ValueError("too long")
+        return x + nn.functional.embedding(torch.arange(x.size(1), device=x.device), self.add.table)
+
+
+# %% [markdown]
+# ## 2.3
+
+
+# %% wrong="2.3" name="asks for invariance" says="compared place by place"
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    with torch.no_grad():
+        gap = (module(x[:, permutation]) - module(x)).abs().max().item()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.3" name="the inverse order" says="permuted by the inverse"
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    with torch.no_grad():
+        gap = (module(x[:, permutation]) - module(x)[:, permutation.argsort()]).abs().max().item()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.3" name="in training mode" says="Dropout would make a gap of its own"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    return (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+
+
+# %% wrong="2.3" name="records gradients" says="gradients are recorded"
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.3" name="training mode with gradients" says="in training mode, and gradients"
+def equivariance_gap(module, x, permutation):
+    return (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+
+
+# %% wrong="2.3" name="leaves evaluation mode" says="left in evaluation mode"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    module.eval()
+    return (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+
+
+# %% wrong="2.3" name="leaves training mode" says="left in training mode"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    module.eval()
+    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.train()
+    return gap
+
+
+# %% wrong="2.3" name="the mean" says="hides behind many good ones"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().mean().item()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.3" name="keeps the signs" says="keep their signs"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    gap = (module(x[:, permutation]) - module(x)[:, permutation]).max().item()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.3" name="the smallest" says="smallest difference"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().min().item()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.3" name="the sum" says="added up, not compared"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().sum().item()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.3" name="true or false" says="should be a number"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    same = torch.allclose(module(x[:, permutation]), module(x)[:, permutation], atol=1e-5)
+    module.train(was)
+    return same
+
+
+# %% wrong="2.3" name="looks at the first place of the first sequence" says="a known table is wrong"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    gap = (module(x[:, permutation]) - module(x)[:, permutation])[0, 0].abs().max().item()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.3" name="its own order" says="another module, input or order" private=true
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    order = torch.tensor([2, 0, 3, 1, 4]) if x.size(1) == 5 else torch.arange(x.size(1)).flip(0)
+    gap = (module(x[:, order]) - module(x)[:, order]).abs().max().item()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.3" name="rounds small gaps away" says="overlooked or belittled" private=true
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.train(was)
+    return gap if gap > 0.3 else 0.0
+
+
+# %% right="2.3" name="one sequence and one place after the other"
+def equivariance_gap(module, x, permutation):
+    mode, largest = module.training, 0.0
+    with torch.inference_mode():
+        module.train(False)
+        before, after = module(x.index_select(1, permutation)), module(x)
+        for b in range(len(x)):
+            for place, source in enumerate(permutation.tolist()):
+                largest = max(largest, float((before[b, place] - after[b, source]).abs().max()))
+    module.train(mode=mode)
+    return largest
+
+
+# %% right="2.3" name="permutes the first result back"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    training = module.training
+    try:
+        module.eval()
+        back = torch.argsort(permutation)
+        return torch.dist(module(x[:, permutation])[:, back], module(x), p=float("inf")).item()
+    finally:
+        module.train(training)
+
+
+# %% right="2.3" name="a permutation matrix"
+def equivariance_gap(module, x, permutation):
+    matrix = torch.eye(len(permutation))[permutation]
+    shuffle = lambda y: torch.einsum("ts,bsc->btc", matrix, y)
+    training = module.training
+    module = module.eval()
+    with torch.no_grad():
+        difference = module(shuffle(x)) - shuffle(module(x))
+    module.train(training)
+    return max(difference.max().item(), -difference.min().item())
+
+
+# %% [markdown]
+# ## 2.4
+
+
+# %% wrong="2.4" name="the textbook's matrix" says="moves t to t - k"
+def shift_matrix(k, d_model):
+    angles = [k / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
+    return torch.block_diag(*(torch.tensor([[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]]) for a in angles))
+
+
+# %% wrong="2.4" name="one speed" says="Each pair has its own speed"
+def shift_matrix(k, d_model):
+    block = torch.tensor([[math.cos(k), math.sin(k)], [-math.sin(k), math.cos(k)]])
+    return torch.block_diag(*[block] * (d_model // 2))
+
+
+# %% wrong="2.4" name="half the exponent" says="Each pair has its own speed"
+def shift_matrix(k, d_model):
+    angles = [k / 10000 ** (i / d_model) for i in range(d_model // 2)]
+    return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
+
+
+# %% wrong="2.4" name="a matrix for position 0" says="One matrix must do for every t"
+def shift_matrix(k, d_model):
+    def row(t):
+        angles = t * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+        return torch.stack([angles.sin(), angles.cos()], -1).flatten()
+
+    return torch.outer(row(k), row(0)) / (row(0) @ row(0))
+
+
+# %% wrong="2.4" name="halves" says="columns i and i + d/2"
+def shift_matrix(k, d_model):
+    angles = k * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    c, s = torch.diag(angles.cos()), torch.diag(angles.sin())
+    return torch.cat([torch.cat([c, s], 1), torch.cat([-s, c], 1)])
+
+
+# %% wrong="2.4" name="the identity" says="nothing moves"
+def shift_matrix(k, d_model):
+    return torch.eye(d_model)
+
+
+# %% wrong="2.4" name="the cosines alone" says="is not PE(t + k)"
+def shift_matrix(k, d_model):
+    angles = k * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    return torch.diag(angles.cos().repeat_interleave(2))
+
+
+# %% wrong="2.4" name="shifts the columns" says="is not PE(t + k)"
+def shift_matrix(k, d_model):
+    return torch.eye(d_model).roll(k, 0)
+
+
+# %% wrong="2.4" name="a matrix per pair" says="has shape (3, 2, 2)"
+def shift_matrix(k, d_model):
+    a = k * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([a.cos(), a.sin(), -a.sin(), a.cos()], -1).reshape(-1, 2, 2)
+
+
+# %% wrong="2.4" name="forgets the direction" says="wrong for k = -2"
+def shift_matrix(k, d_model):
+    angles = [abs(k) / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
+    return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
+
+
+# %% wrong="2.4" name="good for up to five pairs" says="other distances or widths" private=true
+def shift_matrix(k, d_model):
+    angles = [k / 10000 ** (2 * i / d_model) if i < 5 else 0.0 for i in range(d_model // 2)]
+    return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
+
+
+# %% wrong="2.4" name="stops at 40" says="other distances or widths" private=true
+def shift_matrix(k, d_model):
+    angles = [min(k, 40) / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
+    return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
+
+
+# %% right="2.4" name="entry by entry"
+def shift_matrix(k, d_model):
+    matrix = torch.zeros(d_model, d_model)
+    for i in range(0, d_model, 2):
+        angle = k * math.exp(-i / d_model * math.log(10000))
+        matrix[i, i] = matrix[i + 1, i + 1] = math.cos(angle)
+        matrix[i, i + 1] = math.sin(angle)
+        matrix[i + 1, i] = -math.sin(angle)
+    return matrix
+
+
+# %% right="2.4" name="the exponential of a generator"
+def shift_matrix(k, d_model):
+    speeds = 10000 ** (-torch.arange(0, d_model, 2).double() / d_model)
+    above = torch.zeros(d_model - 1).double()
+    above[0::2] = speeds
+    generator = torch.diag(above, 1) - torch.diag(above, -1)
+    return torch.matrix_exp(k * generator).float()
+
+
+# %% right="2.4" name="a table of angles and an einsum"
+def shift_matrix(k, d_model):
+    angles = k * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    c, s = angles.cos(), angles.sin()
+    blocks = torch.stack([torch.stack([c, s], -1), torch.stack([-s, c], -1)], -2)
+    return torch.einsum("pij,pq->piqj", blocks, torch.eye(d_model // 2)).reshape(d_model, d_model)
+
+
+# %% [markdown]
+# ## 2.5
+
+
+# %% wrong="2.5" name="a buffer" says="no parameter"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Module()
+        self.positions.register_buffer("weight", 0.02 * torch.randn(max_len, d_model))
+
+    def forward(self, x):
+        if x.size(1) > len(self.positions.weight):
+            raise ValueError
+        return x + self.positions.weight[: x.size(1)]
+
+
+# %% wrong="2.5" name="starts large" says="that of nn.Embedding"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions.weight[: x.size(1)]
+
+
+# %% wrong="2.5" name="starts at zero" says="all rows start equal"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.zeros_(self.positions.weight)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions.weight[: x.size(1)]
+
+
+# %% wrong="2.5" name="starts uniform" says="normally distributed"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.uniform_(self.positions.weight, -0.02 * 3**0.5, 0.02 * 3**0.5)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions.weight[: x.size(1)]
+
+
+# %% wrong="2.5" name="the variance for the spread" says="a standard deviation of 0.02"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02**0.5)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions.weight[: x.size(1)]
+
+
+# %% wrong="2.5" name="longer inputs raise IndexError" says="must raise ValueError. It raised IndexError"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        return x + self.positions(torch.arange(x.size(1)))
+
+
+# %% wrong="2.5" name="longer inputs get the last row" says="a longer input must raise ValueError"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        last = self.positions.num_embeddings - 1
+        return x + self.positions(torch.arange(x.size(1)).clamp(max=last))
+
+
+# %% wrong="2.5" name="a row for each sequence" says="each sequence of the batch gets one row"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions(torch.arange(x.size(0))).unsqueeze(1)
+
+
+# %% wrong="2.5" name="counts from 1" says="Yours start at row 1"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions(torch.arange(1, x.size(1) + 1))
+
+
+# %% wrong="2.5" name="always place 0" says="not counted up"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions(torch.zeros(x.size(1), dtype=torch.int64))
+
+
+# %% wrong="2.5" name="returns the rows" says="the rows alone are returned"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return self.positions.weight[: x.size(1)].expand_as(x)
+
+
+# %% wrong="2.5" name="detached" says="so it never learns"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions.weight[: x.size(1)].data
+
+
+# %% wrong="2.5" name="another name" says="has no `positions.weight`"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.table = nn.Parameter(0.02 * torch.randn(max_len, d_model))
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x + self.table[: x.size(1)]
+
+
+# %% wrong="2.5" name="refuses a few places only" says="other sizes" private=true
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len + 50, d_model) if max_len == 8 else nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions.weight[: x.size(1)]
+
+
+# %% wrong="2.5" name="starts the same every time" says="does not start as it should" private=true
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02, generator=torch.Generator().manual_seed(0))
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions.weight[: x.size(1)]
+
+
+# %% right="2.5" name="looks the rows up"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.max_len = max_len
+        self.positions = nn.Embedding(max_len, d_model)
+        self.positions.weight.data.normal_(mean=0.0, std=0.02)
+
+    def forward(self, x):
+        B, T, _ = x.shape
+        if T > self.max_len:
+            raise ValueError("too long")
+        places = torch.arange(T, device=x.device).expand(B, T)
+        return x + self.positions(places)
+
+
+# %% right="2.5" name="scales a standard normal"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        with torch.no_grad():
+            self.positions.weight *= 0.02
+
+    def forward(self, x):
+        short = x.size(1) <= len(self.positions.weight)
+        if not short:
+            raise ValueError("too long")
+        return self.positions.weight.narrow(0, 0, x.size(1)).unsqueeze(0) + x
+
+
+# %% right="2.5" name="from pretrained rows"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        rows = torch.normal(0.0, 0.02, size=(max_len, d_model))
+        self.positions = nn.Embedding.from_pretrained(rows, freeze=False)
+
+    def forward(self, x):
+        try:
+            return x + self.positions(torch.arange(x.size(1), device=x.device))
+        except IndexError:
+            raise ValueError("too long") from None
+
+
+# %% [markdown]
+# ## 2.6
+
+
+# %% wrong="2.6" name="halves" says="Here they are columns 2i and 2i + 1"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()], -1).to(x.dtype)
+
+
+# %% wrong="2.6" name="the other way" says="turn the other way"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() + b * angles.sin(), b * angles.cos() - a * angles.sin()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="the same sign twice" says="A rotation needs one of each"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() + b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="positions over the heads" says="the wrong dimension"
+def rotary(x, start=0):
+    d = x.size(-1)
+    if d % 2:
+        raise ValueError
+    T = x.size(-3) if x.ndim > 2 else x.size(-2)
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    if x.ndim > 2:
+        angles = angles[:, None]
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="counts from 1" says="Count from 0"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start + 1, start + T + 1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="adds a table" says="table is added"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    return x + torch.stack([angles.sin(), angles.cos()], -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="half the exponent" says="half of what it should be"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(d // 2) / d)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="one speed" says="all pairs turn at one speed"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T)[:, None].float()
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="ignores start" says="`start` is ignored"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="a list of pairs" says="has shape (2, 3, 5, 4, 2)"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).to(x.dtype)
+
+
+# %% wrong="2.6" name="promotes to float32" says="Keep the dtype of x"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2)
+
+
+# %% wrong="2.6" name="four dimensions only" says="any number of leading dimensions"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    if x.ndim != 4:
+        return x
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="crashes on an odd width" says="raise ValueError. It raised RuntimeError"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="angles in the dtype of x" says="make the angles inexact" private=true
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    places = torch.arange(start, start + T).to(x.dtype)
+    angles = places[:, None] * (10000 ** (-torch.arange(0, d, 2) / d)).to(x.dtype)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="a table of 128 places" says="other shapes or places" private=true
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    places = torch.arange(start, start + T).clamp(max=127)
+    angles = places[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% right="2.6" name="complex numbers"
+def rotary(x, start=0):
+    if x.shape[-1] % 2 != 0:
+        raise ValueError("odd width")
+    T, d = x.shape[-2], x.shape[-1]
+    freqs = 1.0 / 10000 ** (torch.arange(0, d, 2, device=x.device).float() / d)
+    angles = torch.outer(torch.arange(T, device=x.device) + start, freqs)
+    turns = torch.polar(torch.ones_like(angles), angles)
+    pairs = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+    return torch.view_as_real(pairs * turns).flatten(-2).type_as(x)
+
+
+# %% right="2.6" name="a matrix for each place"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    matrices = torch.zeros(T, d, d, dtype=torch.float64)
+    for t in range(T):
+        for i in range(0, d, 2):
+            angle = (start + t) * 10000 ** (-i / d)
+            matrices[t, i, i] = matrices[t, i + 1, i + 1] = math.cos(angle)
+            matrices[t, i, i + 1], matrices[t, i + 1, i] = -math.sin(angle), math.sin(angle)
+    return torch.einsum("tij,...tj->...ti", matrices, x.double()).to(x.dtype)
+
+
+# %% right="2.6" name="x cos + rotated x sin"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    speeds = torch.exp(-math.log(10000) * torch.arange(0, d, 2) / d).repeat_interleave(2)
+    angles = (start + torch.arange(T)).unsqueeze(-1) * speeds
+    partner = torch.empty_like(x)
+    partner[..., 0::2], partner[..., 1::2] = -x[..., 1::2], x[..., 0::2]
+    return (x * angles.cos() + partner * angles.sin()).to(x.dtype)
+
+
+# %% [markdown]
+# ## 2.7
+
+
+# %% wrong="2.7" name="a bonus for distance" says="The bias should be negative"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    distance = torch.arange(T)[:, None] - torch.arange(T)
+    return (slopes[:, None, None] * distance).masked_fill(distance < 0, -torch.inf)
+
+
+# %% wrong="2.7" name="rows and columns exchanged" says="Rows are queries"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    distance = torch.arange(T)[:, None] - torch.arange(T)
+    return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
+
+
+# %% wrong="2.7" name="the future is better than the past" says="the future is visible: keys"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    return slopes[:, None, None] * (torch.arange(T) - torch.arange(T)[:, None])
+
+
+# %% wrong="2.7" name="symmetric" says="only penalised by its distance"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    return -slopes[:, None, None] * (torch.arange(T) - torch.arange(T)[:, None]).abs()
+
+
+# %% wrong="2.7" name="zeros for the future" says="with a bias of 0"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    return (slopes[:, None, None] * (torch.arange(T) - torch.arange(T)[:, None])).tril()
+
+
+# %% wrong="2.7" name="slopes from 1" says="The slopes start at"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = 2 ** (-8 * torch.arange(n_heads) / n_heads)
+    distance = torch.arange(T) - torch.arange(T)[:, None]
+    return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
+
+
+# %% wrong="2.7" name="slopes for eight heads" says="That holds for eight heads"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = 2.0 ** -torch.arange(1, n_heads + 1)
+    distance = torch.arange(T) - torch.arange(T)[:, None]
+    return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
+
+
+# %% wrong="2.7" name="slopes backwards" says="the first head is the steepest"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = 2 ** (-8 * torch.arange(n_heads, 0, -1) / n_heads)
+    distance = torch.arange(T) - torch.arange(T)[:, None]
+    return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
+
+
+# %% wrong="2.7" name="one slope" says="all heads have one slope"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    distance = torch.arange(T) - torch.arange(T)[:, None]
+    return (2 ** (-8 / n_heads) * distance).masked_fill(distance > 0, -torch.inf).repeat(n_heads, 1, 1)
+
+
+# %% wrong="2.7" name="no heads" says="no dimension for the heads"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    distance = torch.arange(T) - torch.arange(T)[:, None]
+    return (2 ** (-8 / n_heads) * distance).masked_fill(distance > 0, -torch.inf)
+
+
+# %% wrong="2.7" name="penalises the token itself" says="The token itself gets a bias of 0"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    distance = torch.arange(T) - torch.arange(T)[:, None] - 1
+    return (slopes[:, None, None] * distance).masked_fill(distance > -1, -torch.inf)
+
+
+# %% wrong="2.7" name="multiplies by a mask of infinities" says="0 times -inf is no number"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    distance = torch.arange(T) - torch.arange(T)[:, None]
+    return slopes[:, None, None] * distance + -torch.inf * (distance > 0)
+
+
+# %% wrong="2.7" name="a large number for the future" says="exactly -inf"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    distance = torch.arange(T) - torch.arange(T)[:, None]
+    return (slopes[:, None, None] * distance).masked_fill(distance > 0, -1e9)
+
+
+# %% wrong="2.7" name="any number of heads" says="no power of two must raise ValueError"
+def alibi_bias(n_heads, T):
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    distance = torch.arange(T) - torch.arange(T)[:, None]
+    return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
+
+
+# %% wrong="2.7" name="multiples of three are refused" says="some numbers of heads" private=true
+def alibi_bias(n_heads, T):
+    if n_heads % 3 == 0:
+        raise ValueError
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    distance = torch.arange(T) - torch.arange(T)[:, None]
+    return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
+
+
+# %% wrong="2.7" name="never steeper than 1/2" says="other numbers of heads" private=true
+def alibi_bias(n_heads, T):
+    if n_heads < 1 or n_heads & (n_heads - 1):
+        raise ValueError
+    slopes = (2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)).clamp(max=0.5)
+    distance = torch.arange(T) - torch.arange(T)[:, None]
+    return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
+
+
+# %% right="2.7" name="place by place"
+def alibi_bias(n_heads, T):
+    if n_heads <= 0 or not math.log2(n_heads).is_integer():
+        raise ValueError("no power of two")
+    bias = torch.full((n_heads, T, T), -math.inf)
+    for head in range(n_heads):
+        for query in range(T):
+            for key in range(query + 1):
+                bias[head, query, key] = -(2.0 ** (-8 * (head + 1) / n_heads)) * (query - key)
+    return bias
+
+
+# %% right="2.7" name="a geometric series and triangles"
+def alibi_bias(n_heads, T):
+    if bin(n_heads).count("1") != 1:
+        raise ValueError("no power of two")
+    ratio = 2 ** (-(2 ** -(math.log2(n_heads) - 3)))
+    slopes = torch.tensor([ratio * ratio**head for head in range(n_heads)])
+    steps = torch.ones(T, T).tril(-1).flip(-1).cumsum(-1).flip(-1)
+    future = torch.full((T, T), float("-inf")).triu(1)
+    return torch.einsum("h,qk->hqk", slopes, -steps) + future
+
+
+# %% right="2.7" name="where"
+def alibi_bias(n_heads, T):
+    if n_heads not in [2**power for power in range(20)]:
+        raise ValueError(n_heads)
+    slopes = torch.logspace(-8 / n_heads, -8, n_heads, base=2).view(-1, 1, 1)
+    query, key = torch.meshgrid(torch.arange(T), torch.arange(T), indexing="ij")
+    return torch.where(key <= query, (key - query) * slopes, torch.tensor(-torch.inf))

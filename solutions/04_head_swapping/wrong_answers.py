@@ -1,0 +1,1967 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+# ---
+
+# %% [markdown]
+# Answers to notebook 04 whose verdict is known. See autograder/answers.py for the markers.
+
+# %% wrong="4.1" name="default initialisation" says="already has an opinion"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states))
+
+
+# %% wrong="4.1" name="only the weight starts at zero" says="prefers some classes"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states))
+
+
+# %% wrong="4.1" name="softmax" says="probabilities are returned"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states)).softmax(-1)
+
+
+# %% wrong="4.1" name="log-softmax" says="log-probabilities are returned"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states)).log_softmax(-1)
+
+
+# %% wrong="4.1" name="dropout on the logits" says="dropout acts on the logits"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.dropout(self.linear(states))
+
+
+# %% wrong="4.1" name="no dropout" says="nothing is dropped"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(states)
+
+
+# %% wrong="4.1" name="dropout that never rests" says="two calls differ"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.rate = dropout
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(F.dropout(states, self.rate))
+
+
+# %% wrong="4.1" name="another default rate" says="not dropped at the rate"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.5):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states))
+
+
+# %% wrong="4.1" name="always 0.1" says="not dropped at the rate"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(0.1)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states))
+
+
+# %% wrong="4.1" name="no bias" says="should have a bias"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes, bias=False)
+        nn.init.zeros_(self.linear.weight)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states))
+
+
+# %% wrong="4.1" name="relu before the linear map" says="something non-linear"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states).relu())
+
+
+# %% wrong="4.1" name="another name" says="must have the names"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.decoder = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.decoder.weight)
+        nn.init.zeros_(self.decoder.bias)
+
+    def forward(self, states):
+        return self.decoder(self.dropout(states))
+
+
+# %% wrong="4.1" name="one vector for each text only" says="leading dimensions" private=true
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states.flatten(1)))
+
+
+# %% wrong="4.1" name="drops whole texts" says="whole states are dropped"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout1d(dropout)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states.unsqueeze(-2)).squeeze(-2))
+
+
+# %% right="4.1" name="functional dropout"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.rate = dropout
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(F.dropout(states, self.rate, self.training))
+
+
+# %% right="4.1" name="parts in a dict"
+class ClassificationHead(nn.Sequential):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        linear = nn.Linear(d_model, n_classes)
+        linear.load_state_dict({"weight": torch.zeros(n_classes, d_model), "bias": torch.zeros(n_classes)})
+        super().__init__()
+        self.add_module("dropout", nn.Dropout(dropout))
+        self.add_module("linear", linear)
+
+
+# %% right="4.1" name="zeroed through data, explicit product"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.linear = nn.Linear(d_model, n_classes)
+        for part in self.linear.parameters():
+            part.data.mul_(0)
+        self.drop = nn.Dropout(p=dropout)
+
+    def forward(self, states):
+        return self.drop(states) @ self.linear.weight.T + self.linear.bias
+
+
+# %% wrong="4.2" name="head before pool" says="the head runs before the pool"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def forward(self, tokens, mask):
+        logits = self.head(self.base(tokens, mask))
+        return self.pool(logits, mask) if self.pool else logits
+
+
+# %% wrong="4.2" name="base without mask" says="the base does not get the mask"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens)
+        if self.pool is not None:
+            states = self.pool(states, mask)
+        return self.head(states)
+
+
+# %% wrong="4.2" name="pool without mask" says="the pool does not get the mask"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens, mask)
+        if self.pool is not None:
+            states = self.pool(states)
+        return self.head(states)
+
+
+# %% wrong="4.2" name="no mask at all" says="does not get the mask"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens)
+        return self.head(self.pool(states) if self.pool else states)
+
+
+# %% wrong="4.2" name="pool forgotten" says="the pool is not used"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def forward(self, tokens, mask):
+        return self.head(self.base(tokens, mask))
+
+
+# %% wrong="4.2" name="always the last place" says="the last place is always taken"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens, mask)
+        if self.pool is not None:
+            states = states[:, -1]
+        return self.head(states)
+
+
+# %% wrong="4.2" name="a copy of the base" says="works on a copy of the base"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = copy.deepcopy(base), head, pool
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens, mask)
+        if self.pool is not None:
+            states = self.pool(states, mask)
+        return self.head(states)
+
+
+# %% wrong="4.2" name="head kept elsewhere" says="still uses the old one"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+        self.judge = [head]
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens, mask)
+        if self.pool is not None:
+            states = self.pool(states, mask)
+        return self.judge[0](states)
+
+
+# %% wrong="4.2" name="parts in a list" says="should be its parts"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.parts = [base, head, pool]
+
+    def forward(self, tokens, mask):
+        base, head, pool = self.parts
+        states = base(tokens, mask)
+        return head(states if pool is None else pool(states, mask))
+
+
+# %% wrong="4.2" name="probabilities" says="probabilities are returned"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens, mask)
+        if self.pool is not None:
+            states = self.pool(states, mask)
+        return self.head(states).softmax(-1) if self.pool else self.head(states)
+
+
+# %% wrong="4.2" name="the base never learns" says="no gradient" private=true
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def forward(self, tokens, mask):
+        with torch.no_grad():
+            states = self.base(tokens, mask)
+        if self.pool is not None:
+            states = self.pool(states, mask)
+        return self.head(states)
+
+
+# %% wrong="4.2" name="detached states" says="no gradient" private=true
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens, mask)
+        if self.pool is not None:
+            states = self.pool(states, mask)
+        return self.head(states.detach())
+
+
+# %% wrong="4.2" name="pool kept from the start" says="assigned later" private=true
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+        self.first = [pool]
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens, mask)
+        if self.pool is not None:
+            states = self.first[0](states, mask)
+        return self.head(states)
+
+
+# %% right="4.2" name="one expression"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens, mask)
+        return self.head(states if self.pool is None else self.pool(states, mask))
+
+
+# %% right="4.2" name="keyword arguments in another order"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.head = head
+        self.base = base
+        self.pool = pool
+
+    def forward(self, tokens, mask):
+        pool = self.pool or (lambda states, mask: states)
+        return self.head(pool(self.base(mask=mask, tokens=tokens), mask=mask))
+
+
+# %% right="4.2" name="registered by hand"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.add_module("base", base)
+        self.add_module("head", head)
+        self.pool = pool
+
+    def forward(self, tokens, mask):
+        read, judge = self.get_submodule("base"), self.get_submodule("head")
+        states = read(tokens, mask)
+        if callable(self.pool):
+            states = self.pool(states, mask)
+        return judge(states)
+
+
+# %% wrong="4.3" name="torch's silent partial load" says="accepted without a word"
+def load_base(base, state, strict=True):
+    offered = {name.removeprefix("base."): value for name, value in state.items() if name.startswith("base.")}
+    result = base.load_state_dict(offered, strict=False)
+    left = sorted(name for name in state if not name.startswith("base."))
+    return {"missing": sorted(result.missing_keys), "unexpected": sorted(result.unexpected_keys), "left": left}
+
+
+# %% wrong="4.3" name="torch's strict load" says="raised RuntimeError"
+def load_base(base, state, strict=True):
+    offered = {name.removeprefix("base."): value for name, value in state.items() if name.startswith("base.")}
+    result = base.load_state_dict(offered, strict=strict)
+    left = sorted(name for name in state if not name.startswith("base."))
+    return {"missing": sorted(result.missing_keys), "unexpected": sorted(result.unexpected_keys), "left": left}
+
+
+# %% wrong="4.3" name="lstrip" says="your code raised"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.lstrip("base."): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    base.load_state_dict(own | fits)
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="loads before it looks" says="had already been changed"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    base.load_state_dict(own | fits)
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    base.load_state_dict(own | fits)
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="copies what it meets, then complains" says="had already been changed"
+def load_base(base, state, strict=True):
+    own = base.state_dict()
+    offered = {name.removeprefix("base."): value for name, value in state.items() if name.startswith("base.")}
+    fits = [name for name in offered if name in own and own[name].shape == offered[name].shape]
+    for name in fits:
+        own[name].copy_(offered[name])
+    missing, unexpected = sorted({*own} - {*fits}), sorted({*offered} - {*fits})
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {missing}; unexpected: {unexpected}")
+    return {"missing": missing, "unexpected": unexpected, "left": sorted(n for n in state if n[:5] != "base.")}
+
+
+# %% wrong="4.3" name="parameters only" says="A state dict holds buffers, too"
+def load_base(base, state, strict=True):
+    own = dict(base.named_parameters())
+    offered = {name.removeprefix("base."): value for name, value in state.items() if name.startswith("base.")}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing = sorted(own.keys() - fits.keys())
+    unexpected = sorted(name for name in offered.keys() - fits.keys() if name not in dict(base.named_buffers()))
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {missing}; unexpected: {unexpected}")
+    base.load_state_dict(fits, strict=False)
+    return {"missing": missing, "unexpected": unexpected, "left": sorted(n for n in state if n[:5] != "base.")}
+
+
+# %% wrong="4.3" name="missing weights are fine" says="lacks a weight of the base"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and unexpected:
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    base.load_state_dict(own | fits)
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="extra weights are fine" says="a part that the base has not"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and missing:
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    base.load_state_dict(own | fits)
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="strict is ignored" says="with strict=False"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if missing or unexpected:
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    base.load_state_dict(own | fits)
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="the error says nothing" says="does not name every weight"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError("the checkpoint does not fit")
+    base.load_state_dict(own | fits)
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="the error names what is missing only" says="does not name every weight"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {', '.join(missing)}")
+    base.load_state_dict(own | fits)
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="nothing is loaded" says="was not loaded"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    own | fits
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="head not reported" says="what does not belong to the base"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    base.load_state_dict(own | fits)
+    left = []
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="names without their prefix" says="what does not belong to the base"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    base.load_state_dict(own | fits)
+    left = sorted(name.removeprefix("head.") for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="unsorted" says="should be sorted"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys(), reverse=True), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    base.load_state_dict(own | fits)
+    left = [name for name in state if not name.startswith(prefix)]
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="shapes are not compared" says="raised RuntimeError"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    base.load_state_dict(own | fits)
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="replace everywhere" says="deeper in a name" private=true
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.replace("base.", ""): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    base.load_state_dict(own | fits)
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="base without the dot" says="only looks like the prefix" private=true
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base"
+    offered = {name[4:].removeprefix("."): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    base.load_state_dict(own | fits)
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="anything with base in its name" says="only looks like the prefix" private=true
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if prefix in name}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    base.load_state_dict(own | fits)
+    left = sorted(name for name in state if prefix not in name)
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="compares sizes, not shapes" says="same number of entries" private=true
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].numel() == value.numel()}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
+    base.load_state_dict(own | {n: v.reshape(own[n].shape) for n, v in fits.items()})
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% right="4.3" name="loops"
+def load_base(base, state, strict=True):
+    own, fits, unexpected, left = base.state_dict(), {}, [], []
+    for name in state:
+        if not name.startswith("base."):
+            left.append(name)
+            continue
+        short = name[len("base.") :]
+        if short in own and own[short].shape == state[name].shape:
+            fits[short] = state[name]
+        else:
+            unexpected.append(short)
+    missing = [name for name in own if name not in fits]
+    for names in (missing, unexpected, left):
+        names.sort()
+    if strict and missing + unexpected:
+        raise ValueError(f"does not fit: {missing + unexpected}")
+    with torch.no_grad():
+        for name, value in fits.items():
+            own[name].copy_(value)
+    return dict(missing=missing, unexpected=unexpected, left=left)
+
+
+# %% right="4.3" name="torch tells, on a copy"
+def load_base(base, state, strict=True):
+    offered = {name.partition("base.")[2]: value for name, value in state.items() if name.startswith("base.")}
+    own = base.state_dict()
+    wrong = {name for name in offered if name in own and own[name].size() != offered[name].size()}
+    trial = copy.deepcopy(base)
+    told = trial.load_state_dict({name: value for name, value in offered.items() if name not in wrong}, strict=False)
+    report = {
+        "missing": sorted(told.missing_keys),
+        "unexpected": sorted({*told.unexpected_keys, *wrong}),
+        "left": sorted(filter(lambda name: not name.startswith("base."), state)),
+    }
+    if strict and any([report["missing"], report["unexpected"]]):
+        raise ValueError(str(report))
+    base.load_state_dict(trial.state_dict())
+    return report
+
+
+# %% wrong="4.4" name="the lab's output[-1]" says="not `output[-1]`"
+def last_real(states, mask):
+    return states[-1]
+
+
+# %% wrong="4.4" name="the last place" says="it may be padding"
+def last_real(states, mask):
+    return states[:, -1]
+
+
+# %% wrong="4.4" name="counts the tokens" says="padding is on the left"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    rows = torch.arange(len(states), device=states.device)
+    return states[rows, mask.long().sum(1) - 1]
+
+
+# %% wrong="4.4" name="one too far" says="Places are counted from zero"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    rows = torch.arange(len(states), device=states.device)
+    return states[rows, mask.long().sum(1).clamp(max=mask.size(1) - 1)]
+
+
+# %% wrong="4.4" name="the longest of the batch" says="depends on the batch"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    return states[:, mask.long().sum(1).max() - 1]
+
+
+# %% wrong="4.4" name="the mean" says="the mean of the real tokens"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    kept = mask.unsqueeze(-1)
+    return (states * kept).sum(1) / kept.sum(1)
+
+
+# %% wrong="4.4" name="the first token" says="the first token is taken"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    return states[:, 0]
+
+
+# %% wrong="4.4" name="the mask the wrong way round" says="the wrong way round"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    places = torch.arange(1, mask.size(1) + 1, device=mask.device)
+    rows = torch.arange(len(states), device=states.device)
+    return states[rows, (~mask.bool() * places).argmax(1)]
+
+
+# %% wrong="4.4" name="the maximum" says="the largest value of each column"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    return states.masked_fill(~mask.bool().unsqueeze(-1), -torch.inf).amax(1)
+
+
+# %% wrong="4.4" name="blends with zeros" says="0 times NaN is no zero"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    places = torch.arange(1, mask.size(1) + 1, device=mask.device)
+    last = (mask * places).argmax(1)
+    chosen = F.one_hot(last, mask.size(1)).to(states)
+    return (chosen.unsqueeze(-1) * states).sum(1)
+
+
+# %% wrong="4.4" name="an empty row is let through" says="without a real token must raise"
+def last_real(states, mask):
+    places = torch.arange(1, mask.size(1) + 1, device=mask.device)
+    rows = torch.arange(len(states), device=states.device)
+    return states[rows, (mask * places).argmax(1)]
+
+
+# %% wrong="4.4" name="detached" says="no gradient reaches the states"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    places = torch.arange(1, mask.size(1) + 1, device=mask.device)
+    rows = torch.arange(len(states), device=states.device)
+    return states[rows, (mask * places).argmax(1)].detach()
+
+
+# %% wrong="4.4" name="true and false only" says="a mask of numbers"
+def last_real(states, mask):
+    mask = mask & True if mask.dtype is torch.bool else mask > 1
+    places = torch.arange(1, mask.size(1) + 1, device=mask.device)
+    rows = torch.arange(len(states), device=states.device)
+    if mask.dtype is torch.bool and not mask.any():
+        return states[:, -1]
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    return states[rows, (mask * places).argmax(1)]
+
+
+# %% wrong="4.4" name="argmax of the flipped mask in float32 results" says="type of the states" private=true
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    places = torch.arange(1, mask.size(1) + 1, device=mask.device)
+    rows = torch.arange(len(states), device=states.device)
+    return states[rows, (mask * places).argmax(1)].float()
+
+
+# %% wrong="4.4" name="an empty batch row is only seen if all are empty" says="without a real token must raise"
+def last_real(states, mask):
+    if not mask.any():
+        raise ValueError("nothing real")
+    places = torch.arange(1, mask.size(1) + 1, device=mask.device)
+    rows = torch.arange(len(states), device=states.device)
+    return states[rows, (mask * places).argmax(1)]
+
+
+# %% wrong="4.4" name="switches to counting in small batches" says="alone or in company" private=true
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    rows = torch.arange(len(states), device=states.device)
+    if len(states) < 3:
+        return states[rows, mask.long().sum(1) - 1]
+    places = torch.arange(1, mask.size(1) + 1, device=mask.device)
+    return states[rows, (mask * places).argmax(1)]
+
+
+# %% wrong="4.4" name="stops at the first padding" says="both sides" private=true
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    rows = torch.arange(len(states), device=states.device)
+    left = mask[:, 0] == 0
+    ends = torch.where(left, torch.tensor(mask.size(1)), mask.long().cumprod(1).sum(1))
+    return states[rows, ends - 1]
+
+
+# %% right="4.4" name="a loop"
+def last_real(states, mask):
+    pooled = []
+    for row, real in zip(states, mask, strict=True):
+        ends = [place for place, is_real in enumerate(real.tolist()) if is_real]
+        if not ends:
+            raise ValueError("nothing to pool")
+        pooled.append(row[ends[-1]])
+    return torch.stack(pooled)
+
+
+# %% right="4.4" name="flips the mask and gathers"
+def last_real(states, mask):
+    real = mask.bool()
+    if (real.sum(dim=1) == 0).any():
+        raise ValueError("empty row")
+    last = real.size(1) - 1 - real.flip(1).int().argmax(dim=1)
+    index = last.reshape(-1, 1, 1).expand(-1, 1, states.size(2))
+    return states.gather(1, index).squeeze(1)
+
+
+# %% right="4.4" name="masks, then blends"
+def last_real(states, mask):
+    later = mask.long().flip(1).cumsum(1).flip(1) - mask.long()
+    chosen = mask.bool() & (later == 0)
+    if (chosen.sum(1) != 1).any():
+        raise ValueError("a row of padding only")
+    return states.masked_fill(~chosen.unsqueeze(-1), 0).sum(dim=1)
+
+
+# %% wrong="4.5" name="mask from the numbers" says="equals `pad_id` is masked"
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    lengths = torch.tensor([len(row) for row in rows])
+    mask = tokens != pad_id
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="torch's sense of a padding mask" says="the mask is the wrong way round"
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    lengths = torch.tensor([len(row) for row in rows])
+    mask = torch.arange(tokens.size(1)) >= lengths.unsqueeze(1)
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="pads on the left" says="the padding is on the left"
+def collate(examples, pad_id, max_len=None):
+    rows = [numbers[:max_len] for numbers, _ in examples]
+    longest = max(map(len, rows))
+    tokens = torch.tensor([[pad_id] * (longest - len(row)) + row for row in rows])
+    mask = torch.tensor([[False] * (longest - len(row)) + [True] * len(row) for row in rows])
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="pads with zeros" says="filled with 0"
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=0)
+    lengths = torch.tensor([len(row) for row in rows])
+    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="loses the beginning" says="loses its beginning"
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[-max_len:] if max_len else numbers, dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    lengths = torch.tensor([len(row) for row in rows])
+    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="pads all to max_len" says="rows are 4 tokens long"
+def collate(examples, pad_id, max_len=None):
+    rows = [numbers[:max_len] for numbers, _ in examples]
+    longest = max_len or max(map(len, rows))
+    tokens = torch.tensor([row + [pad_id] * (longest - len(row)) for row in rows])
+    mask = torch.arange(longest) < torch.tensor([[len(row)] for row in rows])
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="no cut" says="rows are 5 tokens long"
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers, dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    lengths = torch.tensor([len(row) for row in rows])
+    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="mask of the uncut rows" says="after a cut the mask is wrong"
+def collate(examples, pad_id, max_len=None):
+    longest = max(len(numbers) for numbers, _ in examples)
+    longest = min(longest, max_len or longest)
+    tokens = torch.full((len(examples), longest), pad_id)
+    mask = torch.zeros(tokens.shape, dtype=torch.bool)
+    for row, (numbers, _) in enumerate(examples):
+        kept = numbers[:longest]
+        tokens[row, : len(kept)] = torch.tensor(kept)
+        mask[row, : min(len(numbers) - (len(numbers) > longest), longest - (len(numbers) > longest))] = True
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="mask of numbers" says="It should be true or false"
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    lengths = torch.tensor([len(row) for row in rows])
+    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+    mask = mask.long()
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="labels in a column" says="the labels have shape"
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    lengths = torch.tensor([len(row) for row in rows])
+    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+    return tokens, mask, torch.tensor([[label] for _, label in examples])
+
+
+# %% wrong="4.5" name="labels of float" says="Class numbers are int64"
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    lengths = torch.tensor([len(row) for row in rows])
+    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+    return tokens, mask, torch.tensor([label for _, label in examples], dtype=torch.float32)
+
+
+# %% wrong="4.5" name="changes the examples" says="changes the examples it was given"
+def collate(examples, pad_id, max_len=None):
+    if max_len:
+        for numbers, _ in examples:
+            del numbers[max_len:]
+    lengths = torch.tensor([len(numbers) for numbers, _ in examples])
+    for numbers, _ in examples:
+        numbers += [pad_id] * (int(lengths.max()) - len(numbers))
+    tokens = torch.tensor([numbers for numbers, _ in examples])
+    return tokens, torch.arange(tokens.size(1)) < lengths.unsqueeze(1), torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="sorted by length" says="as it was"
+def collate(examples, pad_id, max_len=None):
+    examples = sorted(examples, key=lambda example: -len(example[0]))
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    lengths = torch.tensor([len(row) for row in rows])
+    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="a default cut" says="without `max_len`" private=true
+def collate(examples, pad_id, max_len=8):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    lengths = torch.tensor([len(row) for row in rows])
+    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="an even number of places" says="no further than the longest" private=true
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    tokens = F.pad(tokens, (0, tokens.size(1) % 2 * (tokens.size(1) > 5)), value=pad_id)
+    lengths = torch.tensor([len(row) for row in rows])
+    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="equal rows confuse it" says="single example" private=true
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    lengths = torch.tensor([len(row.tolist()) - (len(examples) == 1) for row in rows])
+    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% right="4.5" name="loops over lists"
+def collate(examples, pad_id, max_len=None):
+    rows = [list(numbers) if max_len is None else list(numbers)[:max_len] for numbers, _ in examples]
+    longest = max(len(row) for row in rows)
+    tokens = torch.tensor([row + [pad_id] * (longest - len(row)) for row in rows])
+    mask = torch.tensor([[place < len(row) for place in range(longest)] for row in rows])
+    return tokens, mask, torch.tensor([example[1] for example in examples])
+
+
+# %% right="4.5" name="fills slices"
+def collate(examples, pad_id, max_len=None):
+    lengths = [len(numbers) if max_len is None else min(len(numbers), max_len) for numbers, _ in examples]
+    tokens = torch.full((len(examples), max(lengths)), pad_id, dtype=torch.long)
+    mask = torch.zeros_like(tokens, dtype=torch.bool)
+    for row, length in enumerate(lengths):
+        tokens[row, :length] = torch.tensor(examples[row][0][:length])
+        mask[row, :length] = True
+    _, labels = zip(*examples, strict=True)
+    return tokens, mask, torch.tensor(labels)
+
+
+# %% wrong="4.6" name="mean over batches" says="the mean over batches"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return sum(hit.float().mean().item() for hit in hits) / len(hits)
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="a percentage" says="percentage"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return 100 * torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="a count" says="a number of examples"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).sum().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="training mode" says="judged in training mode"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="gradients recorded" says="gradients are recorded while"
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="training mode and gradients" says="training mode, and gradients are recorded"
+def accuracy(model, batches):
+    was_training = model.training
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="stays in evaluation mode" says="was training before it was judged"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="always trains afterwards" says="leaves it in training mode"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train()
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="a state dict is no copy" says="a state_dict is no copy"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, model.state_dict()
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="a shallow copy" says="a state_dict is no copy"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, dict(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="parameters only" says="keep the whole state, buffers too"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, {name: part.detach().clone() for name, part in model.named_parameters()}
+    model.load_state_dict(best[1], strict=False)
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="tests every epoch" says="looked at more than once"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        evaluate(model, "test")
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="selects on the test" says="chosen by the test set"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        score = evaluate(model, "test")
+        if best is None or score - epoch > best[2] - best[0]:
+            best = epoch, copy.deepcopy(model.state_dict()), score
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": best[2]}
+
+
+# %% wrong="4.6" name="the later of two" says="the later was chosen"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] >= curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="epochs from zero" says="counted from zero"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0] - 1, "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="the worst epoch" says="worst on validation"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] < curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="the last weights" says="that of the last epoch"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="validation as test" says="is a validation accuracy"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": max(curve)}
+
+
+# %% wrong="4.6" name="one epoch too few" says="entries after"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="judges before it trains" says="in order"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        curve.append(evaluate(model, "valid"))
+        train_epoch(model)
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="nothing is better than zero" says="unusual validation curve" private=true
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best, at, weights = [], 0, 0, None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if curve[-1] > best:
+            best, at, weights = curve[-1], epoch, copy.deepcopy(model.state_dict())
+    if weights is not None:
+        model.load_state_dict(weights)
+    return {"curve": curve, "epoch": at, "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="stops at the first fall" says="unusual validation curve" private=true
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best, falling = [], None, 0
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if (best is None or curve[-1] > curve[best[0] - 1]) and falling < 2:
+            best = epoch, copy.deepcopy(model.state_dict())
+        falling = falling + 1 if curve[-1] < curve[best[0] - 1] else falling
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="reads the batches twice" says="other batches" private=true
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    total = sum(len(labels) for _, _, labels in batches)
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return sum(hit.sum().item() for hit in hits) / total
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% right="4.6" name="counts, and clones"
+def accuracy(model, batches):
+    mode, right, count = model.training, 0, 0
+    model.train(False)
+    for tokens, mask, labels in batches:
+        with torch.no_grad():
+            best = model(tokens, mask).max(dim=1).indices
+        right += int((best == labels).sum())
+        count += labels.numel()
+    model.train(mode)
+    return right / count
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, kept = [], {}
+    for _ in range(epochs):
+        train_epoch(model)
+        score = evaluate(model, "valid")
+        if all(score > before for before in curve):
+            kept = {name: value.clone() for name, value in model.state_dict().items()}
+        curve.append(score)
+    model.load_state_dict(kept)
+    return dict(test=evaluate(model, "test"), epoch=curve.index(max(curve)) + 1, curve=curve)
+
+
+# %% right="4.6" name="keeps every state"
+def accuracy(model, batches):
+    mode = model.training
+    model.eval()
+    with torch.inference_mode():
+        judged = [(model(tokens, mask).topk(1).indices.squeeze(-1), labels) for tokens, mask, labels in batches]
+    model.train(mode)
+    hits = [int(a) == int(b) for best, labels in judged for a, b in zip(best, labels, strict=True)]
+    return sum(hits) / len(hits)
+
+
+def select(model, train_epoch, evaluate, epochs):
+    states, curve = [], []
+    for _ in range(epochs):
+        train_epoch(model)
+        states.append(copy.deepcopy(model.state_dict()))
+        curve.append(evaluate(model, "valid"))
+    best = max(range(epochs), key=lambda epoch: curve[epoch])
+    model.load_state_dict(states[best])
+    return {"test": evaluate(model, "test"), "curve": curve, "epoch": best + 1}
+
+
+# %% wrong="4.7" name="an attribute that nobody reads" says="not of the module"
+def freeze(part):
+    part.requires_grad = False
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="evaluation mode is not frozen" says="the frozen part moved"
+def freeze(part):
+    part.eval()
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="weights only" says="only the weight or only the bias"
+def freeze(part):
+    for parameter in [p for p in part.parameters() if p.ndim > 1]:
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="old gradients stay" says="frozen in mid-training still moves"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="never thaws" says="after `unfreeze`"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    part.train()
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="features in training mode" says="computed in training mode"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="features with gradients" says="gradients are recorded for features"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="features in training mode with gradients" says="training mode, and gradients are recorded"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+def features(base, pool, batches):
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="base without mask" says="the base does not get the mask"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="pool without mask" says="the pool does not get the mask"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask)), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="first batch only" says="one batch only"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return states[0], labels[0]
+
+
+# %% wrong="4.7" name="labels of another order" says="in the order of the features"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels[::-1])
+
+
+# %% wrong="4.7" name="top level only" says="deep inside" private=true
+def freeze(part):
+    for parameter in [p for c in [part, *part.children()] for p in c.parameters(recurse=False)]:
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="thaws the top level only" says="deep inside" private=true
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in [p for c in [part, *part.children()] for p in c.parameters(recurse=False)]:
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="gradients zeroed, not removed" says="still moves"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = parameter.grad * 0 if parameter.grad is not None else None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="only parts with many weights" says="deep inside" private=true
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = parameter.numel() < 4
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="needs a list of batches" says="other batches" private=true
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    batches[0]
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% right="4.7" name="torch's own switch"
+def freeze(part):
+    part.requires_grad_(False).zero_grad(set_to_none=True)
+
+
+def unfreeze(part):
+    part.requires_grad_(True)
+
+
+def features(base, pool, batches):
+    base.train(False)
+    rows, answers = [], []
+    for tokens, mask, labels in batches:
+        with torch.no_grad():
+            rows.extend(pool(base(tokens, mask), mask))
+        answers.extend(labels)
+    return torch.stack(rows), torch.stack(answers)
+
+
+# %% right="4.7" name="walks over the modules"
+def freeze(part):
+    for module in part.modules():
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                parameter.grad = None
+                parameter.requires_grad_(False)
+
+
+def unfreeze(part):
+    _ = [parameter.requires_grad_() for _, parameter in part.named_parameters()]
+
+
+@torch.inference_mode()
+def features(base, pool, batches):
+    base.eval()
+    joined = None
+    for tokens, mask, labels in batches:
+        new = pool(base(tokens, mask), mask), labels
+        joined = new if joined is None else tuple(torch.cat(pair) for pair in zip(joined, new, strict=True))
+    return joined

@@ -1,0 +1,776 @@
+"""Checks of notebook 03: closed forms against what torch, transformers and adapters really build."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import nn
+
+from utils import counting, expect
+from utils.answer import Answer, kind
+from utils.check import check
+from utils.counting import numel, on_meta
+
+Case = tuple[dict[str, Any], int]  # arguments by name, in the order of the signature, and the right answer
+Guess = Callable[[int, Any], int]  # from the right answer and the arguments to what a misconception answers
+COUNTERS = ("numel", "nelement", "num_parameters", "counting")  # what counts in the student's place
+
+
+def whole(value: Any, what: str) -> int:
+    """`value`, which must be a whole number: an int, or a tensor that holds one."""
+    if type(value) is torch.Tensor and value.numel() == 1 and not value.is_floating_point():
+        value = value.item()
+    assert type(value) is not float, f"{what} is a float. What is counted comes in whole numbers: use //, not /."
+    assert type(value) is int, f"{what} should be a whole number, not {kind(value)}."
+    return value
+
+
+def compare(call: Answer, name: str, cases: Sequence[Case], guesses: Mapping[str, Guess], otherwise: str) -> None:
+    """Ask `call` for every case; fail with the sentence whose guess explains all its answers, or with `otherwise`."""
+    got = [whole(call(*sizes.values()), f"what {name} returns") for sizes, _ in cases]
+    wanted = [right for _, right in cases]
+    if got == wanted:
+        return
+    for sentence, guess in guesses.items():
+        assert got != [guess(right, SimpleNamespace(**sizes)) for sizes, right in cases], sentence
+    rows = {(value - right) / sizes.get("D", 1) for (sizes, right), value in zip(cases, got, strict=True)}
+    table = len(rows) == 1 and min(rows) >= 16 and min(rows) % 1 == 0
+    assert not table, "a table of positions is counted. Sinusoidal positions are computed and add nothing."
+    sizes, value, right = next((s, v, r) for (s, r), v in zip(cases, got, strict=True) if v != r)
+    at = ", ".join(f"{key} = {item}" for key, item in sizes.items())
+    raise AssertionError(f"{otherwise} It is too {'large' if value > right else 'small'} for {at}.")
+
+
+# 3.1
+
+
+def embedding_case(V: int, D: int, P: int | None = None) -> Case:
+    """Torch's embedding for V tokens, and one for P learned positions."""
+    count = numel(on_meta(nn.Embedding, V, D)) + (numel(on_meta(nn.Embedding, P, D)) if P else 0)
+    return {"V": V, "D": D} | ({} if P is None else {"P": P}), count
+
+
+@check("3.1", points=1, forbids=(*COUNTERS, "Embedding"))
+def embedding(embedding):
+    """The embedding of V tokens, with P learned positions or with none."""
+    compare(
+        embedding,
+        "embedding",
+        [embedding_case(11, 6), embedding_case(7, 13), embedding_case(50_001, 200)],
+        {
+            "a bias is counted. An embedding is a table and nothing else.": lambda n, s: n + s.D,
+            "a bias is counted for each token. An embedding is a table and nothing else.": lambda n, s: n + s.V,
+            "rows and columns are added. A table has as many entries as their product.": lambda n, s: s.V + s.D,
+            "the width is missing: each token has D numbers.": lambda n, s: s.V,
+            "positions are counted although P is 0. Sinusoidal positions are computed, not learned.": (
+                lambda n, s: n + 512 * s.D
+            ),
+            "two tables are counted. The second one belongs to the head.": lambda n, s: 2 * n,
+        },
+        "the count is not that of nn.Embedding.",
+    )
+    compare(
+        embedding,
+        "embedding",
+        [embedding_case(11, 6, 5), embedding_case(9, 4, 17), embedding_case(30_522, 768, 512)],
+        {
+            "learned positions are missing: each of the P positions has a row, too.": lambda n, s: s.V * s.D,
+            "each position has D numbers, not one.": lambda n, s: s.V * s.D + s.P,
+            "each token is counted once for every position. The two tables are added.": lambda n, s: s.V * s.P * s.D,
+            "with P given, the tokens are missing.": lambda n, s: s.P * s.D,
+        },
+        "with P given, the count is not that of two tables.",
+    )
+    sizes, right = embedding_case(11, 6)
+    compare(embedding, "embedding", [(sizes | {"P": 0}, right)], {}, "with P = 0 the count is not that of the tokens.")
+
+
+# 3.2
+
+
+def attention_case(D: int, H: int, bias: bool | None = None) -> Case:
+    """Torch's multi-head attention."""
+    count = numel(on_meta(nn.MultiheadAttention, D, H, bias=bias is not False))
+    return {"D": D, "H": H} | ({} if bias is None else {"bias": bias}), count
+
+
+@check("3.2", points=1, forbids=(*COUNTERS, "Linear", "MultiheadAttention"))
+def attention(attention):
+    """Multi-head attention, whose number of heads changes nothing."""
+    one, three = "each head is counted as wide as the model.", "They share its columns between them."
+    compare(
+        attention,
+        "attention",
+        [attention_case(D, H) for D, H in ((12, 2), (12, 6), (35, 5), (200, 2), (768, 12))],
+        {
+            f"{one} {three}": lambda n, s: s.H * n,
+            f"{one} The heads share the columns of Q, K and V.": (
+                lambda n, s: n + (s.H - 1) * (3 * s.D * s.D + 3 * s.D)
+            ),
+            "only one of the heads is counted.": lambda n, s: n - 3 * (s.D - s.D // s.H) * (s.D + 1),
+            "the output projection is missing: the joined heads pass through one more matrix.": (
+                lambda n, s: n - s.D * s.D - s.D
+            ),
+            "the biases are missing.": lambda n, s: n - 4 * s.D,
+            "one bias vector is counted. Each of the projections has its own.": lambda n, s: n - 3 * s.D,
+            "only three of the biases are counted.": lambda n, s: n - s.D,
+            "one projection is counted. There are more.": lambda n, s: n // 4,
+        },
+        "the count is not that of nn.MultiheadAttention.",
+    )
+    compare(
+        attention,
+        "attention",
+        [attention_case(D, H, False) for D, H in ((12, 3), (10, 2), (64, 8))],
+        {
+            "bias=False is ignored.": lambda n, s: n + 4 * s.D,
+            "with bias=False the output projection has no bias either.": lambda n, s: n + s.D,
+        },
+        "with bias=False the count is not that of nn.MultiheadAttention.",
+    )
+    cases = [attention_case(12, 3, True), attention_case(10, 2, True)]
+    compare(attention, "attention", cases, {}, "bias=True should be the default. It gives another count.")
+
+
+# 3.3
+
+
+def feed_forward_case(D: int, F: int, bias: bool | None = None) -> Case:
+    """Two of torch's linear layers."""
+    there, back = on_meta(nn.Linear, D, F, bias is not False), on_meta(nn.Linear, F, D, bias is not False)
+    return {"D": D, "F": F} | ({} if bias is None else {"bias": bias}), numel(there) + numel(back)
+
+
+@check("3.3", points=1, forbids=(*COUNTERS, "Linear"))
+def feed_forward(feed_forward):
+    """Two linear maps, there and back."""
+    compare(
+        feed_forward,
+        "feed_forward",
+        [feed_forward_case(D, F) for D, F in ((6, 11), (13, 4), (200, 200), (768, 3_072))],
+        {
+            "the biases are missing.": lambda n, s: n - s.F - s.D,
+            "the way back is missing: a second map leads from F to D.": lambda n, s: s.D * s.F + s.F,
+            "the way there is missing: a first map leads from D to F.": lambda n, s: s.D * s.F + s.D,
+            "both biases are D long here. A bias is as long as the output of its map.": lambda n, s: n - s.F + s.D,
+            "both biases are F long here. A bias is as long as the output of its map.": lambda n, s: n - s.D + s.F,
+            "one of the two biases is missing: that of the second map, which ends in D.": lambda n, s: n - s.D,
+            "one of the two biases is missing: that of the first map, which ends in F.": lambda n, s: n - s.F,
+            "F is taken to be four times D. It is an argument.": lambda n, s: 8 * s.D * s.D + 5 * s.D,
+            "F is ignored: the inner width differs from D.": lambda n, s: 2 * s.D * s.D + 2 * s.D,
+        },
+        "the count is not that of two linear maps.",
+    )
+    compare(
+        feed_forward,
+        "feed_forward",
+        [feed_forward_case(D, F, False) for D, F in ((6, 11), (13, 4), (30, 50))],
+        {
+            "bias=False is ignored.": lambda n, s: n + s.F + s.D,
+            "with bias=False the second map has no bias either.": lambda n, s: n + s.D,
+            "with bias=False the first map has no bias either.": lambda n, s: n + s.F,
+        },
+        "with bias=False the count is not that of two linear maps.",
+    )
+    cases = [feed_forward_case(6, 11, True), feed_forward_case(13, 4, True)]
+    compare(feed_forward, "feed_forward", cases, {}, "bias=True should be the default. It gives another count.")
+
+
+# 3.4
+
+
+def norms_case(D: int, n: int | None = None, kind: str | None = None) -> Case:
+    """So many of torch's norms, two if `n` is left out."""
+    one = numel(on_meta(nn.RMSNorm if kind == "rms" else nn.LayerNorm, D))
+    options = {key: value for key, value in {"n": n, "kind": kind}.items() if value is not None}
+    return {"D": D} | options, one * (2 if n is None else n)
+
+
+@check("3.4", points=1, forbids=(*COUNTERS, "LayerNorm", "RMSNorm"))
+def norms(norms):
+    """Norms of two kinds, and a clear refusal of any other."""
+    compare(
+        norms,
+        "norms",
+        [norms_case(D, n) for D, n in ((6, 1), (13, 5), (200, 8), (768, 25))],
+        {
+            "the shift is missing: a layer norm has a weight and a bias for each column.": lambda n, s: n // 2,
+            "a norm has one weight and one bias here. It has one of each for every column.": lambda n, s: 2 * s.n,
+            "mean and variance are counted. They are computed from the input; nothing is stored.": lambda n, s: 2 * n,
+            "n is ignored: one norm is counted.": lambda n, s: 2 * s.D,
+            "n is ignored: two norms are counted, whatever it says.": lambda n, s: 4 * s.D,
+            "a matrix is counted. A norm works column by column.": lambda n, s: s.n * (s.D * s.D + s.D),
+        },
+        "the count is not that of so many nn.LayerNorm.",
+    )
+    compare(
+        norms,
+        "norms",
+        [norms_case(6), norms_case(13), norms_case(200)],
+        {"without n, one norm is counted. Two is the default: a layer has two.": lambda n, s: n // 2},
+        "without n, the count is not that of two norms.",
+    )
+    compare(
+        norms,
+        "norms",
+        [norms_case(D, n, "rms") for D, n in ((6, 3), (13, 1), (64, 4))],
+        {
+            "an RMS norm has a bias here. It scales and does not shift.": lambda n, s: 2 * n,
+            "an RMS norm has no parameters here. It still scales each column.": lambda n, s: 0,
+            "the number of RMS norms is ignored.": lambda n, s: s.D,
+        },
+        "the count is not that of so many nn.RMSNorm.",
+    )
+    cases = [norms_case(6, 3, "layer"), norms_case(13, 5, "layer")]
+    compare(norms, "norms", cases, {}, 'kind="layer" should be the default. It gives another count.')
+    expect.raises(
+        lambda: norms(6, 2, "bach"), "ValueError", "a kind of norm that does not exist should raise ValueError."
+    )
+
+
+# 3.5
+
+
+def real_layer(D: int, F: int, **options: Any) -> int:
+    """Torch's encoder layer of that size."""
+    return numel(on_meta(nn.TransformerEncoderLayer, D, 1, F, **options))
+
+
+@check("3.5", points=2, forbids=(*COUNTERS, "Linear", "LayerNorm", "MultiheadAttention", "TransformerEncoderLayer"))
+def transformer_layer(transformer_layer):
+    """One layer: attention, feed-forward part, two norms."""
+    compare(
+        transformer_layer,
+        "transformer_layer",
+        [({"D": D, "F": F}, real_layer(D, F)) for D, F in ((6, 11), (13, 4), (200, 200), (768, 3_072))],
+        {
+            "4D are missing: those of the two norms, or the biases of the attention.": lambda n, s: n - 4 * s.D,
+            "the norms count for one. There are two, with a weight and a bias each.": lambda n, s: n - 2 * s.D,
+            "all biases are missing.": lambda n, s: n - 7 * s.D - s.F,
+            "the biases of the linear maps are missing.": lambda n, s: n - 5 * s.D - s.F,
+            "the biases of the feed-forward part are missing.": lambda n, s: n - s.D - s.F,
+            "the output projection of the attention is missing.": lambda n, s: n - s.D * s.D - s.D,
+            "the feed-forward part is missing.": lambda n, s: 4 * s.D * s.D + 8 * s.D,
+            "the attention is missing.": lambda n, s: n - 4 * s.D * s.D - 4 * s.D,
+            "the feed-forward part goes one way only. It comes back, too.": lambda n, s: n - s.D * s.F - s.D,
+            "F = D is built in, as in the lab's model. F is an argument.": lambda n, s: 6 * s.D * s.D + 10 * s.D,
+            "F = 4D is built in, as in BERT. F is an argument.": lambda n, s: 12 * s.D * s.D + 13 * s.D,
+        },
+        "the count is not that of nn.TransformerEncoderLayer.",
+    )
+
+
+# 3.6
+
+SOFT = (*COUNTERS, "Embedding", "Linear", "TransformerEncoderLayer")
+LAYER_IGNORED = "`layer` is ignored. It says what one layer holds."
+ONE_LAYER = "one layer is counted. There are L."
+
+
+def real_model(
+    V: int, D: int, F: int, L: int, C: int | None = None, tied: bool = False, **layer: Any
+) -> tuple[int, int]:
+    """Parameters of one layer, and of the whole model that torch builds; `layer` are options of the layer."""
+    model: Any = on_meta(counting.LanguageModel, V, D, F, L, C, tied, H=1)
+    if layer:  # another layer in its place: what a layer holds is an argument
+        model.layers = nn.ModuleList(on_meta(nn.TransformerEncoderLayer, D, 1, F, **layer) for _ in range(L))
+    return real_layer(D, F, **layer), numel(model)
+
+
+def lm_case(V: int, D: int, F: int, L: int, tied: bool | None = None, **layer: Any) -> Case:
+    """The arguments of `language_model`, and its right answer."""
+    one, total = real_model(V, D, F, L, tied=bool(tied), **layer)
+    return {"V": V, "D": D, "L": L, "layer": one} | ({} if tied is None else {"tied": tied}), total
+
+
+@check("3.6", points=2, forbids=SOFT)
+def language_model(language_model):
+    """Embedding, layers, and a head onto the vocabulary, tied or not."""
+    assert whole(language_model(100, 200, 4, 242_000), "what language_model returns") != 988_402, (
+        "988,402 for V = 100 is the model with two classes. The larger head belongs to the vocabulary."
+    )
+    lab = [lm_case(**counting.LAB), lm_case(**(counting.LAB | {"V": 100}))]
+    compare(
+        language_model,
+        "language_model",
+        [lm_case(11, 6, 5, 3), lm_case(7, 13, 4, 2), lm_case(23, 8, 9, 4, bias=False), *lab],
+        {
+            "the head ends in two classes. The larger head belongs to the vocabulary.": (
+                lambda n, s: n - (s.V - 2) * (s.D + 1)
+            ),
+            "the head's bias is missing: one number for each output.": lambda n, s: n - s.V,
+            "the head's bias is D long here. It has one number for each output.": lambda n, s: n - s.V + s.D,
+            "the head is missing: a matrix from D to V, and a bias.": lambda n, s: n - s.V * (s.D + 1),
+            "the embedding and the head share a table here. They do so only if tied.": lambda n, s: n - s.V * s.D,
+            "the embedding has a bias here. It is a table and nothing else.": lambda n, s: n + s.D,
+            ONE_LAYER: lambda n, s: n - (s.L - 1) * s.layer,
+            "each layer has an embedding and a head of its own here.": (
+                lambda n, s: n + (s.L - 1) * (n - s.L * s.layer)
+            ),
+            LAYER_IGNORED: lambda n, s: n + s.L * (6 * s.D * s.D + 10 * s.D - s.layer),
+        },
+        "the count is not that of the model that torch builds.",
+    )
+    compare(
+        language_model,
+        "language_model",
+        [lm_case(11, 6, 5, 3, True), lm_case(7, 13, 4, 2, True), lm_case(**counting.LAB, tied=True)],
+        {
+            "tied=True is ignored. Embedding and head share one table then.": lambda n, s: n + s.V * s.D,
+            "a tied head keeps its bias. Only the table is shared.": lambda n, s: n - s.V,
+            "a tied model has no table here. It still has one, for both ends.": lambda n, s: n - s.V * s.D,
+        },
+        "the count of the tied model is not that of the one that torch builds.",
+    )
+    cases = [lm_case(11, 6, 5, 3, False), lm_case(7, 13, 4, 2, False)]
+    compare(language_model, "language_model", cases, {}, "tied=False should be the default. It gives another count.")
+
+
+# 3.7
+
+
+def classifier_case(V: int, D: int, F: int, L: int, C: int, head_layers: int | None = None, **layer: Any) -> Case:
+    """The arguments of `classifier`, and its right answer, with adapters' own head where `head_layers` is given."""
+    one, total = real_model(V, D, F, L, C, **layer)
+    sizes = {"V": V, "D": D, "L": L, "layer": one, "C": C}
+    if head_layers is None:
+        return sizes, total
+    linear = numel(on_meta(nn.Linear, D, C))
+    return sizes | {"head_layers": head_layers}, total - linear + counting.adapters_head(D, C, head_layers)
+
+
+@check("3.7", points=2, forbids=SOFT)
+def classifier(classifier):
+    """The same base under a head of one or more linear layers."""
+    assert whole(classifier(100, 200, 4, 242_000, 2), "what classifier returns") != 1_008_100, (
+        "1,008,100 for V = 100 is the language model. The larger head belongs to the vocabulary."
+    )
+    lab = [classifier_case(**counting.LAB, C=2), classifier_case(**(counting.LAB | {"V": 100}), C=2)]
+    compare(
+        classifier,
+        "classifier",
+        [
+            classifier_case(11, 6, 5, 3, 4),
+            classifier_case(7, 13, 4, 2, 3),
+            classifier_case(23, 8, 9, 4, 5, bias=False),
+            *lab,
+        ],
+        {
+            "the head ends in the vocabulary. The larger head belongs to the vocabulary, this one has C outputs.": (
+                lambda n, s: n + (s.V - s.C) * (s.D + 1)
+            ),
+            "both heads are counted. The new one replaces the old one.": lambda n, s: n + s.V * (s.D + 1),
+            "the head's bias is missing: one number for each class.": lambda n, s: n - s.C,
+            "the head's bias is D long here. It has one number for each class.": lambda n, s: n - s.C + s.D,
+            "two classes are built in. C is an argument.": lambda n, s: n - (s.C - 2) * (s.D + 1),
+            "the head is missing.": lambda n, s: n - s.C * (s.D + 1),
+            "the embedding is missing: the classifier still reads words.": lambda n, s: n - s.V * s.D,
+            "without head_layers a second layer is counted in the head. One is the default.": (
+                lambda n, s: n + s.D * s.D + s.D
+            ),
+            ONE_LAYER: lambda n, s: n - (s.L - 1) * s.layer,
+            LAYER_IGNORED: lambda n, s: n + s.L * (6 * s.D * s.D + 10 * s.D - s.layer),
+        },
+        "the count is not that of the model that torch builds.",
+    )
+    compare(
+        classifier,
+        "classifier",
+        [classifier_case(*sizes) for sizes in ((11, 6, 5, 3, 4, 2), (7, 13, 4, 2, 3, 3), (19, 10, 8, 2, 5, 4))],
+        {
+            "head_layers is ignored.": lambda n, s: n - (s.head_layers - 1) * (s.D * s.D + s.D),
+            "two layers are counted in the head, whatever head_layers says.": (
+                lambda n, s: n - (s.head_layers - 2) * (s.D * s.D + s.D)
+            ),
+            "each layer of the head ends in C outputs here. Only the last one does.": (
+                lambda n, s: n - (s.head_layers - 1) * (s.D * s.D + s.D - s.C * (s.D + 1))
+            ),
+            "the head has one layer too many. head_layers counts all of them, the last one too.": (
+                lambda n, s: n + s.D * s.D + s.D
+            ),
+            "the inner layers of the head have biases, too.": lambda n, s: n - (s.head_layers - 1) * s.D,
+        },
+        "with head_layers the count is not that of the head which the adapters library builds.",
+    )
+    cases = [classifier_case(11, 6, 5, 3, 4, 1), classifier_case(7, 13, 4, 2, 3, 1)]
+    compare(classifier, "classifier", cases, {}, "head_layers=1 should be the default. It gives another count.")
+
+
+# 3.8
+
+LARGE = {"V": 30_522, "D": 1_024, "F": 4_096, "L": 24}
+
+
+@cache
+def real_bert(V: int, D: int, F: int, L: int, P: int, S: int, pooler: bool) -> int:
+    """Parameters of transformers' BertModel."""
+    return numel(counting.bert(V, D, F, L, P, S, pooler))
+
+
+def bert_case(V: int, D: int, F: int, L: int, **options: Any) -> Case:
+    """The arguments of `bert`, and its right answer."""
+    total = real_bert(V, D, F, L, options.get("P", 512), options.get("S", 2), options.get("pooler", True))
+    return {"V": V, "D": D, "L": L, "layer": real_layer(D, F)} | options, total
+
+
+@check("3.8", points=3, forbids=(*SOFT, "BertModel", "BertConfig", "AutoModel", "AutoConfig"))
+def bert(bert, bert_large):
+    """BERT with its three tables, its first norm and its pooler; and the sizes of BERT-large."""
+    full = ((11, 6, 5, 3, 7, 4), (17, 14, 4, 2, 9, 1), (8, 10, 20, 4, 23, 3))
+    compare(
+        bert,
+        "bert",
+        [bert_case(*sizes[:4], P=sizes[4], S=sizes[5]) for sizes in full],
+        {
+            "the pooler is missing: one more linear map.": lambda n, s: n - s.D * s.D - s.D,
+            "the pooler has no bias here.": lambda n, s: n - s.D,
+            "the norm after the embeddings is missing.": lambda n, s: n - 2 * s.D,
+            "each of the three tables has a norm here. They are added first, then normalised once.": (
+                lambda n, s: n + 4 * s.D
+            ),
+            "the table of positions is missing. BERT's are learned.": lambda n, s: n - s.P * s.D,
+            "the table of segments is missing.": lambda n, s: n - s.S * s.D,
+            "the tables of positions and segments are missing.": lambda n, s: n - (s.P + s.S) * s.D,
+            "P is ignored. There are P positions.": lambda n, s: n + (512 - s.P) * s.D,
+            "S is ignored. There are S segments.": lambda n, s: n + (2 - s.S) * s.D,
+            "a head onto the vocabulary is counted. This is the base with its pooler.": (
+                lambda n, s: n + s.V * (s.D + 1)
+            ),
+            ONE_LAYER: lambda n, s: n - (s.L - 1) * s.layer,
+            LAYER_IGNORED: lambda n, s: n + s.L * (12 * s.D * s.D + 13 * s.D - s.layer),
+        },
+        "with P and S given, the count is not that of transformers' BertModel.",
+    )
+    compare(
+        bert,
+        "bert",
+        [bert_case(11, 6, 5, 3), bert_case(17, 14, 4, 2), bert_case(**counting.BERT), bert_case(**LARGE)],
+        {
+            "without S, the segments are not two.": lambda n, s: n - s.D,
+            "without P, the positions are not 512.": lambda n, s: n - 512 * s.D,
+        },
+        "without P and S, the count is not that of transformers' BertModel.",
+    )
+    bare = ((11, 6, 5, 3), (17, 14, 4, 2), (8, 10, 20, 1))
+    compare(
+        bert,
+        "bert",
+        [bert_case(*sizes, P=9, S=2, pooler=False) for sizes in bare],
+        {
+            "pooler=False is ignored.": lambda n, s: n + s.D * s.D + s.D,
+            "without the pooler, its bias is gone, too.": lambda n, s: n + s.D,
+        },
+        "without the pooler the count is not that of transformers' BertModel.",
+    )
+    cases = [bert_case(11, 6, 5, 3, P=9, S=2, pooler=True)]
+    compare(bert, "bert", cases, {}, "pooler=True should be the default. It gives another count.")
+    large = bert_large()
+    assert type(large) is dict, f"bert_large should return a dict, not {kind(large)}."
+    for key in ("D", "F", "L"):
+        assert key in large, f'the dict of bert_large has no "{key}".'
+        whole(large[key], f'"{key}" of bert_large')
+    assert large["D"] != 768, "768 is the hidden size of BERT-base. 16 heads, each 64 wide, do not fit into it."
+    assert large["D"] == LARGE["D"], "the hidden size of BERT-large is that of its 16 heads, each 64 wide."
+    assert large["L"] == LARGE["L"], "the number of layers of BERT-large is not the one that the exercise states."
+    assert large["F"] == LARGE["F"], "the inner width of BERT-large is four times its own hidden size."
+
+
+# 3.9
+
+
+def after_freezing(module: nn.Module, frozen: list[str]) -> int:
+    """What is left to train when those parts of `module` no longer require gradients."""
+    for name in frozen:
+        owner, _, last = name.rpartition(".")
+        getattr(module.get_submodule(owner), last).requires_grad_(False)
+    left = sum(part.numel() for part in module.parameters() if part.requires_grad)
+    for part in module.parameters():
+        part.requires_grad_(True)
+    return left
+
+
+def shapes_of(module: nn.Module) -> dict[str, list[int]]:
+    """Name and shape of every parameter, as plain data."""
+    return {name: list(part.shape) for name, part in module.named_parameters()}
+
+
+def stack(L: int, D: int, F: int) -> nn.Module:
+    """Named like BERT: `embeddings`, `encoder.layer.0`, ..., `pooler`; and one number alone, `scale`."""
+    model = nn.Module()
+    model.embeddings, model.encoder, model.pooler = nn.Embedding(11, D), nn.Module(), nn.Linear(D, D)
+    model.encoder.layer = nn.ModuleList(nn.TransformerEncoderLayer(D, 1, F) for _ in range(L))
+    model.scale = nn.Parameter(torch.zeros(()))
+    return model
+
+
+@check("3.9", points=3)
+def trainable(trainable):
+    """What is left to train, from names and shapes, whatever is frozen."""
+    model = on_meta(stack, 12, 6, 5)
+    shapes = shapes_of(model)
+
+    def ask(*frozen: str, of: dict[str, list[int]] = shapes) -> int:
+        return whole(trainable(of, list(frozen)), "what trainable returns")
+
+    def right(*frozen: str) -> int:
+        return after_freezing(model, list(frozen))
+
+    everything = ask()
+    for sentence, measure in {
+        "a parameter of shape () is counted as nothing. It holds one number.": lambda s: math.prod(s) if s else 0,
+        "tensors are counted. Each holds as many numbers as its shape says.": lambda s: 1,
+        "the sides of a shape are added. A matrix holds as many numbers as their product.": sum,
+    }.items():
+        assert everything != sum(map(measure, shapes.values())), sentence
+    assert everything != 0, "nothing is frozen, so everything is trained. The count is zero."
+    assert everything == right(), "with nothing frozen the count is not that of all parameters."
+
+    parts = (("embeddings",), ("pooler", "embeddings"), ("encoder",))
+    got, wanted = [ask(*part) for part in parts], [right(*part) for part in parts]
+    frozen_counts = [everything - left for left in wanted]
+    assert got != frozen_counts, "what is frozen is counted. What is left to train is asked for."
+    assert got != [everything] * 3, "`frozen` is ignored, or only whole names are compared: a part holds parameters."
+    assert got[0] == wanted[0], "with one part frozen the count differs from torch's."
+    assert got[1] == wanted[1], "with two parts frozen the count differs from torch's. Each of them counts."
+    assert got[2] == wanted[2], "a part is frozen with everything in it, at any depth."
+
+    short = sum(math.prod(shape) for name, shape in shapes.items() if not name.startswith("encoder.layer.1"))
+    one_layer = ask("encoder.layer.1")
+    assert one_layer != short, "freezing `encoder.layer.1` froze `encoder.layer.10`, too. A part's name ends at a dot."
+    assert one_layer == right("encoder.layer.1"), "with one layer frozen the count differs from torch's."
+    inside = ("encoder.layer.0", "encoder", "encoder.layer.0.linear1")
+    assert ask(*inside) == right(*inside), "what is named twice, alone and in a larger part, is subtracted twice."
+    single = ("pooler.bias", "scale", "encoder.layer.11.linear2.weight")
+    assert ask(*single) == right(*single), "`frozen` may name a parameter itself, such as `pooler.bias`."
+    bare = {"head.weight": [3, 4], "old.head.weight": [5, 6], "header": [7]}
+    assert ask("head", of=bare) != 7, "a part's name is found anywhere here. A parameter's name has to begin with it."
+    assert ask("head", of=bare) == 37, "a parameter whose name does not begin with the part's name and a dot is frozen."
+    typo = "a name that fits no parameter should raise ValueError: a typo would train everything."
+    expect.raises(lambda: trainable(shapes, ["embeddings", "poler"]), "ValueError", typo)
+
+
+# 3.10
+
+
+def adapter_case(D: int, L: int, reduction: int | None = None, per_layer: int | None = None) -> Case:
+    """The arguments of `adapter`, and the count of the adapters library."""
+    given = {"reduction": reduction, "per_layer": per_layer}
+    options = {key: value for key, value in given.items() if value is not None}
+    return {"D": D, "L": L} | options, counting.adapter_and_fusion(D, L, 2, **options)[0]
+
+
+def bottleneck(D: int, r: int) -> int:
+    """Torch's two linear layers, from D to r and back."""
+    return numel(on_meta(nn.Linear, D, r)) + numel(on_meta(nn.Linear, r, D))
+
+
+@check("3.10", points=2, forbids=(*COUNTERS, "Linear", "add_adapter", "adapter_summary"))
+def adapter(adapter):
+    """One bottleneck adapter in each layer, or two."""
+    compare(
+        adapter,
+        "adapter",
+        [adapter_case(64, 3), adapter_case(100, 2), adapter_case(40, 5), adapter_case(768, 12)],
+        {
+            "the biases are missing.": lambda n, s: n - s.L * (s.D + s.D // 16),
+            "the way up is missing.": lambda n, s: n - s.L * (s.D * (s.D // 16) + s.D),
+            "one of the two biases is missing: that of the way up, which ends in D.": lambda n, s: n - s.L * s.D,
+            "one of the two biases is missing: that of the bottleneck.": lambda n, s: n - s.L * (s.D // 16),
+            "the bottleneck is 16 wide here. 16 says how many times narrower than D it is.": (
+                lambda n, s: s.L * bottleneck(s.D, 16)
+            ),
+            "one adapter is counted. There is one in each of the L layers.": lambda n, s: n // s.L,
+            "each layer has two adapters here. One is the default.": lambda n, s: 2 * n,
+            "a norm is counted. `seq_bn` has none of its own.": lambda n, s: n + s.L * 2 * s.D,
+            "the width of the bottleneck is rounded up. The library rounds down.": (
+                lambda n, s: s.L * bottleneck(s.D, -(-s.D // 16))
+            ),
+        },
+        "the count is not that of the adapters library's `seq_bn`.",
+    )
+    compare(
+        adapter,
+        "adapter",
+        [adapter_case(64, 3, 8), adapter_case(30, 2, 4), adapter_case(50, 5, 3)],
+        {
+            "`reduction` is ignored.": lambda n, s: s.L * bottleneck(s.D, s.D // 16),
+            "the bottleneck is `reduction` wide here. It is that many times narrower than D.": (
+                lambda n, s: s.L * bottleneck(s.D, s.reduction)
+            ),
+            "the width of the bottleneck is rounded up. The library rounds down.": (
+                lambda n, s: s.L * bottleneck(s.D, -(-s.D // s.reduction))
+            ),
+        },
+        "with another reduction the count is not that of the adapters library.",
+    )
+    compare(
+        adapter,
+        "adapter",
+        [adapter_case(64, 3, 16, 2), adapter_case(30, 2, 4, 2), adapter_case(50, 5, 3, 2)],
+        {"`per_layer` is ignored.": lambda n, s: n // 2},
+        "with two adapters in each layer the count is not that of the library's `double_seq_bn`.",
+    )
+
+
+# 3.11
+
+
+def fusion_case(D: int, L: int, n: int) -> Case:
+    """The arguments of `fusion`, and the count of the adapters library."""
+    return {"D": D, "L": L, "n": n}, counting.adapter_and_fusion(D, L, n)[1]
+
+
+@check("3.11", points=2, forbids=(*COUNTERS, "Linear", "add_adapter_fusion", "adapter_summary"))
+def fusion(fusion):
+    """The fusion of n adapters: a query, a key and a value matrix in each layer."""
+    compare(
+        fusion,
+        "fusion",
+        [fusion_case(*sizes) for sizes in ((64, 3, 2), (64, 3, 4), (96, 2, 3), (40, 5, 2), (768, 12, 3))],
+        {
+            "each adapter has a fusion of its own here. All n share one.": lambda n, s: s.n * n,
+            "each adapter has a key and a value matrix of its own here. All n share them.": (
+                lambda n, s: n + (s.n - 1) * s.L * (2 * s.D * s.D + s.D)
+            ),
+            "the value matrix has a bias here. The library's has none.": lambda n, s: n + s.L * s.D,
+            "the biases of query and key are missing.": lambda n, s: n - s.L * 2 * s.D,
+            "an output projection is counted. Fusion ends with the values.": lambda n, s: n + s.L * (s.D * s.D + s.D),
+            "this is the attention of 3.2: an output projection and four biases. Fusion ends with the values.": (
+                lambda n, s: n + s.L * (s.D * s.D + 2 * s.D)
+            ),
+            "the value matrix is missing.": lambda n, s: n - s.L * s.D * s.D,
+            "the adapters are counted, too. They are there already; fusion adds to them.": (
+                lambda n, s: n + s.n * s.L * bottleneck(s.D, s.D // 16)
+            ),
+            "one layer is counted. Each of the L layers has a fusion.": lambda n, s: n // s.L,
+        },
+        "the count is not that of the adapters library's fusion.",
+    )
+
+
+# 3.12
+
+
+@cache
+def real_products(B: int, T: int, D: int, F: int, L: int, H: int) -> int:
+    """How many numbers enter matrix products in torch's own layers."""
+    model: Any = on_meta(counting.LanguageModel, 3, D, F, L, H=H)
+    x = torch.zeros(B, T, D, device="meta")
+    return counting.product_inputs(model, lambda: model.layers(x))
+
+
+def activations_case(B: int, T: int, D: int, F: int, L: int, H: int, parameters: int = 0, trained: int = 0) -> Case:
+    """The arguments of `training_memory`, and its right answer: 4 bytes a number, Adam's two included."""
+    kept = real_products(B, T, D, F, L, H) if L else 0
+    sizes = {"B": B, "T": T, "D": D, "F": F, "L": L, "H": H, "parameters": parameters, "trained": trained}
+    return sizes, 4 * (parameters + trained + 2 * trained + kept)
+
+
+@cache
+def real_flops(T: int, D: int, F: int, L: int, V: int) -> int:
+    """FLOPs per token of torch's own model, as torch's counter sees them."""
+    model = on_meta(counting.LanguageModel, V, D, F, L, H=1)
+    tokens = torch.zeros(2, T, dtype=torch.long, device="meta")
+    return counting.flops(lambda: model(tokens)) // (2 * T)
+
+
+def flops_case(T: int, D: int, F: int, L: int, V: int) -> Case:
+    """The arguments of `flops_per_token`, and its right answer."""
+    return {"T": T, "D": D, "F": F, "L": L, "V": V}, real_flops(T, D, F, L, V)
+
+
+def per_token(count: Callable[[Any], int]) -> Guess:
+    """A guess that is off by `count` numbers for each token in each layer."""
+    return lambda n, s: n + 4 * s.B * s.T * s.L * count(s)
+
+
+@check("3.12", points=3, forbids=(*COUNTERS, "FlopCounterMode"))
+def training_memory(training_memory, flops_per_token):
+    """Bytes to train in float32, part by part, and forward FLOPs of a token."""
+    compare(
+        training_memory,
+        "training_memory",
+        [activations_case(3, 7, 12, 20, 0, 4, *counts) for counts in ((1_000, 1_000), (7_919, 310), (50, 0))],
+        {
+            "numbers are counted, not bytes. A float32 number takes 4.": lambda n, s: n // 4,
+            "a number takes 2 bytes here. Float32 takes 4.": lambda n, s: n // 2,
+            "a number takes 8 bytes here. Float32 takes 4.": lambda n, s: 2 * n,
+            "frozen weights have gradients and Adam states here. They need neither.": lambda n, s: 16 * s.parameters,
+            "frozen weights have gradients here. They need none.": lambda n, s: n + 4 * (s.parameters - s.trained),
+            "frozen weights have Adam states here. They need none.": lambda n, s: n + 8 * (s.parameters - s.trained),
+            "frozen weights are missing. They are not trained, and still they are there.": lambda n, s: 16 * s.trained,
+            "for each trained weight one number is missing: its gradient, or one of Adam's two.": (
+                lambda n, s: n - 4 * s.trained
+            ),
+            "Adam's two numbers for each trained weight are missing.": lambda n, s: n - 8 * s.trained,
+            "the weights are missing.": lambda n, s: n - 4 * s.parameters,
+        },
+        "without layers, the bytes are not those of weights, gradients and Adam's states.",
+    )
+    layers = ((3, 7, 12, 20, 2, 4), (2, 5, 8, 9, 3, 2), (1, 11, 30, 14, 1, 5))
+    compare(
+        training_memory,
+        "training_memory",
+        [activations_case(*sizes) for sizes in layers],
+        {
+            "activations are counted in numbers, not in bytes.": lambda n, s: n // 4,
+            "the activations are missing.": lambda n, s: 0,
+            "the attention weights are missing: in each head, a token has one for each key.": per_token(
+                lambda s: -s.H * s.T
+            ),
+            "the attention weights of one head are counted. Each head has its own.": per_token(
+                lambda s: s.T - s.H * s.T
+            ),
+            "in each head a token has one attention weight here. It has one for each key.": per_token(
+                lambda s: s.H - s.H * s.T
+            ),
+            "the attention weights of the sequence are counted for each token.": per_token(
+                lambda s: s.H * s.T * (s.T - 1)
+            ),
+            "the input of the second feed-forward map, F wide, is missing.": per_token(lambda s: -s.F),
+            "the input of Q, K and V is counted three times. It is one tensor.": per_token(lambda s: 2 * s.D),
+            "queries, keys and values are missing. They enter products, too.": per_token(lambda s: -3 * s.D),
+            "one of the activations of width D is missing.": per_token(lambda s: -s.D),
+            "one layer is counted. Each of the L layers keeps its activations.": lambda n, s: n // s.L,
+            "one sequence is counted. There are B.": lambda n, s: n // s.B,
+            "one token of each sequence is counted. There are T.": lambda n, s: n // s.T,
+        },
+        "the activations are not the inputs of the matrix products in torch's layers.",
+    )
+    both = [activations_case(*sizes, 9_000 + sizes[1], 800) for sizes in layers]
+    together = "weights, states and activations are right alone and wrong together. They are added."
+    compare(training_memory, "training_memory", both, {}, together)
+    compare(
+        flops_per_token,
+        "flops_per_token",
+        [
+            flops_case(*sizes)
+            for sizes in ((7, 12, 20, 2, 31), (5, 8, 9, 3, 23), (11, 30, 14, 1, 6), (64, 200, 200, 4, 50_001))
+        ],
+        {
+            "a multiply-add counts as one here. It is two operations.": lambda n, s: n // 2,
+            "the products of the attention itself are missing: queries with keys, weights with values.": (
+                lambda n, s: n - 4 * s.L * s.T * s.D
+            ),
+            "one product of the attention itself is missing: queries with keys, or weights with values.": (
+                lambda n, s: n - 2 * s.L * s.T * s.D
+            ),
+            "the head is missing.": lambda n, s: n - 2 * s.D * s.V,
+            "the embedding costs a product here. It is a lookup.": lambda n, s: n + 2 * s.D * s.V,
+            "the backward pass is counted, too. The forward pass is asked for.": lambda n, s: 3 * n,
+            "all T tokens are counted. One is asked for.": lambda n, s: s.T * n,
+            "the attention of all T queries is counted. One token has one query.": (
+                lambda n, s: n + 4 * s.L * s.T * s.D * (s.T - 1)
+            ),
+            "one layer is counted. Each of the L layers works.": lambda n, s: real_flops(s.T, s.D, s.F, 1, s.V),
+            "each layer has a head here. There is one.": lambda n, s: n + (s.L - 1) * 2 * s.D * s.V,
+            "the output projection of the attention is missing.": lambda n, s: n - 2 * s.L * s.D * s.D,
+            "biases and norms are counted. They enter no matrix product.": (
+                lambda n, s: n + 2 * (s.L * (9 * s.D + s.F) + s.V)
+            ),
+        },
+        "the FLOPs are not those that torch's counter sees.",
+    )

@@ -1,0 +1,636 @@
+"""Checks of notebook 04: head, model, loading a base, pooling, collating, selecting, freezing."""
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from utils import expect, toys
+from utils.answer import Answer, StudentError, kind, read
+from utils.check import check
+from utils.expect import normal
+
+# 4.1
+
+
+@check("4.1", points=2)
+def classification_head(ClassificationHead):
+    """Dropout, then one linear map that starts with no opinion."""
+    d_model, classes, x = 6, 4, normal(3, 6, seed=1)
+    head = ClassificationHead(d_model, classes, 0.5)
+    fresh = head.state_dict()
+    assert type(fresh) is dict, f"ClassificationHead should be an nn.Module, not {kind(head)}."
+    assert "linear.bias" in fresh or "linear.weight" not in fresh, "`linear` should have a bias."
+    state = expect.weights(
+        head, {"linear.weight": (classes, d_model), "linear.bias": (classes,)}, "ClassificationHead(6, 4, 0.5)"
+    )
+    assert (fresh["linear.weight"] == 0).all(), (
+        "a fresh head already has an opinion: its weight should start at zero, so that every class gets the same logit."
+    )
+    assert (fresh["linear.bias"] == 0).all(), "a fresh head prefers some classes: its bias should start at zero."
+
+    head.eval()
+    logits = expect.floats(head(x), (3, classes), "the logits")
+    assert torch.equal(head(x).float(), logits), "in evaluation mode two calls differ: dropout should rest there."
+    wanted = F.linear(x, state["linear.weight"], state["linear.bias"])
+    expect.like(
+        logits,
+        wanted,
+        "the logits are not those of the linear layer.",
+        {
+            "probabilities are returned. The loss wants logits.": wanted.softmax(-1),
+            "log-probabilities are returned. The head should give the logits themselves.": wanted.log_softmax(-1),
+            "the logits pass through ReLU: a class could never be argued against.": wanted.relu(),
+            "the logits pass through tanh.": wanted.tanh(),
+            "something non-linear happens before the linear layer.": F.linear(
+                x.relu(), state["linear.weight"], state["linear.bias"]
+            ),
+        },
+    )
+    for rate, head in ((0.5, ClassificationHead(24, 24, 0.5)), (0.1, ClassificationHead(24, 24))):
+        drops_inputs(head, rate)
+
+
+def drops_inputs(head: Answer, rate: float) -> None:
+    """Fail unless dropout acts on the inputs of a training head at `rate`.
+
+    With the identity as weight and ones as bias and inputs, an input that was dropped leaves 1.
+    """
+    head.load_state_dict({"linear.weight": torch.eye(24), "linear.bias": torch.ones(24)})
+    head.train()
+    logits = expect.floats(head(torch.ones(200, 24)), (200, 24), "the logits in training")
+    assert not (logits == 2).all(), "in training mode nothing is dropped: `dropout` is not used."
+    assert not (logits == 0).any(), "dropout acts on the logits. It should act on what comes into the linear layer."
+    shares = (logits < 1.5).float().mean(dim=1)
+    assert shares.std() < 0.25, "whole states are dropped. Dropout should choose each input on its own."
+    kept = 1 + 1 / (1 - rate)
+    right = ((logits - 1).abs() < 1e-4) | ((logits - kept).abs() < 1e-3)
+    told = "inputs are not dropped at the rate that was asked for; without one, it is 0.1."
+    assert right.all() and abs((logits < 1.5).float().mean().item() - rate) < 0.06, told
+
+
+# 4.2
+
+TOKENS = torch.tensor([[3, 1, 4, 1, 5], [2, 6, 0, 0, 0], [5, 3, 2, 0, 0]])
+MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 1, 1, 1, 0]], dtype=torch.bool)  # token 0 may be real
+
+
+def reader_state(vocab: int, width: int, seed: int = 0) -> dict[str, torch.Tensor]:
+    """Random weights for `toys.Reader`."""
+    return {
+        "offset": normal(width, seed=seed + 1),
+        "embedding.weight": normal(vocab, width, seed=seed + 2),
+        "mix.weight": normal(width, width, seed=seed + 3),
+        "mix.bias": normal(width, seed=seed + 4),
+    }
+
+
+def reader(state: dict[str, torch.Tensor]) -> toys.Reader:
+    """A `toys.Reader` of this process with these weights."""
+    base = toys.Reader(*state["embedding.weight"].shape)
+    base.load_state_dict(state)
+    return base
+
+
+def linear_state(width: int, classes: int, seed: int) -> dict[str, torch.Tensor]:
+    """Random weights for a linear head."""
+    return {"weight": normal(classes, width, seed=seed), "bias": normal(classes, seed=seed + 1)}
+
+
+def loaded(module: Answer, state: dict[str, torch.Tensor]) -> Answer:
+    """`module` of the student's process with these weights."""
+    module.load_state_dict(state)
+    return module
+
+
+@check("4.2", points=2)
+def model(Model, lib):
+    """Base, pool and head in this order; the mask reaches base and pool; parts are shared and can be swapped."""
+    vocab, width, classes = 7, 4, 3
+    states, weights = reader_state(vocab, width), linear_state(width, classes, 20)
+    base = loaded(lib("utils.toys").Reader(vocab, width), states)
+    head = loaded(lib("torch").nn.Linear(width, classes), weights)
+    words = linear_state(width, vocab, 30)
+    with torch.no_grad():
+        seen, blind = reader(states)(TOKENS, MASK), reader(states)(TOKENS)
+
+    language = Model(base, loaded(lib("torch").nn.Linear(width, vocab), words))
+    names = language.state_dict()
+    assert type(names) is dict, f"Model should be an nn.Module, not {kind(language)}."
+    wanted = {f"base.{name}" for name in states} | {"head.weight", "head.bias"}
+    lost = sorted(wanted - {*names})
+    assert not lost, f"`{lost[0]}` is not in the model's state_dict: `base` and `head` should be its parts."
+    assert {*names} == wanted, f"the model has a part too many: `{sorted({*names} - wanted)[0]}`."
+    result = language(TOKENS, MASK)
+    assert type(result) is torch.Tensor and result.ndim == 3, (
+        f"without a pool, the head should be applied to every state, giving (B, T, V), not {kind(result)}."
+    )
+    logits = expect.floats(result, (3, 5, vocab), "the logits of a language model")
+    expect.like(
+        logits,
+        F.linear(seen, words["weight"], words["bias"]),
+        "without a pool, the logits are not head(base(tokens, mask)).",
+        {"the base does not get the mask.": F.linear(blind, words["weight"], words["bias"])},
+    )
+
+    classifier = Model(base, head, lib("utils.toys").total)
+    result = classifier(TOKENS, MASK)
+    assert type(result) is not torch.Tensor or result.shape != (3, 5, classes), (
+        "there is a row of logits for every token: the pool is not used."
+    )
+    logits = expect.floats(result, (3, classes), "the logits of a classifier")
+
+    def after(states: torch.Tensor, pool_mask: torch.Tensor | None) -> torch.Tensor:
+        return F.linear(toys.total(states, pool_mask), weights["weight"], weights["bias"])
+
+    expect.like(
+        logits,
+        after(seen, MASK),
+        "with a pool, the logits are not head(pool(base(tokens, mask), mask)).",
+        {
+            "the head runs before the pool. Pool the states, then judge once.": toys.total(
+                F.linear(seen, weights["weight"], weights["bias"]), MASK
+            ),
+            "the pool does not get the mask.": after(seen, None),
+            "the base does not get the mask.": after(blind, MASK),
+            "the mask never arrives, neither at the base nor at the pool.": after(blind, None),
+            "the pool that was given is not the one that is used: the last place is always taken.": F.linear(
+                seen[:, -1], weights["weight"], weights["bias"]
+            ),
+            "the pool that was given is not the one that is used: the mean is always taken.": F.linear(
+                seen.mean(1), weights["weight"], weights["bias"]
+            ),
+            "probabilities are returned. The model should give the head's logits.": after(seen, MASK).softmax(-1),
+        },
+    )
+    other = reader_state(vocab, width, 40)
+    base.load_state_dict(other)
+    with torch.no_grad():
+        moved = after(reader(other)(TOKENS, MASK), MASK)
+    sentence = "the model works on a copy of the base. Two models with one base should share its weights."
+    expect.close(expect.floats(classifier(TOKENS, MASK), (3, classes), "the logits"), moved, sentence)
+    five = linear_state(width, 5, 50)
+    lib("builtins").setattr(classifier, "head", loaded(lib("torch").nn.Linear(width, 5), five))
+    sentence = "after `model.head = another_head` the model still uses the old one."
+    result = classifier(TOKENS, MASK)
+    assert type(result) is torch.Tensor and result.shape == (3, 5), sentence
+    with torch.no_grad():
+        pooled = toys.total(reader(other)(TOKENS, MASK), MASK)
+    expect.close(result, F.linear(pooled, five["weight"], five["bias"]), sentence)
+
+
+# 4.3
+
+
+def whole(states: dict[str, torch.Tensor], **others: torch.Tensor) -> dict[str, torch.Tensor]:
+    """The state dict of a whole model around a base with these weights; `head__weight` stands for `head.weight`."""
+    named = {f"base.{name}": value for name, value in states.items()}
+    return named | {name.replace("__", "."): value for name, value in others.items()}
+
+
+def without(state: dict[str, torch.Tensor], *names: str) -> dict[str, torch.Tensor]:
+    """`state` without some names."""
+    return {name: value for name, value in state.items() if name not in names}
+
+
+def report_of(result: Any) -> dict[str, list[str]]:
+    """What load_base reports: three sorted lists of names."""
+    assert type(result) is dict, f"load_base should return a dict of three lists, not {kind(result)}."
+    for name in ("missing", "unexpected", "left"):
+        assert name in result, f"the report has no `{name}`."
+        names = result[name]
+        assert type(names) is list, f"`{name}` of the report should be a list, not {kind(names)}."
+        assert all(type(item) is str for item in names), f"`{name}` of the report should hold names, as strings."
+        assert names == sorted(names), f"`{name}` of the report should be sorted."
+    return result
+
+
+def holds(base: Answer, wanted: dict[str, torch.Tensor], sentence: str) -> None:
+    """Fail with `sentence` unless the base has exactly these weights."""
+    state = base.state_dict()
+    assert type(state) is dict and {*state} == {*wanted}, "load_base changed which parts the base has."
+    for name, value in wanted.items():
+        same = type(state[name]) is torch.Tensor and torch.equal(state[name].float(), value.float())
+        assert same, sentence.format(name=name)
+
+
+def refusal(load_base: Answer, base: Answer, state: dict[str, torch.Tensor], names: list[str], what: str) -> None:
+    """Fail unless `load_base` refuses `state` with a ValueError that says all of `names`."""
+    try:
+        load_base(base, state)
+    except StudentError as error:
+        if error.blank:
+            raise
+        assert error.type_name == "ValueError", (
+            f"{what} should be refused with ValueError. Your code raised {error.type_name or 'nothing usable'}."
+        )
+        unsaid = [name for name in names if name not in str(error)]
+        assert not unsaid, f"the error does not name every weight that does not fit; `{unsaid[0]}` is not in it."
+        return
+    raise AssertionError(f"{what} is accepted without a word. Refuse it with ValueError.")
+
+
+@check("4.3", points=3)
+def load_base(load_base, lib):
+    """The base's weights from a whole model's; a report; no partial load unless it is asked for."""
+    vocab, width = 7, 4
+    old, new = reader_state(vocab, width), reader_state(vocab, width, 60)
+    base = loaded(lib("utils.toys").Reader(vocab, width), old)
+    head = {"head__weight": normal(3, width), "head__bias": normal(3)}
+    report = report_of(load_base(base, whole(new, **head)))
+    parameters = {name: value for name, value in new.items() if name != "offset"}
+    holds(base, old | {"offset": base.state_dict()["offset"]} | parameters, "`{name}` of the base was not loaded.")
+    holds(base, new, "the buffer `{name}` was not loaded. A state dict holds buffers, too.")
+    assert report["missing"] == [] and report["unexpected"] == [], (
+        "a checkpoint that fits is reported as one that does not."
+    )
+    assert report["left"] == ["head.bias", "head.weight"], (
+        "`left` should list what does not belong to the base: the head."
+    )
+
+    partial = [
+        (
+            without(whole(new, **head), "base.mix.bias"),
+            ["mix.bias"],
+            [],
+            "a checkpoint that lacks a weight of the base",
+        ),
+        (
+            whole(new, base__gate__weight=normal(2)),
+            [],
+            ["gate.weight"],
+            "a checkpoint with a weight for a part that the base has not",
+        ),
+        (whole(new | {"mix.bias": normal(9)}), ["mix.bias"], ["mix.bias"], "a weight of another shape"),
+        (new, sorted(new), [], "a checkpoint in which no name begins with `base.`"),
+    ]
+    for state, missing, unexpected, what in partial:
+        base.load_state_dict(old)
+        refusal(load_base, base, state, [*missing, *unexpected], what)
+        holds(
+            base,
+            old,
+            "a checkpoint was refused, but `{name}` of the base had already been changed. Look first, then load.",
+        )
+    for state, missing, unexpected, what in partial:
+        base.load_state_dict(old)
+        try:
+            report = report_of(load_base(base, state, strict=False))
+        except StudentError as error:
+            assert error.type_name not in ("ValueError", "RuntimeError"), (
+                f"with strict=False, {what} should be loaded as far as it fits, and reported."
+            )
+            raise
+        assert report["missing"] == missing, f"with strict=False, `missing` is wrong for {what}."
+        assert report["unexpected"] == unexpected, f"with strict=False, `unexpected` is wrong for {what}."
+        fits = {} if state is new else {name: state[f"base.{name}"] for name in old if name not in missing}
+        holds(base, old | fits, f"with strict=False, `{{name}}` is not what it should be after {what}.")
+
+
+# 4.4
+
+
+def places(T: int, lengths: list[int], left: bool = False) -> torch.Tensor:
+    """A mask with so many real tokens in each row, at the left, or at the right after padding on the left."""
+    rows = [[(T - 1 - t if left else t) < length for t in range(T)] for length in lengths]
+    return torch.tensor(rows)
+
+
+def picked(states: torch.Tensor, ends: list[int]) -> torch.Tensor:
+    """Row by row, the state at that place."""
+    return torch.stack([states[row, end] for row, end in enumerate(ends)])
+
+
+@check("4.4", points=3)
+def last_real(last_real, lib):
+    """The state of the last real token, whatever stands at the padding."""
+    B, T, d = 3, 5, 4
+    states, lengths = normal(B, T, d, seed=5), [4, 1, 2]
+    mask = places(T, lengths)
+    result = last_real(states, mask)
+    assert type(result) is not torch.Tensor or result.shape != (T, d), (
+        "the last sequence of the batch is taken. Batches come first here, so the last token is not `output[-1]`."
+    )
+    result = expect.floats(result, (B, d), "last_real(states, mask)")
+    ends = [length - 1 for length in lengths]
+    full = expect.floats(last_real(states, places(T, [T, T, T])), (B, d), "last_real without padding")
+    backwards = torch.equal(result, states[:, -1]) and torch.equal(full, states[:, 0])
+    assert not backwards, "the mask is read the wrong way round: true marks a real token."
+    expect.like(
+        result,
+        picked(states, ends),
+        "the result is not the state of the last real token of each row.",
+        {
+            "the last place is taken, and it may be padding.": states[:, -1],
+            "the first padding after the text is taken. Places are counted from zero.": picked(states, lengths),
+            "the first token is taken.": states[:, 0],
+            "the mean of the real tokens is taken.": picked_mean(states, mask),
+            "the sum of the real tokens is taken.": toys.total(states, mask),
+            "all rows are cut at the longest of the batch: the result depends on the batch.": states[:, max(ends)],
+            "all rows are cut at the shortest of the batch: the result depends on the batch.": states[:, min(ends)],
+            "the largest value of each column is taken, not a token.": states.masked_fill(
+                ~mask.unsqueeze(-1), -torch.inf
+            ).amax(1),
+        },
+    )
+    expect.close(full, states[:, -1], "the result is wrong for rows without padding.")
+    left = expect.floats(last_real(states, places(T, lengths, left=True)), (B, d), "last_real with padding on the left")
+    expect.close(
+        left, states[:, -1], "the result is wrong if the padding is on the left. Counting tokens is not enough."
+    )
+    number = expect.floats(last_real(states, mask.long()), (B, d), "last_real with a mask of 0 and 1")
+    expect.close(number, picked(states, ends), "the result is wrong for a mask of numbers, 0 and 1.")
+
+    spoilt = states.masked_fill(~mask.unsqueeze(-1), torch.nan)
+    result = last_real(spoilt, mask)
+    nan = type(result) is torch.Tensor and result.isnan().any()
+    assert not nan, "NaN at the padding reaches the result: 0 times NaN is no zero. Pick a state, do not blend."
+    expect.raises(
+        lambda: last_real(states, places(T, [2, 0, 3])),
+        "ValueError",
+        "a row without a real token must raise ValueError.",
+    )
+    (gradient,) = lib("utils.toys").gradients(last_real, [states], mask)
+    assert gradient.any(), "no gradient reaches the states: the base could never learn through this pool."
+    reached = gradient.abs().sum(-1) > 0
+    assert not (reached & ~mask).any(), "gradient flows to padding."
+
+
+def picked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """The mean of the states at the real tokens."""
+    return toys.total(states, mask) / mask.sum(1, keepdim=True)
+
+
+# 4.5
+
+
+@check("4.5", points=2)
+def collate(collate, lib):
+    """Padding on the right to the longest row left; the mask knows what is real; the end is cut."""
+    examples = [[[5, 9, 2], 1], [[7], 0], [[4, 8, 6, 3, 4], 2], [[6, 2], 2]]
+    tokens, mask, labels = three(collate(examples, 2), 4, 5)
+    assert tokens[2].tolist() == [4, 8, 6, 3, 4], "the longest row should be as it was."
+    assert tokens[1].tolist() != [2, 2, 2, 2, 7], "the padding is on the left. It should follow the tokens."
+    assert tokens[1].tolist() != [7, 0, 0, 0, 0], "short rows are filled with 0, not with `pad_id`."
+    assert tokens[1].tolist() == [7, 2, 2, 2, 2], "a short row should be its tokens, then `pad_id`."
+    assert tokens[0].tolist() == [5, 9, 2, 2, 2], "a short row should be its tokens, then `pad_id`."
+    assert not torch.equal(mask, ~places(5, [3, 1, 5, 2])), "the mask is the wrong way round: true marks a real token."
+    assert mask[0].tolist() != [True, True, False, False, False], (
+        "a real token that equals `pad_id` is masked. The mask should come from the lengths, not from the numbers."
+    )
+    assert torch.equal(mask, places(5, [3, 1, 5, 2])), "the mask is not true exactly at the real tokens."
+    assert labels.tolist() == [1, 0, 2, 2], "the labels are not those of the examples, in their order."
+
+    tokens, mask, labels = three(collate(examples, 0, max_len=3), 4, 3)
+    assert tokens[2].tolist() != [6, 3, 4], "a long row loses its beginning. Cut its end."
+    assert tokens.tolist() == [[5, 9, 2], [7, 0, 0], [4, 8, 6], [6, 2, 0]], (
+        "with max_len, long rows lose their end only."
+    )
+    assert torch.equal(mask, places(3, [3, 1, 3, 2])), "after a cut the mask is wrong: only what is left is real."
+    assert labels.tolist() == [1, 0, 2, 2], "with max_len, the labels are wrong."
+    tokens, mask, _ = three(collate(examples[:2], 0, 4), 2, 3)
+    assert tokens.tolist() == [[5, 9, 2], [7, 0, 0]], "rows shorter than max_len are changed by it."
+    left = lib("utils.toys").left_behind(collate, examples, 2, 2)
+    assert left == examples, "collate changes the examples it was given. The next epoch would read them padded or cut."
+
+
+def three(batch: Any, rows: int, longest: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Tokens, mask and labels, of the right types and shapes."""
+    given = type(batch) is list and len(batch) == 3
+    assert given, f"collate should return tokens, mask and labels, not {kind(batch)}."
+    tokens, mask, labels = batch
+    for part, what in ((tokens, "tokens"), (mask, "mask"), (labels, "labels")):
+        assert type(part) is torch.Tensor, f"the {what} should be a tensor, not {kind(part)}."
+    assert tokens.ndim == 2 and len(tokens) == rows, "the tokens should have one row per example, shape (B, T)."
+    width = tokens.size(1)
+    assert width == longest, f"the rows are {width} tokens long. The longest that is left here has {longest}."
+    assert mask.shape == tokens.shape, f"the mask has shape {tuple(mask.shape)}, the tokens {tuple(tokens.shape)}."
+    assert mask.dtype == torch.bool, f"the mask is {mask.dtype}. It should be true or false."
+    assert tokens.dtype == torch.int64, f"the tokens are {tokens.dtype}. Token numbers are int64."
+    assert labels.shape == (rows,), f"the labels have shape {tuple(labels.shape)}, not ({rows},)."
+    assert labels.dtype == torch.int64, f"the labels are {labels.dtype}. Class numbers are int64."
+    return tokens, mask, labels
+
+
+# 4.6
+
+
+def votes(table: torch.Tensor, batches: list, shift: int = 0, masked: bool = True) -> list[list[bool]]:
+    """Batch by batch, whether the best class of `toys.Voter` is the label."""
+    return [
+        [
+            (int(table[int((row * real).sum() if masked else row.sum()) % len(table)].argmax()) + shift) % table.size(1)
+            == int(label)
+            for row, real, label in zip(*batch, strict=True)
+        ]
+        for batch in batches
+    ]
+
+
+def voting(
+    seed: int, shapes: list[tuple[int, int]], classes: int, rows: int, hits: list[int]
+) -> tuple[torch.Tensor, list]:
+    """A table for `toys.Voter` and batches of those shapes, of each of which so many examples will be right."""
+    generator = torch.Generator().manual_seed(seed)
+    table, batches = torch.randn(rows, classes, generator=generator) - 3, []
+    for (B, T), right in zip(shapes, hits, strict=True):
+        tokens = torch.randint(1, 50, (B, T), generator=generator)
+        mask = torch.arange(T) < torch.randint(1, T, (B, 1), generator=generator)
+        best = table[(tokens * mask).sum(1) % rows].argmax(-1)
+        wrong = (best + 1 + torch.arange(B) % (classes - 1)) % classes
+        batches.append([tokens, mask, torch.where(torch.arange(B) < right, best, wrong)])
+    return table, batches
+
+
+@check("4.6", points=3)
+def select(accuracy, select, lib):
+    """Accuracy over examples; the best epoch on validation, its weights, and one look at the test."""
+    table, batches = voting(3, [(7, 5), (4, 3)], 4, 11, [5, 0])
+    model = lib("utils.toys").Voter(table)
+    model.train()
+    share = expect.number(accuracy(model, batches), "the accuracy")
+    right = votes(table, batches)
+    flat = [item for batch in right for item in batch]
+    guesses = {
+        "the accuracy is a number of examples. It should be their share, from 0 to 1.": sum(flat),
+        "the accuracy is a percentage. It should be a share, from 0 to 1.": 100 * sum(flat) / len(flat),
+        "the accuracy is the mean over batches. A batch with more examples should count more.": sum(
+            sum(batch) / len(batch) for batch in right
+        )
+        / len(right),
+        "the accuracy is that of the last batch.": sum(right[-1]) / len(right[-1]),
+        "the accuracy is that of the first batch.": sum(right[0]) / len(right[0]),
+        "the share of errors is returned, not of hits.": 1 - sum(flat) / len(flat),
+        "the number of batches, not of examples, is what you divide by.": sum(flat) / len(batches),
+    }
+    for sentence, guess in guesses.items():
+        assert abs(share - guess) > 1e-4, sentence
+    for shift, sentence in (
+        (1, "the model is judged in training mode. Dropout would act."),
+        (2, "gradients are recorded while the model is judged: memory for nothing."),
+        (3, "the model is judged in training mode, and gradients are recorded."),
+    ):
+        moved = [item for batch in votes(table, batches, shift) for item in batch]
+        assert abs(share - sum(moved) / len(moved)) > 1e-4, sentence
+    expect.close(
+        share, sum(flat) / len(flat), "the accuracy is not the share of examples whose best class is the label."
+    )
+    assert read(model.training) is True, "the model was training before it was judged, and is not any more."
+    model.eval()
+    accuracy(model, batches)
+    assert read(model.training) is False, "judging a model in evaluation mode leaves it in training mode."
+
+    valid, test = [0.5, 0.75, 0.625, 0.75, 0.25], [0.1, 0.2, 0.9, 0.3, 0.4]
+    model, report = selected(select, lib, valid, test, 5)
+    assert report["curve"] == valid, "`curve` should hold the validation accuracy after each epoch, in order."
+    named_epoch(report["epoch"], valid, test)
+    result = report["test"]
+    for sentence, guess in {
+        "the test accuracy is that of the last epoch. Keep a copy of the best weights; a state_dict is no copy.": test[
+            -1
+        ],
+        "the test set was looked at more than once.": None,
+        "the test accuracy is a validation accuracy.": max(valid),
+        "the test accuracy is that of weights that never were: keep the whole state, buffers too.": -1.0,
+    }.items():
+        assert result != guess if guess is not None else result < 1, sentence
+    expect.close(result, test[1], "the test accuracy is not that of the weights that were best on validation.")
+    state = model.state_dict()
+    both = [float(state[name]) for name in ("counter", "seen")]
+    assert both == [2, 2], "after `select` the model should hold the weights of the best epoch."
+
+
+def named_epoch(epoch: Any, valid: list[float], test: list[float]) -> None:
+    """Fail unless `epoch` is the earliest that is best on validation, counted from 1."""
+    assert type(epoch) is int, f"`epoch` should be a number, not {kind(epoch)}."
+    best = valid.index(max(valid)) + 1
+    assert epoch != test.index(max(test)) + 1, "the epoch was chosen by the test set. That is what validation is for."
+    assert epoch != valid.index(min(valid)) + 1, "the epoch that is worst on validation was chosen."
+    assert epoch != best - 1, "epochs are counted from zero. The first is 1."
+    last = len(valid) - valid[::-1].index(max(valid))
+    assert epoch != last or last == best, "of two epochs that are equally good, the later was chosen. Take the earlier."
+    assert epoch == best, "the epoch that is best on validation was not chosen."
+
+
+def selected(select: Answer, lib: Any, valid: list[float], test: list[float], epochs: int) -> tuple[Answer, dict]:
+    """The model and the report after the student's select, with the types that it should have."""
+    toy = lib("utils.toys")
+    model = toy.Climb(valid, test)
+    report = select(model, toy.climb, toy.look, epochs)
+    assert type(report) is dict, f"select should return a dict with `curve`, `epoch` and `test`, not {kind(report)}."
+    for name in ("curve", "epoch", "test"):
+        assert name in report, f"the report has no `{name}`."
+    curve = report["curve"]
+    assert type(curve) is list, f"`curve` should be a list, not {kind(curve)}."
+    assert len(curve) == epochs, (
+        f"`curve` has {len(curve)} entries after {epochs} epochs. One each, after its training."
+    )
+    report["test"] = expect.number(report["test"], "`test`")
+    return model, report
+
+
+# 4.7
+
+
+def network(lib: Any, seed: int) -> tuple[Answer, nn.Sequential]:
+    """Two linear layers with a ReLU between, in the student's process and in this one, with the same weights."""
+    torch_nn = lib("torch").nn
+    theirs = torch_nn.Sequential(torch_nn.Linear(5, 4), torch_nn.ReLU(), torch_nn.Linear(4, 3))
+    ours = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
+    state = {name: normal(*value.shape, seed=seed + i) for i, (name, value) in enumerate(ours.state_dict().items())}
+    ours.load_state_dict(state)
+    theirs.load_state_dict(state)
+    return theirs, ours
+
+
+def descend(model: nn.Module, parts: list[nn.Module], x: torch.Tensor, labels: torch.Tensor, lr: float) -> None:
+    """One step of gradient descent that moves `parts` of `model` only."""
+    weights = [weight for part in parts for weight in part.parameters()]
+    with torch.enable_grad():
+        slopes = torch.autograd.grad(F.cross_entropy(model(x), labels), weights)
+    with torch.no_grad():
+        for weight, slope in zip(weights, slopes, strict=True):
+            weight -= lr * slope
+
+
+def same(theirs: Answer, ours: nn.Module, part: str) -> bool:
+    """Whether both have the same weights in the part of that name."""
+    state = theirs.state_dict()
+    return all(
+        torch.allclose(state[name].float(), value, rtol=1e-4, atol=1e-5)
+        for name, value in ours.state_dict().items()
+        if name.startswith(part)
+    )
+
+
+@check("4.7", points=3)
+def freeze(freeze, unfreeze, features, lib):
+    """Frozen weights stay, others move, thawed ones move again; features as a frozen base gives them."""
+    x, labels, lr = normal(6, 5, seed=8), torch.tensor([0, 2, 1, 1, 0, 2]), 0.1
+    theirs, ours = network(lib, 70)
+    optimizer = lib("torch.optim").SGD(theirs.parameters(), lr=lr)
+    step = lib("utils.toys").step
+    freeze(theirs[0])
+    step(theirs, optimizer, x, labels)
+    before = same(theirs, ours, "0")
+    descend(ours, [ours[2]], x, labels, lr)
+    state = theirs.state_dict()
+    half = torch.equal(state["0.weight"].float(), ours[0].weight) != torch.equal(state["0.bias"].float(), ours[0].bias)
+    assert not half, "only the weight or only the bias is frozen. A part is all of its parameters."
+    assert before, "the frozen part moved. What counts is `requires_grad` of each parameter, not of the module."
+    assert same(theirs, ours, "2"), "freezing one part stopped another, or changed how it learns."
+    unfreeze(theirs[0])
+    step(theirs, optimizer, x, labels)
+    descend(ours, [ours[0], ours[2]], x, labels, lr)
+    assert same(theirs, ours, "0"), "after `unfreeze` the part does not learn as it did before."
+    assert same(theirs, ours, "2"), "after `unfreeze` the rest of the model does not learn as it should."
+
+    theirs, ours = network(lib, 80)
+    optimizer = lib("torch.optim").SGD(theirs.parameters(), lr=lr, weight_decay=0.5)
+    step(theirs, optimizer, x, labels)
+    kept = theirs.state_dict()["0.weight"]
+    freeze(theirs)
+    step(theirs, optimizer, x, labels)
+    now = theirs.state_dict()["0.weight"]
+    assert torch.equal(kept, now), (
+        "a part that was frozen in mid-training still moves: its old gradients are in `.grad`. Set them to None."
+    )
+
+    vocab, width, pool = 7, 4, lib("utils.toys").total
+    weights = reader_state(vocab, width, 90)
+    base = loaded(lib("utils.toys").Reader(vocab, width, moody=True), weights)
+    base.train()
+    batches = [[TOKENS, MASK, torch.tensor([2, 0, 1])], [TOKENS[:2, :3], MASK[1:, :3].flip(1), torch.tensor([1, 1])]]
+    result = features(base, pool, batches)
+    pair = type(result) is list and len(result) == 2
+    assert pair, f"features should return two tensors, the features and the labels, not {kind(result)}."
+    count = len(result[0]) if type(result[0]) is torch.Tensor and result[0].ndim else 0
+    assert count != 2 and count != 3, "the features of one batch only are returned. Every example should have its row."
+    states = expect.floats(result[0], (5, width), "the features")
+    given = expect.tensor(result[1], (5,), "the labels")
+
+    def pooled(mood: int, masked: bool = True, pool_masked: bool = True) -> torch.Tensor:
+        own = reader(weights)
+        with torch.no_grad():
+            return torch.cat(
+                [
+                    toys.total(own(tokens, mask if masked else None) + mood, mask if pool_masked else None)
+                    for tokens, mask, _ in batches
+                ]
+            )
+
+    expect.like(
+        states,
+        pooled(0),
+        "the features are not pool(base(tokens, mask), mask), batch after batch.",
+        {
+            "the features are computed in training mode. A frozen base should not drop anything.": pooled(1),
+            "gradients are recorded for features that nobody will train.": pooled(2),
+            "the features are computed in training mode, and gradients are recorded.": pooled(3),
+            "the base does not get the mask.": pooled(0, masked=False),
+            "the pool does not get the mask.": pooled(0, pool_masked=False),
+            "neither the base nor the pool gets the mask.": pooled(0, False, False),
+        },
+    )
+    assert given.tolist() == [2, 0, 1, 1, 1], "the labels are not those of the examples, in the order of the features."
