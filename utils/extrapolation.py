@@ -25,6 +25,7 @@ from torch import nn
 from torch.nn import functional as F
 from tqdm.auto import tqdm
 
+from utils import plots
 from utils.training import seed_everything
 
 TRAINED = 32
@@ -188,11 +189,20 @@ def compare(schemes: Mapping[str, Scheme], size: Size, device: torch.device | st
     return pd.DataFrame(rows)
 
 
-def spread(runs: pd.DataFrame) -> tuple[dict[str, list[float]], dict[str, tuple[list[float], list[float]]]]:
-    """For a figure: the mean loss of each scheme at each length, and the lowest and highest over the seeds."""
+def picture(runs: pd.DataFrame, alt: str) -> plots.Picture:
+    """The mean loss of each scheme at each length; the band runs from the lowest seed to the highest."""
     by_scheme = {name: part.groupby("length")["loss"] for name, part in runs.groupby("scheme", sort=False)}
-    means = {name: part.mean().tolist() for name, part in by_scheme.items()}
-    return means, {name: (part.min().tolist(), part.max().tolist()) for name, part in by_scheme.items()}
+    lengths = sorted(runs["length"].unique().tolist())
+    drawn = plots.curves(
+        {name: part.mean() for name, part in by_scheme.items()},
+        bands={name: (part.min(), part.max()) for name, part in by_scheme.items()},
+        x=lengths,
+        xlabel="characters in sight",
+        ylabel="nats per character",
+        alt=alt,
+    )
+    drawn.axes[0].set_xticks(lengths)
+    return drawn
 
 
 def table(runs: pd.DataFrame) -> pd.DataFrame:

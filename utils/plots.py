@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from cycler import cycler
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", "-.", ":")
@@ -96,8 +97,8 @@ def heatmaps(
                 ax.set_xticks(range(len(labels)), labels, rotation=60, ha="right", rotation_mode="anchor")
                 ax.set_yticks(range(len(labels)), labels)
             else:
-                ax.xaxis.get_major_locator().set_params(integer=True)
-                ax.yaxis.get_major_locator().set_params(integer=True)
+                ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+                ax.yaxis.set_major_locator(MaxNLocator(integer=True))
         for ax in grid.flat[len(matrices) :]:
             ax.set_visible(False)
         for ax in grid[:, 0]:
@@ -140,7 +141,7 @@ def curves(
         ax.set(xlabel=xlabel, ylabel=ylabel, **({"yscale": "log"} if log else {}))
         ax.grid(axis="y", alpha=0.3)
         if x is None:
-            ax.xaxis.get_major_locator().set_params(integer=True)
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if len(series) > 1:
             ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return Picture(figure, alt)

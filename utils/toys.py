@@ -180,13 +180,13 @@ def look(model: Climb, split: str) -> float:
     return model.accuracies[split][epoch - 1] + extra if epoch == int(model.seen) and epoch > 0 else -1.0
 
 
-def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor, labels: torch.Tensor) -> None:
+def step(model: nn.Module, rule: torch.optim.Optimizer, x: torch.Tensor, labels: torch.Tensor) -> None:
     """One step on the mean cross-entropy of `model(x)`; the gradients of before are zeroed, not removed."""
-    optimizer.zero_grad(set_to_none=False)
+    rule.zero_grad(set_to_none=False)
     loss = nn.functional.cross_entropy(model(x), labels)
     if loss.requires_grad:
         loss.backward()
-    optimizer.step()
+    rule.step()
 
 
 def left_behind(call: Callable[..., Any], value: Any, *rest: Any) -> Any:

@@ -325,7 +325,7 @@ def other_texts(generate, lib):
 @private("1.9", tells="the shares of drawn tokens are wrong for another temperature or top_k.")
 def other_draws(generate, lib):
     logits = [0.0, 1.0, 2.0, 3.0, -1.0]
-    for temperature, top_k in ((1.0, 3), (3.0, None), (3.0, 4), (0.4, 2), (1.0, 50), (0.7, 5)):
+    for temperature, top_k in ((1.0, 3), (8.0, None), (8.0, 4), (0.4, 2), (1.0, 50), (0.7, 5)):
         kept = torch.tensor(logits).topk(min(top_k or 5, 5))
         wanted = torch.zeros(5).index_put((kept.indices,), (kept.values / temperature).softmax(-1))
         got = torch.tensor(shares(generate, lib, logits, 500, temperature=temperature, top_k=top_k))

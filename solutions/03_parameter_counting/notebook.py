@@ -879,7 +879,7 @@ plots.curves(
 # all of BERT's products and the adapters' on top. Activations stay much as they are: the gradient has to travel
 # down through all frozen layers to reach the lowest adapter, although the inputs of frozen matrices are not needed for
 # their own gradients, so some can be dropped.
-# A fusion of three trains 21,252,096 numbers, some 24 adapters, a fifth of BERT, so gradients and states
+# A fusion of three trains 21,252,096 numbers, more than twenty adapters, a fifth of BERT: gradients and states
 # come back in part; and the forward pass runs three adapters in each layer.
 # === BEGIN MARK SCHEME ===
 # One point: gradients, Adam's states and the file per task become smaller; weights in memory and forward FLOPs do not

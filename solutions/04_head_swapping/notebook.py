@@ -391,13 +391,13 @@ checks.collate(collate)
 lengths = torch.randint(3, 40, (24,), generator=torch.Generator().manual_seed(1)).tolist()
 some = [([5] * length, 0) for length in lengths]
 _, mixed, _ = collate(some, pad_id=0)
-_, alike, _ = collate(sorted(some, key=lambda example: len(example[0]))[:8], pad_id=0)
-print(f"{mixed.float().mean():.0%} real tokens in a mixed batch, {alike.float().mean():.0%} among short texts")
+_, alike, _ = collate(sorted(some, key=lambda example: len(example[0]))[8:16], pad_id=0)
+print(f"{mixed.float().mean():.0%} real tokens in a mixed batch, {alike.float().mean():.0%} among neighbours in length")
 plots.heatmaps(
-    {"the mask of a mixed batch": mixed, "of eight short texts": alike},
+    {"the mask of a mixed batch": mixed, "of eight neighbours in length": alike},
     xlabel="place",
     ylabel="text",
-    alt="Two masks. In the mixed batch much of each row is padding; among short texts little is.",
+    alt="Two masks. In the mixed batch much of each row is padding; among texts of similar length little is.",
 )
 
 # %% [markdown]

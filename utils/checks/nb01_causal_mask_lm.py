@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -202,7 +203,7 @@ def multi_head_attention(MultiHeadAttention):
     )
     for width, heads in ((10, 4), (7, 2)):
         expect.raises(
-            lambda width=width, heads=heads: MultiHeadAttention(width, heads),
+            partial(MultiHeadAttention, width, heads),
             "ValueError",
             "a width that cannot be cut into that many equal heads must raise ValueError when the layer is made.",
         )
@@ -541,9 +542,8 @@ def drops_all(model: Answer, state: dict[str, torch.Tensor], tokens: torch.Tenso
     model.train()
     width = state["embedding.weight"].size(1)
     x = add_positions(F.embedding(tokens, state["embedding.weight"]) * width**0.5)
-    for index in (0, 1):
-        for norm in ("norm1", "norm2"):
-            x = F.layer_norm(x, (width,), *(inner_state(state, index)[f"{norm}.{part}"] for part in ("weight", "bias")))
+    for norm in ("layers.0.norm1", "layers.0.norm2", "layers.1.norm1", "layers.1.norm2"):
+        x = F.layer_norm(x, (width,), state[f"{norm}.weight"], state[f"{norm}.bias"])
     logits = expect.tensor(model(tokens), (*tokens.shape, len(state["head.bias"])), "the logits in training")
     expect.close(
         logits,
@@ -556,9 +556,9 @@ def starts_small(LanguageModel: Answer, V: int, width: int) -> None:
     """Fail unless fresh embeddings are normal with a standard deviation of 1 / sqrt(width)."""
     fresh = LanguageModel(V, width, 1, 5, 1).state_dict()["embedding.weight"]
     spread = fresh.std().item() * width**0.5
-    assert abs(fresh.mean().item()) * width**0.5 < 0.15, "fresh embeddings should have a mean of zero."
     assert spread < 1.15, "fresh embeddings are too large: start them with standard deviation 1 / sqrt(d_model)."
     assert spread > 0.85, "fresh embeddings are too small: start them with standard deviation 1 / sqrt(d_model)."
+    assert abs(fresh.mean().item()) * width**0.5 < 0.15, "fresh embeddings should have a mean of zero."
 
 
 # 1.7

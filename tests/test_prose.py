@@ -1,0 +1,108 @@
+"""The style that notebooks keep, measured: short cells, short texts, an early start, no number unproved."""
+
+import importlib.util
+import re
+import statistics
+
+import pytest
+
+from autograder import author, course
+
+COURSE = course.load()
+ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
+HINT = re.compile(r"<details>.*?</details>", re.S)
+FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]*\$", re.S)
+CODE = re.compile(r"```.*?```|`[^`]*`", re.S)
+# What needs no proof: exercise numbers, prices, years of papers, references to sections and equations, small counts.
+PLAIN = re.compile(
+    r"Exercise \d+\.\d+|\b\d+\.(?:\d+|W\d+)\b(?= |\)|,|\.|:|;|$)|\(\d+ points?, about \d+ minutes\)|\b(?:19|20)\d\d\b"
+    r"|(?:sections?|equations?|notebooks?|hint|page|chapter) \d[\d.]*|[A-Za-z]\w*[-_.]?\d[\w.]*",
+    re.I,
+)
+NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?%?(?![\w])")
+
+
+def cells(entry):
+    return author.student_notebook(COURSE, entry).cells
+
+
+def prose(cell):
+    """The words of a markdown cell that a student reads at first sight: no hints, no formulas, no tables."""
+    if cell.cell_type != "markdown":
+        return ""
+    return re.sub(r"^\|.*$", "", FORMULA.sub(" ", HINT.sub(" ", cell.source)), flags=re.M)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_code_cells_are_short(entry):
+    lengths = [len(cell.source.splitlines()) for cell in cells(entry) if cell.cell_type == "code"]
+    assert statistics.mean(lengths) < 8
+    assert max(lengths) <= 25
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_the_first_exercise_comes_early(entry):
+    before = []
+    for cell in cells(entry)[1:]:  # the badge is no cell that anyone reads
+        if cell.id.startswith("exercise_"):
+            break
+        before.append(cell)
+    assert len([cell for cell in before if cell.id != "setup"]) <= 5
+    assert sum(len(prose(cell).split()) for cell in before) <= 600
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_each_exercise_is_introduced_in_60_to_120_words(entry):
+    words, count = {}, 0
+    for cell in cells(entry):
+        if re.match(r"##? ", cell.source) and cell.cell_type == "markdown":
+            count = 0
+        count += len(re.sub(r"^#+ .*$", "", prose(cell), flags=re.M).split())
+        if cell.id.startswith("exercise_"):
+            words[cell.id] = count
+    assert {name: count for name, count in words.items() if not 60 <= count <= 120} == {}
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_every_number_in_prose_is_computed(entry):
+    path = course.room(entry) / "numbers.py"
+    spec = importlib.util.spec_from_file_location(f"numbers_{entry.number}", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = set()
+    for cell in cells(entry):
+        text = (
+            PLAIN.sub(" ", CODE.sub(" ", HINT.sub(" ", FORMULA.sub(" ", cell.source))))
+            if cell.cell_type == "markdown"
+            else ""
+        )
+        text = re.sub(r"\]\([^)]*\)|<[^>]*>", " ", text)
+        found |= {number.rstrip(",") for number in NUMBER.findall(text)}
+    unproved = {number for number in found if number not in module.NUMBERS and not re.fullmatch(r"\d", number)}
+    assert unproved == set(), "put each into numbers.py with a function that computes it"
+    for text, compute in module.NUMBERS.items():
+        assert compute() == text
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_every_exercise_has_hints_and_a_prediction(entry):
+    before = ""
+    for cell in cells(entry):
+        if cell.cell_type == "markdown":
+            before += cell.source
+        elif cell.id.startswith("exercise_"):
+            assert before.count("<details><summary>Hint") >= 2, cell.id
+            assert "**Predict first.**" in before and re.search(r"\(\d+ points?, about \d+ minutes\)", before), cell.id
+            before = ""
+    assert "<details open" not in "".join(cell.source for cell in cells(entry))
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_prices_in_prose_are_those_of_the_checks(entry):
+    from autograder.public import checks
+
+    text = "\n".join(cell.source for cell in cells(entry) if cell.cell_type == "markdown")
+    stated = {
+        number: float(points) for number, points in re.findall(r"\*\*Exercise (\d+\.\d+)\*\* \((\d+) points?", text)
+    }
+    assert stated == {number: check.points for number, check in checks(entry).items()}
