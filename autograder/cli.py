@@ -23,7 +23,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NOTEBOOK]...", help="By name or number; default: all.")]
-console = Console(highlight=False)
+console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)  # a log has room
 chosen: dict[str, Path] = {}
 
 

@@ -114,14 +114,16 @@ def _match(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> N
     by_text = {_squeezed(cell.source): cell.id for cell in release.cells if cell.id not in taken}
     by_definition = {_defines(cell.source): cell.id for cell in release.cells if cell.id.startswith("exercise_")}
     by_definition.pop(frozenset(), None)
+    found = 0
     for cell in reversed(cells):
         if cell.match or any(name in taken for name in cell.names):
             continue
         name = by_text.get(_squeezed(cell.source)) or by_definition.get(_defines(cell.source)) or ""
         if name and name not in taken:
             cell.match, taken[name] = name, cell
-            if "nbgrader" in released[name].metadata:
-                remarks.append(f"cell {name} had lost its id: found by its text")
+            found += "nbgrader" in released[name].metadata
+    if found:
+        remarks.append(f"{found} graded cells had lost their ids: found by their text")
     if not any(name.startswith("exercise_") for name in taken):
         raise Ungradable("this is another notebook: not one of its exercise cells is there")
 

@@ -6,7 +6,6 @@ about three seconds once.
 """
 
 import io
-import statistics
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -18,8 +17,8 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-LAB = {"V": 50_001, "D": 200, "F": 200, "L": 4}  # the lab's language model
-BERT = {"V": 30_522, "D": 768, "F": 3_072, "L": 12}  # bert-base-uncased
+LAB: dict[str, Any] = {"V": 50_001, "D": 200, "F": 200, "L": 4}  # the lab's language model
+BERT: dict[str, Any] = {"V": 30_522, "D": 768, "F": 3_072, "L": 12}  # bert-base-uncased
 PARTS = ("vocabulary", "positions", "attention", "feed-forward", "norms", "head")
 
 
@@ -235,7 +234,10 @@ def state_bytes(optimizer: torch.optim.Optimizer) -> int:
 
 
 def seconds(call: Callable[[], Any], device: torch.device, repeats: int) -> float:
-    """Median seconds of `call()` over `repeats` runs after one to warm up; waits for a GPU to finish."""
+    """Seconds of `call()`, the best of `repeats` runs after one to warm up; waits for a GPU to finish.
+
+    The best, since whatever else the machine does can only make a run slower.
+    """
     times = []
     for _ in range(repeats + 1):
         start = time.perf_counter()
@@ -243,4 +245,4 @@ def seconds(call: Callable[[], Any], device: torch.device, repeats: int) -> floa
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         times.append(time.perf_counter() - start)
-    return statistics.median(times[1:])
+    return min(times[1:])

@@ -60,7 +60,8 @@ def text() -> Text:
     train = " ".join(page for index, page in enumerate(pages) if index % 8 != 3)
     symbols = "\0" + "".join(sorted(symbol for symbol, count in Counter(train).items() if count >= 20))
     numbers = {symbol: number for number, symbol in enumerate(symbols)}
-    return Text(*(torch.tensor([numbers.get(symbol, 0) for symbol in part]) for part in (train, valid)), symbols)
+    first, second = (torch.tensor([numbers.get(symbol, 0) for symbol in part]) for part in (train, valid))
+    return Text(first, second, symbols)
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,7 @@ def losses(model: nn.Module, windows: int = 1000, lengths: Sequence[int] = TESTE
     numbers, found = text().valid.to(device), {}
     ends = torch.linspace(max(lengths), len(numbers) - 1, windows, device=device).long()
     for length in lengths:
-        total = 0.0
+        total = torch.zeros((), device=device)
         for part in ends.split(250):
             seen = part[:, None] + torch.arange(-length, 1, device=device)
             logits = model(numbers[seen[:, :-1]])[:, -SCORED:]

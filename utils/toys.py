@@ -158,6 +158,9 @@ class Climb(nn.Module):
     examples after the first makes the test accuracy one larger: who looks often finds what pleases.
     """
 
+    counter: nn.Parameter
+    seen: torch.Tensor
+
     def __init__(self, valid: list[float], test: list[float]):
         super().__init__()
         self.counter = nn.Parameter(torch.zeros(()))
@@ -168,8 +171,8 @@ class Climb(nn.Module):
 def climb(model: Climb) -> None:
     """Train `model` for one epoch, in place, as an optimizer does."""
     with torch.no_grad():
-        model.counter += 1
-        model.seen += 1
+        model.counter.add_(1)
+        model.seen.add_(1)
 
 
 def look(model: Climb, split: str) -> float:

@@ -248,7 +248,7 @@ class FixedPositions(nn.Module):
         return x + self.table[: x.size(1)]
 
 
-# %% wrong="2.2" name="longer inputs crash" says="longer than the table must be refused with ValueError. It raised RuntimeError"
+# %% wrong="2.2" name="longer inputs crash" says="must be refused with ValueError. It raised RuntimeError"
 class FixedPositions(nn.Module):
     def __init__(self, make_table, max_len, d_model):
         super().__init__()

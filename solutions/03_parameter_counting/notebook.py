@@ -477,8 +477,7 @@ print(f"BERT-large {bert(30_522, bert_large()['D'], bert_large()['L'], 12_596_22
 # You get names and shapes, and a list of what is frozen: parts, or single parameters. A
 # name that fits nothing is a typo, which would train everything without a word.
 #
-# **Predict first.** The lab's model is frozen but for its head. What is left to train, with
-# $V$ outputs, and with 2?
+# **Predict first.** All but the head is frozen. What is left, with $V$ outputs, and with 2?
 #
 # **Exercise 3.9** (3 points, about 15 minutes). Write `trainable`.
 #
@@ -532,8 +531,8 @@ for title, C in (("language model", None), ("two classes", 2)):
         print(f"{title:14}  frozen: {', '.join(frozen) or '-':20}  left: {trainable(shapes, frozen):10,}")
 
 # %% [markdown]
-# With everything frozen below a head for two classes, 402 numbers are trained. Below the
-# vocabulary's head it is still half of the model: "only the head" can mean anything.
+# "Only the head" means 402 numbers with two classes, and half of the model with the
+# vocabulary.
 
 # %% [markdown]
 # ## 3.10 An adapter
@@ -645,10 +644,9 @@ for n in (2, 3, 8):
 # %% [markdown]
 # ## 3.12 What training costs
 #
-# In float32 every number takes 4 bytes, and training holds four kinds: **weights**; a
-# **gradient** for each trained weight; **Adam's states**, two for each trained weight; and
-# **activations**, kept for the backward pass. Of those, count what enters a matrix product
-# in the layers:
+# In float32 a number takes 4 bytes, and training holds four kinds: **weights**; for each
+# trained one a **gradient** and two **states of Adam**; and **activations**, kept for the
+# backward pass. Of those, count what enters a matrix product in the layers:
 #
 # | per layer | numbers |
 # |---|---|
@@ -656,8 +654,7 @@ for n in (2, 3, 8):
 # | input of the second map | $F$, per token |
 # | attention weights | $HT$, per token |
 #
-# Time goes into products: a vector of $m$ times a matrix of $m \times n$ takes $mn$
-# multiply-adds, each 2 **FLOPs**.
+# A vector of $m$ times a matrix of $m \times n$ takes $mn$ multiply-adds, each 2 **FLOPs**.
 #
 # **Predict first.** Per sequence, which terms grow faster than its length $T$?
 #
@@ -718,8 +715,7 @@ for T in (32, 256, 2048):
     print(f"{(total - states) / 2**20:8,.0f} MiB of activations; {mega:.1f} MFLOP for a token")
 
 # %% [markdown]
-# Only attention cares how long a text is: its share grows with $T$ per token, with $T^2$
-# per sequence. Here, at last, heads cost something.
+# Only attention grows with $T^2$ per sequence. Here, at last, heads cost something.
 
 # %% [markdown]
 # ## Measurements
@@ -752,7 +748,7 @@ plots.bars(
 device = profiles.device()
 size = profiles.pick(
     smoke=dict(V=2_000, B=4, T=32, lengths=(16, 64, 128, 256), widths=(32, 64, 96, 128), repeats=3),
-    cpu=dict(V=50_001, B=8, T=64, lengths=(16, 64, 128, 256, 512), widths=(128, 256, 384, 512, 640), repeats=5),
+    cpu=dict(V=50_001, B=8, T=64, lengths=(16, 64, 128, 256, 512), widths=(128, 256, 384, 512, 640), repeats=7),
     gpu=dict(V=50_001, B=32, T=128, lengths=(64, 256, 512, 1024), widths=(512, 1024, 2048, 3072, 4096), repeats=20),
 )
 training.seed_everything(1)
@@ -807,8 +803,8 @@ plots.curves(
 # attention never keeps them: it computes them again, and its line is straight.
 
 # %% [markdown]
-# **Time.** Does a forward pass take as long as its FLOPs say? And a whole step, with the
-# backward pass, three times as long? Predict, then run.
+# **Time.** Twice the FLOPs, twice the time? And how much longer is forward and backward than
+# forward alone? Predict, then run.
 
 # %% tags=["experiment"]
 V, B, T = 1_000, size["B"], size["T"]
@@ -831,14 +827,14 @@ plots.curves(
     x=operations,
     xlabel="GFLOP of the forward pass",
     ylabel="milliseconds",
-    alt="Time against FLOPs: nearly straight lines, the step about three times as steep as the forward pass.",
+    alt="Time against FLOPs: both lines rise, that of forward and backward several times as steep.",
 )
 
 # %% [markdown]
-# On large matrices time follows the FLOPs, and a step takes about three forward passes:
-# the backward pass needs two products for each one, for the input and for the weight.
-# Small matrices run below the machine's speed, because other work around the products costs
-# time, too.
+# Forward and backward together should take three times as long: the backward pass needs two
+# products for each one, for the input and for the weight. Each time is the best of several
+# runs. On large matrices it follows the FLOPs; on small ones, and on a machine that is busy
+# with something else, other work shows. How near did your machine come?
 #
 # **Question 3.W1** (2 points). In three to six sentences: why does the vocabulary hold
 # nearly all of the lab's language model and only a fifth of BERT-base? Name two ways to

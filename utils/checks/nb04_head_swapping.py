@@ -551,7 +551,7 @@ def descend(model: nn.Module, parts: list[nn.Module], x: torch.Tensor, labels: t
         slopes = torch.autograd.grad(F.cross_entropy(model(x), labels), weights)
     with torch.no_grad():
         for weight, slope in zip(weights, slopes, strict=True):
-            weight -= lr * slope
+            weight.sub_(lr * slope)
 
 
 def same(theirs: Answer, ours: nn.Module, part: str) -> bool:
