@@ -3,6 +3,8 @@
 import shutil
 from pathlib import Path
 
+import nbformat
+
 from autograder import author, tree
 from autograder.course import ROOT, Course, CourseError, room
 from autograder.public import checks_module
@@ -52,9 +54,10 @@ def release(course: Course, target: Path) -> list[Path]:
 
 
 def secret_lines(course: Course) -> set[str]:
-    """Every line of a solution, a private check, a wrong answer or a mark scheme that is not public too.
+    """Every line of a solution, a private check, a wrong answer or a mark scheme that students are not shown.
 
-    Lines of fewer than 12 characters and lines that the public files contain as well say nothing.
+    What the public checks and the student notebooks say as well is no secret, and a line of fewer
+    than 12 characters says nothing.
     """
     secret: set[str] = set()
     public: set[str] = set()
@@ -67,5 +70,12 @@ def secret_lines(course: Course) -> set[str]:
     return {line for line in secret - public if len(line) >= 12}
 
 
+def lines_of(path: Path) -> set[str]:
+    """The lines of a released file, of its cells if it is a notebook, as `secret_lines` states them."""
+    if path.suffix == ".ipynb":
+        return set().union(*(_lines(cell.source) for cell in nbformat.read(path, as_version=4).cells))
+    return _lines(path.read_text(errors="ignore"))
+
+
 def _lines(text: str) -> set[str]:
-    return {line.strip().removeprefix("#").strip() for line in text.splitlines()}
+    return {line.strip().lstrip("# ") for line in text.splitlines()}

@@ -11,6 +11,19 @@ from autograder import author, course, release, tree
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
+# Lines that both sides have because everybody who writes torch has them; each was looked at.
+IDIOMS = {
+    "for name, shape in shapes.items():",
+    "from pathlib import Path",
+    "from transformers import BertConfig",
+    "import random",
+    "model.train(was_training)",
+    "optimizer.zero_grad()",
+    "return total",
+    "self.head.weight = self.embedding.weight",
+    "was_training = model.training",
+    'with torch.device("meta"):',
+}
 
 
 @pytest.fixture(scope="module")
@@ -21,13 +34,17 @@ def released(tmp_path_factory):
 
 
 def test_no_secret_line_is_released(released):
-    secrets = release.secret_lines(COURSE)
+    secrets = release.secret_lines(COURSE) - IDIOMS
     assert len(secrets) > 100  # the test would pass on an empty list
     for path in released.rglob("*"):
         if path.is_file():
-            lines = {line.strip().removeprefix("#").strip() for line in path.read_text(errors="ignore").splitlines()}
-            lines |= {line.strip().strip('",').replace("\\n", "").replace('\\"', '"') for line in lines}
-            assert not lines & secrets, path
+            assert not release.lines_of(path) & secrets, path
+
+
+def test_a_leaked_line_would_be_found(released, tmp_path):
+    secret = max(release.secret_lines(COURSE) - IDIOMS, key=len)
+    (tmp_path / "leak.py").write_text(f"def f():\n    {secret}\n")
+    assert secret in release.lines_of(tmp_path / "leak.py")
 
 
 def test_the_instructors_folders_stay_at_home(released):

@@ -160,7 +160,7 @@ def known_models(large: Mapping[str, int]) -> dict[str, nn.Module]:
         "BERT\nbase": bert(**BERT),
         "BERT\nlarge": bert(V=BERT["V"], D=large["D"], F=large["F"], L=large["L"]),
         "Distil-\nBERT": on_meta(DistilBertModel, DistilBertConfig()),
-        "GPT-2": on_meta(GPT2Model, GPT2Config()),
+        "GPT-2\nsmall": on_meta(GPT2Model, GPT2Config()),
         "ALBERT\nbase": on_meta(AlbertModel, albert),
     }
 

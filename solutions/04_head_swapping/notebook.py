@@ -709,6 +709,10 @@ plots.curves(
 
 
 # %% [markdown]
+# In the recorded French reviews no difference is shown, and neither arm is clearly better than
+# naming the most frequent class. That is a result, not a failure. This base read mostly
+# English, and sees only the beginning of a review: which of the two matters is yours to test.
+#
 # Two cautions. This base was tuned to follow instructions after it was pretrained, and stored
 # in four bits: it is a real model, not a clean specimen. And a probe asks only what can
 # be read off by a linear map; random weights could still catch up if they were trained.
