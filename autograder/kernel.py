@@ -22,7 +22,7 @@ from jupyter_client.manager import KernelManager
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from autograder import provisioner
+from autograder import provisioner, safe
 from autograder.course import ROOT, Course, Limits
 from autograder.nursery import DOOR
 from autograder.room import RoomError
@@ -234,6 +234,8 @@ class _Collector:
                 outputs.append(new_output("error", ename=name[:100], evalue=value[:1000], traceback=lines))
             case "display_data" | "execute_result", {"data": dict(data)}:
                 shown = {mime: self._fit(data[mime]) for mime in MIMES if type(data.get(mime)) is str}
+                if "text/html" in shown:
+                    shown["text/html"] = safe.html(shown["text/html"])
                 outputs.append(new_output("display_data", data=shown))
         if self.room <= 0 or len(outputs) > MAX_OUTPUTS:
             self.ran.refused = "printed more than it may"

@@ -17,6 +17,7 @@ from nbgrader.api import MissingEntry
 from nbgrader.preprocessors import CheckCellMetadata, ClearOutput, DeduplicateIds, OverwriteCells
 from nbgrader.utils import is_grade, is_locked, is_solution
 
+from autograder import safe
 from autograder.answers import preamble
 
 TYPES = ("code", "markdown", "raw")
@@ -161,7 +162,9 @@ def _assemble(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -
 def _cell(cell: _Handed, released: dict[str, NotebookNode], spare: Iterator[str]) -> NotebookNode:
     """A cell of the notebook to grade: the source as handed in, all else as released."""
     make = {"code": nbformat.v4.new_code_cell, "markdown": nbformat.v4.new_markdown_cell}
-    built = make.get(cell.cell_type, nbformat.v4.new_raw_cell)(cell.source)
+    as_released = cell.match and released[cell.match].source == cell.source
+    source = cell.source if cell.cell_type == "code" or as_released else safe.markdown(cell.source)
+    built = make.get(cell.cell_type, nbformat.v4.new_raw_cell)(source)
     if cell.match:
         built.id, built.metadata = cell.match, nbformat.from_dict(dict(released[cell.match].metadata))
     else:

@@ -14,7 +14,7 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
-from autograder import author
+from autograder import author, safe
 from autograder.course import ROOT, Course, CourseError, NotebookEntry
 
 NBGRADER_CONFIG = """\
@@ -25,12 +25,6 @@ c.CourseDirectory.course_id = {course_id!r}
 c.HTMLExporter.sanitize_html = True
 c.SanitizeHTML.tags = {tags!r}
 """
-# What may stand in HTML that came from a hand-in: text, tables, pictures, closed hints. No script, style or form.
-TAGS = [
-    *("a", "abbr", "b", "blockquote", "br", "code", "dd", "details", "div", "dl", "dt", "em", "h1", "h2", "h3", "h4"),
-    *("h5", "h6", "hr", "i", "li", "ol", "p", "pre", "span", "strong", "sub", "summary", "sup", "table", "tbody"),
-    *("td", "tfoot", "th", "thead", "tr", "ul"),
-]
 
 
 def notebook_path(entry: NotebookEntry) -> Path:
@@ -65,7 +59,7 @@ def build_tree(course: Course) -> None:
 
     What is there already and unchanged is left alone, so that a gradebook with grades stays as it is.
     """
-    settings = NBGRADER_CONFIG.format(root=str(course.tree), course_id=course.course_id, tags=TAGS)
+    settings = NBGRADER_CONFIG.format(root=str(course.tree), course_id=course.course_id, tags=safe.TAGS)
     write(course.tree / "nbgrader_config.py", settings)
     for entry in course.notebooks:
         source, release = place(course, "source", entry), place(course, "release", entry)
@@ -103,7 +97,7 @@ def nbgrader_api(course: Course) -> NbGraderAPI:
     config.CourseDirectory.course_id = course.course_id
     config.CourseDirectory.db_url = database(course)
     config.HTMLExporter.sanitize_html = True
-    config.SanitizeHTML.tags = TAGS
+    config.SanitizeHTML.tags = safe.TAGS
     coursedir = CourseDirectory(config=config)
     return NbGraderAPI(coursedir, config=config)
 

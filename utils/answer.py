@@ -122,7 +122,7 @@ def size(answer: Answer) -> int:
 def kind(value: Any) -> str:
     """What to call a value in a sentence for students: a tensor, a list, nothing (None), ..."""
     if value is None:
-        return "None: is a `return` missing?"
+        return "None (is a `return` missing?)"
     if type(value) is Answer:
         return f"an object of type {value._type_name}"
     if type(value) is torch.Tensor:

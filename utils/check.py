@@ -179,7 +179,7 @@ class Scoreboard:
             f"<td>{latest.score if latest else 0:g} of {points:g}</td></tr>"
             for number, points, latest in self.rows
         )
-        head = "<tr><th>exercise</th><th></th><th>state</th><th>points</th></tr>"
+        head = "<tr><th>exercise</th><th></th><th style='text-align:left'>state</th><th>points</th></tr>"
         return f"<table>{head}{rows}</table><p>{self._total()}</p>"
 
     @staticmethod

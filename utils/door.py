@@ -105,15 +105,16 @@ def _exactly(line: "Line", size: int) -> bytes:
 
 def describe(error: BaseException) -> dict[str, Any]:
     """The error in the student's words: type, message, and the last of their own lines in it."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_students(frame.filename)]
+    every = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in every if _is_students(frame.filename)]
     last = frames[-1] if frames else None
     return {
         "type": type(error).__name__,
         "message": str(error)[:MAX_MESSAGE],
         "line": (linecache.getline(last.filename, last.lineno or 0).strip() or last.line or "")[:200] if last else "",
         "number": last.lineno if last else 0,
-        # A stub raises a bare NotImplementedError from the student's cell; a library's comes from elsewhere.
-        "blank": type(error) is NotImplementedError and not error.args and "raise" in (last.line or "" if last else ""),
+        # A stub raises a bare NotImplementedError in the student's own code; a library's comes from deeper.
+        "blank": type(error) is NotImplementedError and not error.args and bool(last) and last is every[-1],
     }
 
 
