@@ -25,8 +25,6 @@ from nbgrader.preprocessors import (
 )
 
 from autograder.course import Course, CourseError, NotebookEntry, room
-from autograder.public import checks
-from utils.check import Check
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 ROLES = ("exercise", "check", "written")
@@ -49,7 +47,9 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     if not source.exists():
         raise CourseError(f"{source} is missing: a notebook of course.toml needs its folder in solutions/")
     notebook = jupytext.read(source)
-    worth = checks(entry)
+    from autograder.public import checks  # imports torch, which who reads notebooks does not need
+
+    worth = {number: check.points for number, check in checks(entry).items()}
     badge = BADGE.format(url=COLAB.format(path=course.student_repository.split("github.com/")[-1], name=entry.name))
     notebook.cells.insert(0, nbformat.v4.new_markdown_cell(badge))
     section, count = "start", 0
@@ -103,13 +103,13 @@ def _locked(grade_id: str) -> dict:
     return {"grade_id": grade_id, "schema_version": 3, "grade": False, "solution": False, "locked": True, "task": False}
 
 
-def _graded(cell: NotebookNode, role: str, exercise: str, worth: dict[str, Check], source: Path) -> dict:
+def _graded(cell: NotebookNode, role: str, exercise: str, worth: dict[str, float], source: Path) -> dict:
     """nbgrader metadata of an exercise, of its check, or of a written answer."""
     metadata = _locked(cell.id) | {"locked": role == "check", "solution": role != "check", "grade": role != "exercise"}
     if role == "check":
         if exercise not in worth:
             raise CourseError(f"{source}: there is no check for exercise {exercise} in utils/checks/")
-        metadata["points"] = worth[exercise].points
+        metadata["points"] = worth[exercise]
     if role == "written":
         if "points" not in cell.metadata:
             raise CourseError(f"{source}: written question {exercise} needs points=... in its marker")
@@ -117,7 +117,7 @@ def _graded(cell: NotebookNode, role: str, exercise: str, worth: dict[str, Check
     return metadata
 
 
-def _must_fit(notebook: NotebookNode, entry: NotebookEntry, worth: dict[str, Check], source: Path) -> None:
+def _must_fit(notebook: NotebookNode, entry: NotebookEntry, worth: dict[str, float], source: Path) -> None:
     ids = [cell.id for cell in notebook.cells]
     twice = {name for name in ids if ids.count(name) > 1}
     wanted = {f"{role}_{number.replace('.', '_')}" for number in worth for role in ("exercise", "check")}

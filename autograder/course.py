@@ -36,6 +36,7 @@ class Grading(_Section):
     """How submissions are executed."""
 
     profile: str = "smoke"
+    pictures: bool = False
     preload: tuple[str, ...] = ()
 
 

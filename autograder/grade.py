@@ -18,7 +18,6 @@ from tqdm import tqdm
 
 from autograder import author, record, sanitize, tree, warm
 from autograder.course import ROOT, Course, NotebookEntry, room
-from autograder.judge import judge
 from autograder.room import require_rooms
 
 GRADED, UNGRADABLE = "graded", "ungradable"
@@ -134,15 +133,22 @@ def grade_one(
 
     `text` is the file as handed in, `release` the released notebook; no file is read or written.
     """
+    import torch  # the coordinator, which imports this module too, needs neither
+
+    from autograder.judge import judge
+
+    torch.set_num_threads(1)  # one core a judge: threads that wait for each other spin, and starve the kernels
     started = datetime.datetime.now()
     done = Record(student, entry.name, GRADED)
     try:
         handed_in = sanitize.read(text, course.limits.notebook_mb)
-        notebook, done.remarks = sanitize.restore(handed_in, nbformat.reads(release, as_version=4))
+        released = nbformat.reads(release, as_version=4)
+        notebook, done.remarks = sanitize.restore(handed_in, released)
     except sanitize.Ungradable as why:
         done.status, done.reason = UNGRADABLE, str(why)
         return done, ""
-    judged = judge(course, entry, notebook, trusted, nursery)
+    shown = set() if course.grading.pictures else sanitize.shown(notebook, released)
+    judged = judge(course, entry, notebook, shown, trusted, nursery)
     for verdict in judged.verdicts:
         done.exercises.append(
             {

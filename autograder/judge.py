@@ -5,7 +5,7 @@ Cells run in a sandboxed kernel; checks run here, and ask that kernel for plain 
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 
 from nbformat import NotebookNode
@@ -13,13 +13,15 @@ from nbformat.v4 import new_output
 
 from autograder.course import Course, NotebookEntry
 from autograder.kernel import Kernel, KernelGone, Ran, open_kernel
-from autograder.private import private_checks
+from autograder.private import PrivateCheck, private_checks
 from autograder.public import checks
 from utils.answer import StudentError
-from utils.check import Check, Outcome, Scoreboard, Verdict
+from utils.check import Check, Scoreboard
+from utils.verdict import Outcome, Verdict
 
 MAX_KERNELS = 5  # a hand-in whose kernels keep dying is not started for ever
 SKIPPED = "experiment"
+UNDEFINED = "is not defined"
 SCOREBOARD = "scoreboard(checks)"
 
 
@@ -35,30 +37,43 @@ class Judged:
 
 
 def judge(
-    course: Course, entry: NotebookEntry, notebook: NotebookNode, trusted: bool = False, nursery: str = ""
+    course: Course,
+    entry: NotebookEntry,
+    notebook: NotebookNode,
+    shown: Collection[str] = (),
+    trusted: bool = False,
+    nursery: str = "",
 ) -> Judged:
     """Run the cells of `notebook` in order and judge each exercise where its graded cell stands.
 
-    Outputs are written into the notebook, the graded cells' as nbgrader reads partial credit.
+    Outputs are written into the notebook, the graded cells' as nbgrader reads partial credit. The
+    cells whose ids are in `shown` only show what answers do; they are put off, and run when an answer
+    misses a name, if ever.
     """
     public, hidden = checks(entry), private_checks(entry)
     judged = Judged()
     with ExitStack() as stack:
         session = _Session(course, (trusted, nursery), stack, judged)
+        put_off: list[NotebookNode] = []
         for exercise, cells in _sections(notebook):
-            ran = [session.run(cell) for cell in cells if _runs(cell)]
+            mine = [cell for cell in cells if _runs(cell)]
             if not exercise:
+                for cell in mine:
+                    if cell.id in shown:
+                        put_off.append(cell)
+                    else:
+                        session.run(cell)
                 continue
             started = time.monotonic()
-            source = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-            verdict = _verdict(public[exercise], source, ran, session)
-            if verdict.outcome is Outcome.PASSED:
-                for item in hidden.get(exercise, []):
-                    failure = item.failure(session.ask)
-                    if failure:
-                        judged.private[exercise] = failure
-                        verdict = dataclasses.replace(verdict, outcome=Outcome.WRONG, message=item.tells)
-                        break
+            verdict, private = _examine(public[exercise], hidden.get(exercise, []), mine, session)
+            if put_off and UNDEFINED in verdict.message + private:
+                # An answer may use a name that those cells define: no point is lost for having put them off.
+                for cell in put_off:
+                    session.run(cell)
+                put_off.clear()
+                verdict, private = _examine(public[exercise], hidden.get(exercise, []), mine, session)
+            if private:
+                judged.private[exercise] = private
             judged.verdicts.append(verdict)
             judged.seconds[exercise] = round(time.monotonic() - started, 3)
             _write(_graded(notebook, exercise), verdict)
@@ -93,9 +108,23 @@ def _runs(cell: NotebookNode) -> bool:
     return cell.cell_type == "code" and SKIPPED not in cell.metadata.get("tags", [])
 
 
+def _examine(
+    check: Check, hidden: list[PrivateCheck], cells: list[NotebookNode], session: "_Session"
+) -> tuple[Verdict, str]:
+    """Run the cells of an exercise and reach its verdict; and what the instructor alone may read of it."""
+    ran = [session.run(cell) for cell in cells]
+    verdict = _verdict(check, "\n".join(cell.source for cell in cells), ran, session)
+    if verdict.outcome is Outcome.PASSED:
+        for item in hidden:
+            failure = item.failure(session.ask)
+            if failure:
+                return dataclasses.replace(verdict, outcome=Outcome.WRONG, message=item.tells), failure
+    return verdict, ""
+
+
 def _verdict(check: Check, source: str, ran: list[Ran], session: "_Session") -> Verdict:
     verdict = check.verdict(session.ask, source)
-    if verdict.outcome is Outcome.ERROR and "is not defined" in verdict.message:
+    if verdict.outcome is Outcome.ERROR and UNDEFINED in verdict.message:
         # The cell that should define it stopped: say why, which is what the student must mend.
         if any(one.blank for one in ran):
             return dataclasses.replace(verdict, outcome=Outcome.BLANK, message="")

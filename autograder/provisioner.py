@@ -24,6 +24,7 @@ from autograder.room import RUN, WORK, Room, RoomError
 PROVISIONER = "attention-graded-room"
 PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
 NURSERY_SECONDS = 60
+KILL_SECONDS = 1.0
 
 
 def kernel_spec(limits: Limits, grading: Grading, nursery: str = "") -> KernelSpec:
@@ -138,6 +139,7 @@ class RoomProvisioner(KernelProvisionerBase):
         """Close the room; every process in it is gone."""
         if self.room is not None:
             self.room.close()
+            self._runs(KILL_SECONDS)  # it ends within milliseconds, and nobody need poll for it
 
     async def terminate(self, restart: bool = False) -> None:
         """The same: a kernel that runs students' code gets no last word."""

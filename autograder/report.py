@@ -10,8 +10,7 @@ from nbgrader.api import Gradebook
 from autograder import grade, tree
 from autograder.course import Course, NotebookEntry
 from autograder.grade import Record
-from autograder.public import checks
-from utils.check import Outcome
+from utils.verdict import Outcome
 
 MARKS = {Outcome.PASSED: "&#10003;", Outcome.WRONG: "&#10007;", Outcome.ERROR: "!", Outcome.BLANK: "&#183;"}
 
@@ -79,7 +78,8 @@ def write_feedback(course: Course, entries: list[NotebookEntry]) -> list[Path]:
 def _section(course: Course, entry: NotebookEntry) -> dict:
     """Everything the page says of one notebook."""
     graded = records(course, entry)
-    numbers = list(checks(entry))
+    points = tree.exercises(course, entry)
+    numbers = list(points)
     students = []
     said: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for record in graded:
@@ -97,4 +97,4 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
         )
     scores = pandas.Series([record.score for record in complete], dtype=float)
     return {"entry": entry, "numbers": numbers, "students": students, "shares": shares, "scores": scores,
-            "points": sum(check.points for check in checks(entry).values())}  # fmt: skip
+            "points": sum(points.values())}  # fmt: skip

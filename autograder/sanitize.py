@@ -75,6 +75,15 @@ def restore(handed_in: NotebookNode, release: NotebookNode) -> tuple[NotebookNod
     return notebook, remarks
 
 
+def shown(notebook: NotebookNode, release: NotebookNode) -> set[str]:
+    """The ids of the cells that only show what answers do: code as released, after the first exercise, in no role."""
+    imports = {cell.id for cell in preamble(release)}
+    plain = {
+        cell.id: cell.source for cell in release.cells if cell.cell_type == "code" and "nbgrader" not in cell.metadata
+    }
+    return {cell.id for cell in notebook.cells if plain.get(cell.id) == cell.source and cell.id not in imports}
+
+
 @dataclass
 class _Handed:
     """A cell as it was handed in: its type, its text, what it may be called."""

@@ -9,6 +9,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import nbformat
 from nbformat import NotebookNode
 from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
@@ -82,12 +83,17 @@ def release_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     Raises:
         CourseError: the tree was not built.
     """
-    import nbformat
-
     path = place(course, "release", entry)
     if not path.exists():
         raise CourseError(f"{path} is missing: run `autograder build` first")
     return nbformat.read(path, as_version=4)
+
+
+def exercises(course: Course, entry: NotebookEntry) -> dict[str, float]:
+    """The exercises of a released notebook that the judge grades, with their points."""
+    cells = release_notebook(course, entry).cells
+    graded = {cell.id: cell for cell in cells if cell.id.startswith("check_")}
+    return {name[6:].replace("_", "."): cell.metadata.nbgrader.points for name, cell in graded.items()}
 
 
 def nbgrader_api(course: Course) -> NbGraderAPI:

@@ -63,5 +63,5 @@ def nursery(preload: tuple[str, ...]) -> Nursery:
 def begin(preload: tuple[str, ...]) -> None:
     """Begin to import in the background what grading needs: kernels' libraries, and the workers' own."""
     nursery(preload).start()
-    multiprocessing.set_forkserver_preload(["autograder.grade"])
+    multiprocessing.set_forkserver_preload(["autograder.grade", "autograder.judge"])
     forkserver.ensure_running()

@@ -186,6 +186,20 @@ class Broken:
         raise KeyError("bug")
 
 
+def test_an_answer_may_use_what_a_picture_defines(workshop):
+    """Cells that only show something are put off, but nobody loses a point by it."""
+    maker = demo._Maker(workshop, FIRST)
+    number = list(maker.points)[-1]
+    later = next(cell for cell in maker.released.cells if cell.source.startswith("words = "))
+    name = later.source.split(" =")[0]
+    leaning = f"{maker.reference[number]}\nassert len({name}) > 0\n"
+    hand_in(workshop, FIRST, "leaning", maker.file({number: leaning}))
+    hand_in(workshop, FIRST, "missing", maker.file({number: "no_such_name"}))
+    leaning, missing = grade.grade(workshop, [FIRST])
+    assert leaning.score == leaning.points
+    assert missing.score == missing.points - maker.points[number]
+
+
 def test_a_notebook_cannot_run_for_ever(workshop):
     limits = workshop.limits.model_copy(update={"notebook_seconds": 6.0, "cell_seconds": 2.0})
     short = workshop.model_copy(update={"limits": limits})

@@ -6,51 +6,18 @@ judge calls `verdict` with its own way to ask. Either way the student's results 
 """
 
 import ast
-import enum
 import html
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 from utils import door
 from utils.answer import Answer, Ask, StudentError, library, named
+from utils.verdict import Outcome, Verdict
 
 if not __debug__:
     raise RuntimeError("checks are made of assert statements: run Python without -O and PYTHONOPTIMIZE")
-
-
-class Outcome(enum.StrEnum):
-    """How an exercise fared."""
-
-    PASSED = "passed"
-    WRONG = "wrong"
-    ERROR = "error"
-    BLANK = "not attempted yet"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a check says of one exercise; `message` is written for the student."""
-
-    exercise: str
-    points: float
-    outcome: Outcome
-    message: str = ""
-
-    @property
-    def score(self) -> float:
-        """All points or none: the parts of an exercise are exercises of their own."""
-        return self.points if self.outcome is Outcome.PASSED else 0.0
-
-    def sentence(self) -> str:
-        """The line a student reads."""
-        if self.outcome is Outcome.PASSED:
-            return f"Exercise {self.exercise}: passed ({self.points:g} point{'s' * (self.points != 1)})"
-        if self.outcome is Outcome.BLANK:
-            return f"Exercise {self.exercise}: not attempted yet."
-        return f"Exercise {self.exercise}: {self.message}"
 
 
 class CheckFailed(AssertionError):
