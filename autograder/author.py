@@ -59,7 +59,7 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
         if "setup" in cell.metadata.get("tags", []):
             cell.source = SETUP.format(repository=course.student_repository)
             cell.id = "setup"
-            cell.metadata.nbgrader = _locked("setup")
+            cell.metadata.nbgrader = locked_metadata("setup")
         elif marker:
             ((role, exercise),) = marker.items()
             cell.id = f"{role}_{exercise.replace('.', '_')}"
@@ -98,14 +98,18 @@ def parts(path: Path) -> list[NotebookNode]:
     return jupytext.read(path).cells
 
 
-def _locked(grade_id: str) -> dict:
+def locked_metadata(grade_id: str) -> dict:
     """nbgrader metadata of a cell that students may not change."""
     return {"grade_id": grade_id, "schema_version": 3, "grade": False, "solution": False, "locked": True, "task": False}
 
 
 def _graded(cell: NotebookNode, role: str, exercise: str, worth: dict[str, float], source: Path) -> dict:
     """nbgrader metadata of an exercise, of its check, or of a written answer."""
-    metadata = _locked(cell.id) | {"locked": role == "check", "solution": role != "check", "grade": role != "exercise"}
+    metadata = locked_metadata(cell.id) | {
+        "locked": role == "check",
+        "solution": role != "check",
+        "grade": role != "exercise",
+    }
     if role == "check":
         if exercise not in worth:
             raise CourseError(f"{source}: there is no check for exercise {exercise} in utils/checks/")

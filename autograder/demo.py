@@ -52,7 +52,7 @@ class Made:
 
 def hand_ins(course: Course, entry: NotebookEntry) -> list[Made]:
     """Twelve hand-ins of a notebook: right, wrong, broken, hostile."""
-    maker = _Maker(course, entry)
+    maker = Maker(course, entry)
     whole = sum(maker.points.values())
     numbers = list(maker.points)
     middle, late = numbers[len(numbers) // 2], numbers[-1]
@@ -142,7 +142,7 @@ def _first(remarks: list[str]) -> str:
     return f"{remarks[0]}{more}" if remarks else ""
 
 
-class _Maker:
+class Maker:
     """Makes hand-ins of one notebook."""
 
     def __init__(self, course: Course, entry: NotebookEntry):

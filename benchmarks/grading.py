@@ -60,7 +60,7 @@ def stock_course(known: course.Course, entry: course.NotebookEntry, folder: Path
     notebook = author.solution_notebook(known, entry)
     private = (course.room(entry) / "private_checks.py").read_text()
     shim = nbformat.v4.new_code_cell(SHIM.format(root=str(ROOT), source=private))
-    shim.id, shim.metadata = "shim", {"nbgrader": author._locked("shim")}
+    shim.id, shim.metadata = "shim", {"nbgrader": author.locked_metadata("shim")}
     for cell in notebook.cells:
         if cell.id.startswith("check_"):
             exercise = cell.id.removeprefix("check_").replace("_", ".")
@@ -75,7 +75,7 @@ def stock_course(known: course.Course, entry: course.NotebookEntry, folder: Path
 
 def ordinary(known: course.Course, entry: course.NotebookEntry) -> list[bytes]:
     """Twelve hand-ins that stock nbgrader can grade: right, blank, half done, and wrong in named ways."""
-    maker = demo._Maker(known, entry)
+    maker = demo.Maker(known, entry)
     numbers = list(maker.points)
     wrong = [case for case in maker.cases if not case.right]
     made = [maker.file(), maker.file(solved=()), maker.file(solved=numbers[: len(numbers) // 2])]

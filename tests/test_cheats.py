@@ -144,7 +144,7 @@ def world(tmp_path_factory):
     for one in listeners:
         one.listen()
         threading.Thread(target=wait_for_knock, args=(one, knocks), daemon=True).start()
-    maker = demo._Maker(known, FIRST)
+    maker = demo.Maker(known, FIRST)
     tree.write(tree.place(known, "submitted", FIRST, "honest"), maker.file())
     for name, source in CHEATS.items():
         source = source.replace("PORT", str(listeners[0].getsockname()[1])).replace("SOCKET", str(folder / "socket"))

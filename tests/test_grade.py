@@ -77,7 +77,7 @@ def test_grading_again_runs_nothing_and_changes_nothing(demo_run, monkeypatch):
 
 
 def test_what_a_crash_left_out_is_graded_and_nothing_else(workshop):
-    maker = demo._Maker(workshop, FIRST)
+    maker = demo.Maker(workshop, FIRST)
     for student in ("ada", "bo", "cy"):
         hand_in(workshop, FIRST, student, maker.file(solved=()))
     once = {one.student: one for one in grade.grade(workshop, [FIRST])}
@@ -91,7 +91,7 @@ def test_what_a_crash_left_out_is_graded_and_nothing_else(workshop):
 
 
 def test_a_changed_hand_in_is_graded_anew_and_manual_scores_stay(workshop):
-    maker = demo._Maker(workshop, FIRST)
+    maker = demo.Maker(workshop, FIRST)
     hand_in(workshop, FIRST, "ada", maker.file(solved=()))
     assert grade.grade(workshop, [FIRST])[0].score == 0
     with record.open_recorder(workshop) as recorder:
@@ -108,7 +108,7 @@ def test_a_changed_hand_in_is_graded_anew_and_manual_scores_stay(workshop):
 
 def test_the_solution_gets_full_marks_twenty_times(workshop):
     for entry in workshop.notebooks:
-        file = demo._Maker(workshop, entry).file()
+        file = demo.Maker(workshop, entry).file()
         for number in range(20):
             hand_in(workshop, entry, f"student{number:02d}", file)
     records = grade.grade(workshop, list(workshop.notebooks))
@@ -118,7 +118,7 @@ def test_the_solution_gets_full_marks_twenty_times(workshop):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_each_exercise_is_graded_as_if_the_others_were_right(workshop, entry):
-    maker = demo._Maker(workshop, entry)
+    maker = demo.Maker(workshop, entry)
     wrong = {case.exercise: case for case in reversed(maker.cases) if not case.right}
     for number, case in wrong.items():
         hand_in(workshop, entry, f"wrong-{number}", maker.file({number: case.source}))
@@ -157,7 +157,7 @@ def author_notebook(entry):
 
 
 def test_without_rooms_nothing_is_graded(workshop, monkeypatch):
-    hand_in(workshop, FIRST, "ada", demo._Maker(workshop, FIRST).file())
+    hand_in(workshop, FIRST, "ada", demo.Maker(workshop, FIRST).file())
     monkeypatch.setattr(grade, "require_rooms", lambda: (_ for _ in ()).throw(RoomError("no user namespaces")))
     with pytest.raises(RoomError):
         grade.grade(workshop, [FIRST])
@@ -165,14 +165,14 @@ def test_without_rooms_nothing_is_graded(workshop, monkeypatch):
 
 
 def test_trusting_is_possible_and_is_written_down(workshop):
-    hand_in(workshop, FIRST, "ada", demo._Maker(workshop, FIRST).file())
+    hand_in(workshop, FIRST, "ada", demo.Maker(workshop, FIRST).file())
     done = grade.grade(workshop, [FIRST], trusted=True)[0]
     assert done.score == done.points and done.trusted
     assert "--trust-submissions" in report.write_report(workshop, [FIRST]).read_text()
 
 
 def test_an_error_of_the_grader_itself_is_a_record_and_stops_nobody(workshop, monkeypatch):
-    maker = demo._Maker(workshop, FIRST)
+    maker = demo.Maker(workshop, FIRST)
     hand_in(workshop, FIRST, "ada", maker.file())
     monkeypatch.setattr(grade, "author", None)  # what the coordinator sends is broken, whatever the reason
     with pytest.raises(AttributeError):
@@ -188,7 +188,7 @@ class Broken:
 
 def test_an_answer_may_use_what_a_picture_defines(workshop):
     """Cells that only show something are put off, but nobody loses a point by it."""
-    maker = demo._Maker(workshop, FIRST)
+    maker = demo.Maker(workshop, FIRST)
     number = list(maker.points)[-1]
     later = next(cell for cell in maker.released.cells if cell.source.startswith("words = "))
     name = later.source.split(" =")[0]
@@ -207,7 +207,7 @@ def test_a_notebook_cannot_run_for_ever(workshop):
     sleepy = dict.fromkeys(numbers, "import time\nfor _ in range(10**9): time.sleep(0.01)")
     from autograder import sanitize
 
-    maker = demo._Maker(short, FIRST)
+    maker = demo.Maker(short, FIRST)
     notebook, _ = sanitize.restore(sanitize.read(maker.file(sleepy), 20), maker.released)
     judged = judging.judge(short, FIRST, notebook)
     assert all(verdict.score == 0 for verdict in judged.verdicts)

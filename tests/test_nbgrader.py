@@ -78,7 +78,7 @@ def attacked(tmp_path_factory):
             if cell.id.startswith("exercise_"):
                 cell.source = "raise ValueError(\"<script>document.title='owned'</script>\")"
 
-    tree.write(tree.place(known, "submitted", FIRST, "mallory"), demo._Maker(known, FIRST).file(change=attack))
+    tree.write(tree.place(known, "submitted", FIRST, "mallory"), demo.Maker(known, FIRST).file(change=attack))
     grade.grade(known, [FIRST])
     return known, report.write_feedback(known, [FIRST])[0], report.write_report(known, [FIRST])
 
