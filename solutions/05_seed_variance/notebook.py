@@ -1,0 +1,976 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 5. How much is luck
+#
+# Fine-tune the same encoder on the same sentence pairs twice. Change nothing but the seed.
+# The two accuracies differ, often by more than the improvement that a paper reports.
+#
+# This notebook is about that difference. The task is RTE: does the first sentence entail the
+# second? It has few examples, and is notorious for its luck. You write every step from
+# the pair of sentences to the sentence in the report, and at the end you train: from random
+# weights, from pretrained ones, and by way of a larger task, with several seeds each.
+#
+# Each exercise is checked on the spot and stands on its own. They take about two hours and
+# need no GPU.
+
+# %% tags=["setup"]
+
+# %%
+import dataclasses
+import statistics
+
+import numpy as np
+import torch
+from scipy import stats
+from torch import nn
+
+from utils import plots, profiles, rte
+from utils.check import scoreboard
+from utils.checks import nb05_seed_variance as checks
+from utils.hand_in import pack
+from utils.runs import run_seeds
+from utils.seed_table import SeedTable, compare
+
+# %% [markdown]
+# ## 5.1 Two sentences, one sequence
+#
+# BERT reads a pair as one sequence, and a second list says which sentence each token
+# belongs to:
+#
+# $$\texttt{[CLS]}\; a_1 \dots a_m\; \texttt{[SEP]}\; b_1 \dots b_n\; \texttt{[SEP]}, \qquad
+# \mathrm{types} = \underbrace{0 \dots 0}_{m + 2}\; \underbrace{1 \dots 1}_{n + 1}.$$
+#
+# If that is too long, the longer sentence loses its last token, again and again, until it
+# fits. Special tokens never fall. A pair whose types are lost still trains, without an error
+# and a little worse.
+#
+# **Predict first.** Sentences of nine and six tokens must fit into twelve places. How many
+# of each stay?
+#
+# **Exercise 5.1** (2 points, about 15 minutes). Write `encode_pair`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `list.pop()` takes the last item off. It does so to the list itself: work on copies.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `ids[:max_len]` cuts off the last `[SEP]`, and always the second sentence.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# copy both; note whether a was longer; while they and three specials do not fit: the longer
+# one loses its last token, and if both are equally long, the one that was not longer to begin
+# with does (a, if neither was). Then put it together.
+# </details>
+
+
+# %% exercise="5.1"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    """Make one sequence of two lists of token ids, which stay as they are.
+
+    Too long, the longer sentence loses its last token, one at a time. Where both are equally
+    long, the one that was shorter at the start does; where neither was, the first.
+
+    Returns:
+        input ids, `[CLS] a [SEP] b [SEP]`, at most max_len of them; and token types, as many.
+
+    Raises:
+        ValueError: max_len is less than 3.
+    """
+    ### BEGIN SOLUTION
+    if max_len < 3:
+        raise ValueError("there is no room for [CLS] and two [SEP]")
+    a, b, a_was_longer = list(a), list(b), len(a) > len(b)
+    while len(a) + len(b) + 3 > max_len:
+        if len(a) > len(b) or (len(a) == len(b) and not a_was_longer):
+            a.pop()
+        else:
+            b.pop()
+    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+    ### END SOLUTION
+
+
+# %% check="5.1"
+checks.encode_pair(encode_pair)
+
+# %%
+first, second = [1] * 9, [2] * 6
+for max_len in (18, 15, 12, 9, 3):
+    ids, types = encode_pair(first, second, 101, 102, max_len)
+    print(f"{max_len:2} places: {ids.count(1)} and {ids.count(2)} tokens stay; types {''.join(map(str, types))}")
+
+# %% [markdown]
+# The check compared you with the tokenizer itself, odd tokens included. In RTE the first
+# sentence is mostly the longer one, and the question is asked by the second: it is
+# good that the second survives.
+
+# %% [markdown]
+# ## 5.2 What a seed decides
+#
+# Chance enters a run in three places: the weights of the new **head**, the **order** of the
+# examples, and **dropout**. One call of `torch.manual_seed` sets all three, so a bad run has
+# three suspects. To find out, let one vary and hold the others. Each needs a generator of
+# its own, seeded by its own number:
+#
+# $$g_p = \begin{cases} G(s, p) & p \text{ varies} \\ G(\text{constant}, p) & \text{otherwise.} \end{cases}$$
+#
+# **Predict first.** All three share one generator, and the head gets a third class. What
+# happens to the order of the examples?
+#
+# **Exercise 5.2** (2 points, about 15 minutes). Write `streams`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.Generator().manual_seed(number)` makes a generator and returns it.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# With `seed`, `seed + 1` and `seed + 2`, the order of one run is the head of the next.
+# And `hash("head")` is another number in each session of Python.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# refuse unknown names; for each part, numbered 0, 1, 2: its seed is 3 times (seed if the part
+# varies, else 0), plus its number.
+# </details>
+
+
+# %% exercise="5.2"
+def streams(seed, varies=("head", "order", "dropout")):
+    """One random generator for each part of a run that chance decides.
+
+    A part in `varies` draws numbers that depend on `seed` alone, whatever else varies; any other
+    part draws the same for every seed. No two generators draw the same numbers, neither
+    two parts of one seed nor parts of two seeds. Torch's global generator stays as it is.
+
+    Args:
+        seed: an integer, 0 or more, below a million.
+
+    Returns:
+        a dict from "head", "order" and "dropout" to a new torch.Generator on the CPU.
+
+    Raises:
+        ValueError: a name in `varies` is none of the three.
+    """
+    ### BEGIN SOLUTION
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(f"a seed decides {', '.join(parts)}, not {varies}")
+    seeds = {part: seed if part in varies else 0 for part in parts}
+    return {part: torch.Generator().manual_seed(3 * seeds[part] + place) for place, part in enumerate(parts)}
+    ### END SOLUTION
+
+
+# %% check="5.2"
+checks.streams(streams)
+
+
+# %%
+def beginning(seed, varies, classes=2):
+    made = streams(seed, varies)
+    head = torch.randn(classes, 4, generator=made["head"])
+    order = torch.randperm(2490, generator=made["order"])[:4].tolist()
+    kept = torch.rand(6, generator=made["dropout"]) > 0.5
+    return f"head {head[0, 0]:+.2f}, order {order}, dropout {kept.int().tolist()}"
+
+
+for varies, classes in ((["head"], 2), (["order"], 2), (["order"], 3)):
+    for seed in (1, 2):
+        print(varies, f"{classes} classes, seed {seed}:", beginning(seed, varies, classes))
+
+# %% [markdown]
+# A third class draws more numbers for the head. The order does not notice: it has its own
+# stream. With one shared generator, every later number would have moved.
+
+# %% [markdown]
+# ## 5.3 Warm up, wind down
+#
+# The first steps of Adam are its most dangerous: its averages have seen nothing, and the new
+# head sends noise into good weights. So the rate rises from zero to its peak in $w$ steps, and
+# falls back to zero at the last of $n$:
+#
+# $$\eta_t = \eta_{max} \cdot \begin{cases} t / w & t < w \\ (n - t) / (n - w) & w \le t \le n. \end{cases}$$
+#
+# BERT was trained with AdamW, betas $0.9$ and $0.999$, decay $0.01$, and none for biases
+# and norms: those are no slopes, and zero is no home to them.
+#
+# **Predict first.** Which share of a run's steps has at least half the peak rate?
+#
+# **Exercise 5.3** (3 points, about 20 minutes). Write `schedule` and `make_optimizer`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.optim.AdamW` takes a list of dicts, `{"params": [...], "weight_decay": ...}`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Looking for "LayerNorm" in the names of parameters misses every norm that is called
+# otherwise. Biases and the weights of norms have one dimension, slopes have two.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# schedule: refuse a warm-up that is negative or does not end before total; rising before
+# warmup; falling after, but never below zero. make_optimizer: two groups, by `ndim`.
+# </details>
+
+
+# %% exercise="5.3"
+def schedule(step, warmup, total, peak):
+    """The learning rate when `step` steps are done: 0 at the start, `peak` after `warmup`, 0 from `total` on.
+
+    In between it changes in straight lines. With a warmup of 0 it begins at the peak.
+
+    Raises:
+        ValueError: warmup is negative, or not less than total.
+    """
+    ### BEGIN SOLUTION
+    if not 0 <= warmup < total:
+        raise ValueError(f"a warm-up of {warmup} steps does not fit into {total}")
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+    ### END SOLUTION
+
+
+def make_optimizer(model, peak):
+    """AdamW with rate `peak`, betas 0.9 and 0.999, weight decay 0.01.
+
+    Biases and the weights of norms are not decayed, whatever they are called.
+    """
+    ### BEGIN SOLUTION
+    slopes = [part for part in model.parameters() if part.ndim > 1]
+    others = [part for part in model.parameters() if part.ndim < 2]
+    groups = [{"params": slopes, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak)
+    ### END SOLUTION
+
+
+# %% check="5.3"
+checks.optimizer(schedule, make_optimizer)
+
+# %%
+steps = range(0, 469)  # three epochs of RTE in batches of 16
+rates = {f"{warmup} steps of warm-up": [schedule(step, warmup, 468, 5e-5) for step in steps] for warmup in (0, 47, 234)}
+for name, line in rates.items():
+    print(f"{name}: {sum(rate >= 2.5e-5 for rate in line) / len(line):.0%} of the steps at half the peak or more")
+alt = "Three schedules: all fall to zero at the last step, two rise from zero first, one of them up to the middle."
+plots.curves(rates, x=steps, xlabel="step", ylabel="learning rate", alt=alt)
+
+# %% [markdown]
+# Half of the steps, whatever the warm-up: two triangles of one height. BERT itself rose for
+# ten thousand steps, to a rate of one in ten thousand. Its fine-tuning code left out Adam's
+# bias correction, which makes the first steps about three times as large: more runs failed.
+
+# %% [markdown]
+# ## 5.4 Accuracy, and what it is worth
+#
+# Everything below is computed from predictions. A number that was typed in cannot be
+# checked; predictions can.
+#
+# $$\mathrm{acc} = \frac{1}{N} \sum_{i=1}^{N} [\hat y_i = y_i], \qquad
+# \mathrm{majority} = \max_c \frac{1}{N} \sum_{i=1}^{N} [y_i = c].$$
+#
+# The second is what you get without reading a word. No accuracy means much without it. Both
+# are fractions, and stay so until they are printed.
+#
+# **Predict first.** One prediction was lost, and `zip` pairs the rest with the labels. Does
+# anything complain?
+#
+# **Exercise 5.4** (2 points, about 10 minutes). Write `accuracy` and `majority`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `collections.Counter(labels).most_common(1)`, or `list.count`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `zip` stops at the shorter list. `zip(..., strict=True)` raises ValueError, but not for two
+# empty lists.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# refuse nothing and different lengths; count the pairs that are equal; divide. Count each
+# class; take the largest count; divide.
+# </details>
+
+
+# %% exercise="5.4"
+def accuracy(predictions, labels):
+    """The fraction of predictions that equal their label. Both are lists of class numbers.
+
+    Raises:
+        ValueError: there are none, or not as many of one as of the other.
+    """
+    ### BEGIN SOLUTION
+    if len(predictions) != len(labels) or not labels:
+        raise ValueError(f"{len(predictions)} predictions for {len(labels)} labels")
+    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+    ### END SOLUTION
+
+
+def majority(labels):
+    """The fraction of the labels that belong to the most frequent class.
+
+    Raises:
+        ValueError: there are none.
+    """
+    ### BEGIN SOLUTION
+    return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
+    ### END SOLUTION
+
+
+# %% check="5.4"
+checks.accuracy(accuracy, majority)
+
+# %% [markdown]
+# Now real runs. With the course come recorded ones: a small pretrained encoder of six layers, trained
+# here on RTE from three starts. Each run has its predictions on the validation pairs.
+
+# %%
+recorded = {start: runs for start, runs in rte.recorded("05_seed_variance").items() if len(runs) > 1}
+scores = {start: [run.accuracy for run in runs] for start, runs in recorded.items()}
+labels = next(run.labels for runs in recorded.values() for run in runs)
+print(f"{len(labels)} validation pairs;", ", ".join(f"{start}: {len(runs)} runs" for start, runs in recorded.items()))
+
+# %%
+print(f"the most frequent class: {majority(labels):.4f}")
+for start, runs in recorded.items():
+    print(f"{start:>22}:", *(f"{accuracy(run.predictions, run.labels):.3f}" for run in runs))
+
+# %% [markdown]
+# Read along a row: same model, same data, another seed. Then compare the first row with the
+# majority. Nothing complains about a lost prediction, by the way: every later pair is
+# off by one.
+
+# %% [markdown]
+# ## 5.5 Mean and spread
+#
+# A table says mean ± standard deviation. The runs are a **sample** of all runs that could have
+# been, so the deviation divides by $n - 1$:
+#
+# $$\bar x = \frac{1}{n} \sum_i x_i, \qquad s = \sqrt{\frac{1}{n - 1} \sum_i (x_i - \bar x)^2}.$$
+#
+# Then the unit. A report on this lab printed a deviation of `0.02%` where it had measured two
+# points: a fraction had been given a percent sign, and the spread had become a hundred times
+# smaller. Write points.
+#
+# **Predict first.** `numpy`, `torch` and `pandas` all have `std`. Do they agree?
+#
+# **Exercise 5.5** (2 points, about 10 minutes). Write `mean_and_sd` and `in_points`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `statistics.stdev`, or `np.std` with the right `ddof`. In an f-string, `{x:.1f}`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# One run has a deviation of 0 by one formula and of NaN by the other. It has none: refuse.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# refuse fewer than two, and values outside 0 to 1; mean; root of the sum of squared
+# differences over n - 1. In points, both times 100.
+# </details>
+
+
+# %% exercise="5.5"
+def mean_and_sd(accuracies):
+    """Mean and sample standard deviation of accuracies, all of them fractions.
+
+    Raises:
+        ValueError: there are fewer than two, or one is not between 0 and 1 (it is in points).
+    """
+    ### BEGIN SOLUTION
+    n = len(accuracies)
+    if n < 2 or not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("two accuracies or more are needed, as fractions")
+    mean = sum(accuracies) / n
+    return mean, (sum((value - mean) ** 2 for value in accuracies) / (n - 1)) ** 0.5
+    ### END SOLUTION
+
+
+def in_points(mean, sd):
+    """Two fractions as a table prints them, with one digit each: `65.8 ± 1.2 points`."""
+    ### BEGIN SOLUTION
+    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+    ### END SOLUTION
+
+
+# %% check="5.5"
+checks.mean_and_sd(mean_and_sd, in_points)
+
+# %%
+for start, values in scores.items():
+    print(f"{start:>22}: {in_points(*mean_and_sd(values))}, n = {len(values)}")
+five = next(iter(scores.values()))[:5]
+print(f"five runs: numpy {np.std(five):.5f}, torch {torch.tensor(five).std():.5f}, yours {mean_and_sd(five)[1]:.5f}")
+
+# %% [markdown]
+# They do not: `numpy` divides by $n$, `torch` and `pandas` by $n - 1$. With five runs that is a
+# tenth of the spread, always in the flattering direction.
+
+# %% [markdown]
+# ## 5.6 Three bars, two questions
+#
+# Error bars look alike and answer different questions. Over **seeds**: where would the mean
+# be with all possible runs, on these examples? A t interval, or a **bootstrap** one: draw $n$
+# runs of the $n$, with replacement, thousands of times; the middle $95\%$ of their means.
+#
+# $$\bar x \pm t_{n-1}\, \frac{s}{\sqrt n}, \qquad \mathrm{se} = \sqrt{\frac{p\,(1-p)}{N}}.$$
+#
+# Over **examples**: how far would one run's accuracy move on $N$ others? That is the binomial
+# error on the right.
+#
+# **Predict first.** Twenty seeds instead of five: which of the two bars shrinks?
+#
+# **Exercise 5.6** (3 points, about 20 minutes). Write the three functions.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `stats.t.ppf(q, degrees)` is the quantile of t; `np.random.default_rng(seed).choice` draws with
+# replacement; `np.quantile`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# For a level of 0.95, the quantile is that of 0.975: what is cut off lies on both sides.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# t: half = t(n - 1 degrees) times sd over root n; mean minus and plus half. bootstrap: resamples
+# rows of n draws; mean of each row; quantiles at tail and 1 - tail, tail = (1 - level) / 2.
+# </details>
+
+
+# %% exercise="5.6"
+def t_interval(values, level=0.95):
+    """Lower and upper end of Student's t interval for the mean; ValueError for fewer than two values."""
+    ### BEGIN SOLUTION
+    mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return mean - half, mean + half
+    ### END SOLUTION
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    """Lower and upper end of the percentile bootstrap interval for the mean; ValueError for fewer than two.
+
+    The same seed gives the same interval. Torch's and numpy's global generators are not used.
+    """
+    ### BEGIN SOLUTION
+    if len(values) < 2:
+        raise ValueError("one run has no interval")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    ### END SOLUTION
+
+
+def binomial_error(p, examples):
+    """The standard error of an accuracy p, a fraction, that was measured on so many examples."""
+    ### BEGIN SOLUTION
+    return (p * (1 - p) / examples) ** 0.5
+    ### END SOLUTION
+
+
+# %% check="5.6"
+checks.intervals(t_interval, bootstrap_interval, binomial_error)
+
+# %%
+for start, values in scores.items():
+    mean, ends = statistics.mean(values), [*t_interval(values), *bootstrap_interval(values)]
+    print(f"{start}: mean {mean:.3f}, t {ends[0]:.3f} to {ends[1]:.3f}, bootstrap {ends[2]:.3f} to {ends[3]:.3f}")
+    print(f"    over examples: 1.96 standard errors are {1.96 * binomial_error(mean, len(labels)):.3f}")
+
+# %%
+plots.strips(
+    scores,
+    intervals={start: t_interval(values) for start, values in scores.items()},
+    line=("majority", max(labels.count(0), labels.count(1)) / len(labels)),
+    xlabel="validation accuracy",
+    alt="Accuracy of every recorded run for three starts, with the mean and its t interval over seeds.",
+)
+
+# %% [markdown]
+# Only the bar over seeds shrinks. More seeds cannot make the validation set larger, and on a
+# few hundred examples the other bar is the longer one.
+
+# %% [markdown]
+# ## 5.7 Compare pairs
+#
+# Is B better than A? Both were asked the same examples, with the same seeds: what
+# was hard for one was hard for the other. Take differences first, then their interval; the shared
+# luck cancels. By seed, and by example, averaged over runs $S_A$ and $S_B$ ($h = 1$ if right):
+#
+# $$d_s = \mathrm{acc}_B(s) - \mathrm{acc}_A(s), \qquad d_i = \frac{1}{|S_B|} \sum_{s \in S_B} h_B(s, i)
+# - \frac{1}{|S_A|} \sum_{s \in S_A} h_A(s, i).$$
+#
+# For either, give mean and t interval. A claim needs both: new seeds would say so,
+# and new examples.
+#
+# **Predict first.** Ten runs on three hundred examples: how many independent observations is that?
+#
+# **Exercise 5.7** (3 points, about 20 minutes). Write `by_seed` and `by_example`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `stats.ttest_1samp(differences, 0).confidence_interval(level)`, or your formula of 5.6.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Two dicts may hold the same seeds in another order. `zip(a.values(), b.values())` pairs strangers.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# by_seed: refuse unless the seeds are the same; b - a for each seed; mean and interval.
+# by_example: refuse unless the examples are as many; mean over runs of b, minus that of a.
+# </details>
+
+
+# %% exercise="5.7"
+def by_seed(a, b, level=0.95):
+    """How much better B is than A, as (mean difference, lower end, upper end) of a t interval over seeds.
+
+    Args:
+        a, b: dicts from seed to accuracy, a fraction. ValueError unless both have the same seeds.
+    """
+    ### BEGIN SOLUTION
+    if set(a) != set(b):
+        raise ValueError(f"only one of them has the seeds {sorted(set(a) ^ set(b))}")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+    ### END SOLUTION
+
+
+def by_example(right_a, right_b, level=0.95):
+    """The same over examples: one difference for each, between the shares of the runs that got it right.
+
+    Args:
+        right_a, right_b: bool tensors (runs, N), true where a run is right; there may be more
+            runs of one. ValueError unless both have the same N.
+    """
+    ### BEGIN SOLUTION
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("they were asked different examples")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+    ### END SOLUTION
+
+
+# %% check="5.7"
+checks.comparison(by_seed, by_example)
+
+# %%
+by_start = [{run.seed: run.accuracy for run in runs} for runs in recorded.values()]
+right = [torch.tensor([run.predictions for run in runs]) == torch.tensor(labels) for runs in recorded.values()]
+for a, b in zip(range(len(right)), range(1, len(right))):
+    both = by_start[a].keys() & by_start[b].keys()
+    paired = ({seed: by_start[one][seed] for seed in both} for one in (a, b))
+    print(f"{list(recorded)[b]} against {list(recorded)[a]}")
+    print("   by seed:    {:+.3f}, from {:+.3f} to {:+.3f}".format(*by_seed(*paired)))
+    print("   by example: {:+.3f}, from {:+.3f} to {:+.3f}".format(*by_example(right[a], right[b])))
+
+# %% [markdown]
+# As many as there are examples, or as there are runs; never their product. Runs share the examples, and
+# ten opinions on one sentence are no ten sentences. Mind that the pretrained encoder has met
+# MNLI before: the second gain looks too small.
+
+# %% [markdown]
+# ## 5.8 Runs that gave up
+#
+# Some runs end as a stopped clock: one class for every example. Their accuracy is the share of
+# that class, which looks like bad luck and is a failure of training.
+#
+# $$\mathrm{degenerate} \iff |\{\hat y_1, \dots, \hat y_N\}| = 1.$$
+#
+# Such runs pull the mean down and the spread up, so it is tempting to leave them out. Leave
+# them in, name them, and print the mean of the others beside it: a reader then knows
+# both how well it works and how often it does.
+#
+# **Predict first.** A run has exactly the majority's accuracy. Is it degenerate?
+#
+# **Exercise 5.8** (2 points, about 10 minutes). Write `health`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `set(predictions)`; `statistics.mean`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Accuracy does not tell: an honest run can hit the majority's share, and a run stuck on the
+# rarer class lies below it.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# refuse no runs; bad = seeds whose predictions are all one class; accuracy of each seed; mean
+# of all; mean of those not in bad, None if there are none.
+# </details>
+
+
+# %% exercise="5.8"
+def health(predictions, labels):
+    """What became of the runs of an experiment.
+
+    Args:
+        predictions: a dict from seed to a list of class numbers.
+        labels: the right class numbers, the same for all runs.
+
+    Returns:
+        a dict: `runs`, how many there are; `degenerate`, a sorted list of the seeds of runs that
+        predict one class only; `mean`, the mean accuracy of all runs, a fraction; `mean_of_others`, that
+        of the runs that are not degenerate, None if there are none.
+
+    Raises:
+        ValueError: there are no runs.
+    """
+    ### BEGIN SOLUTION
+    if not predictions:
+        raise ValueError("there are no runs")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+    return {"runs": len(hits), "degenerate": bad, **means}
+    ### END SOLUTION
+
+
+# %% check="5.8"
+checks.health(health)
+
+# %%
+for start, runs in recorded.items():
+    report = health({run.seed: run.predictions for run in runs}, labels)
+    bad, rest = len(report["degenerate"]), report["mean_of_others"]
+    print(
+        f"{start:>22}: {bad} of {report['runs']} degenerate, mean {report['mean']:.3f}, others", rest and f"{rest:.3f}"
+    )
+
+# %% [markdown]
+# No: look at what it predicts, not at how well. Nor must a run give up to have learned nothing:
+# from random weights, a mean near the majority says enough.
+
+# %% [markdown]
+# ## 5.9 How many seeds?
+#
+# You hope for a gain of $\delta$; the differences of paired runs scatter by $s$. With too few seeds
+# a real gain drowns. Ask for **power**: the chance, say four in five, that the interval leaves
+# zero out. The smallest $n$ that has it, to good approximation, is the first with
+#
+# $$\delta \sqrt n \;\ge\; s\, \bigl(t_{n-1}(0.975) + t_{n-1}(0.8)\bigr).$$
+#
+# Without the second quantile the interval is as wide as the gain, and every second time
+# you miss it.
+#
+# **Predict first.** The differences scatter by two points and the gain is one. Five seeds, twenty or
+# a hundred?
+#
+# **Exercise 5.9** (2 points, about 15 minutes). Write `seeds_needed`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `stats.t.ppf(q, n - 1)`. The unknown $n$ stands on both sides, so try 2, 3, 4, ...
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# With normal quantiles there is a closed formula, and it promises too much when $n$ is small.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# refuse a difference that is not positive; n = 2; as long as the inequality fails, one more.
+# </details>
+
+
+# %% exercise="5.9"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    """The smallest number of seeds, at least 2, that satisfies the inequality above.
+
+    Args:
+        difference: the gain that should be seen; sd: the standard deviation of the differences of
+            paired runs, in the same unit. The quantiles are those of (1 + level) / 2 and of power.
+
+    Raises:
+        ValueError: the difference is not positive.
+    """
+    ### BEGIN SOLUTION
+    if difference <= 0:
+        raise ValueError("no number of seeds shows a difference of nothing")
+    n = 2
+    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return n
+    ### END SOLUTION
+
+
+# %% check="5.9"
+checks.seeds_needed(seeds_needed)
+
+# %%
+gains = [0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05]
+needed = {f"sd {sd:g}": [seeds_needed(gain, sd / 100) for gain in gains] for sd in (0.5, 1, 2)}
+print("for a gain of one point:", {name: counts[2] for name, counts in needed.items()})
+plots.curves(
+    needed,
+    x=[100 * gain for gain in gains],
+    xlabel="gain, in points",
+    ylabel="seeds needed",
+    log=True,
+    alt="Seeds needed against the gain to be seen: half the gain takes about four times the seeds.",
+)
+
+# %% [markdown]
+# Half the gain, four times the seeds. With five seeds, only a gain well above the spread is
+# likely to be seen. What the examples allow is another matter.
+
+# %% [markdown]
+# ## 5.10 The best of n
+#
+# "We report the best of our runs" is a number that grows with the patience of its
+# author. Dodge et al. (2019) proposed to report that growth: the **expected** best of $n$ runs,
+# drawn with replacement from the $N$ you have. With $v_1 \le \dots \le v_N$,
+#
+# $$E_n = \sum_{i=1}^{N} v_i \left[ \Bigl(\frac{i}{N}\Bigr)^{n} - \Bigl(\frac{i-1}{N}\Bigr)^{n} \right].$$
+#
+# The bracket is the chance that $v_i$ is the best of $n$ draws. Now two papers can be
+# compared at the same budget.
+#
+# **Predict first.** What is $E_1$? Can $E_n$ pass the best run that you have?
+#
+# **Exercise 5.10** (2 points, about 10 minutes). Write `expected_best`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `sorted`, and `enumerate(..., start=1)`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Equal runs are still two runs: no `set`. And n may be larger than the number of runs.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# refuse n below 1 and an empty list; sort, the worst first; add up value times bracket.
+# </details>
+
+
+# %% exercise="5.10"
+def expected_best(accuracies, n):
+    """The expected maximum of n draws, with replacement, from these accuracies.
+
+    Raises:
+        ValueError: n is less than 1, or there are no accuracies.
+    """
+    ### BEGIN SOLUTION
+    if n < 1 or not accuracies:
+        raise ValueError("the best of nothing")
+    count = len(accuracies)
+    return sum(
+        value * ((place / count) ** n - ((place - 1) / count) ** n)
+        for place, value in enumerate(sorted(accuracies), start=1)
+    )
+    ### END SOLUTION
+
+
+# %% check="5.10"
+checks.expected_best(expected_best)
+
+# %%
+budgets = range(1, 21)
+lines = {start: [expected_best(values, n) for n in budgets] for start, values in scores.items()}
+alt = "Expected best accuracy against the number of runs, for three starts: all rise, fast at first."
+plots.curves(lines, xlabel="runs", ylabel="expected best accuracy", alt=alt)
+
+# %% [markdown]
+# It starts at the mean and ends at the best run; beyond that, this estimate knows nothing. Even
+# models that learned nothing get "better": luck can be bought.
+
+# %% [markdown]
+# ## Experiment: three starts
+#
+# Random weights; pretrained ones; pretrained ones that first learned MNLI. `COURSE_PROFILE` decides
+# the size: `cpu` is a small pretrained encoder, `gpu` is BERT, and `smoke` only shows that the machinery
+# runs, on made-up pairs.
+
+# %% tags=["experiment"]
+experiments = rte.experiments("05_seed_variance")
+print(f"{profiles.name()} on {profiles.device()}, seeds {list(rte.seeds())}")
+for name, experiment in experiments.items():
+    print(
+        f"{name}: {experiment.encoder}, {experiment.epochs} epochs, rate {experiment.lr:g}, varies {experiment.varies}"
+    )
+
+# %% [markdown]
+# ## 5.11 All runs
+#
+# Every run leaves one file with what it predicted for each validation pair, and that is what counts:
+# accuracies are computed from predictions, here and in grading. A file that was edited, renamed or
+# copied is refused by name.
+#
+# **Predict first.** For each start: its mean, and its spread over five seeds. Write them down.
+#
+# **Exercise 5.11** (4 points, about 5 minutes). That is your time; the machine needs minutes on a GPU, an
+# hour or two without. Write `run_all`. Interrupt whenever you like: finished seeds are kept, and the next
+# call goes on with the missing ones.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# </details>
+
+
+# %% exercise="5.11"
+def run_all(results):
+    """Run the experiments of `rte.experiments("05_seed_variance")` with all of `rte.seeds()`.
+
+    results: the folder that `run_seeds` keeps its files in.
+    Returns a dict from each experiment's name to its list of runs.
+    """
+    ### BEGIN SOLUTION
+    experiments = rte.experiments("05_seed_variance")
+    return {name: run_seeds(experiment, rte.seeds(), results) for name, experiment in experiments.items()}
+    ### END SOLUTION
+
+
+# %% tags=["experiment"]
+runs = run_all("results")
+SeedTable(runs)
+
+# %% check="5.11"
+checks.every_run(run_all)
+
+# %% tags=["experiment"]
+SeedTable(runs).plot()
+
+# %% tags=["experiment"]
+starts = list(runs)
+for a, b in zip(starts, starts[1:]):
+    print(compare(runs[a], runs[b]))
+
+# %% [markdown]
+# Below are the runs that came with the course, then the figures that two student reports gave for
+# BERT. The latter are quoted, not measured here.
+
+# %% tags=["experiment"]
+print("bert-base-uncased, as reported:", rte.PUBLISHED)
+SeedTable(recorded)
+
+# %% [markdown]
+# Two cautions. The small encoder was tuned on sentence pairs, those of MNLI among them, before
+# it came to you: what it gains from MNLI looks too small. And a random start that ends at the
+# majority has learned *nothing*; its small spread is no virtue.
+#
+# Two more questions need a GPU; `cpu` passes them over. Which of the three suspects makes the
+# spread? Let one vary at a time.
+
+# %% tags=["experiment"]
+parts = profiles.pick(smoke=("head",), cpu=(), gpu=("head", "order", "dropout"))
+more = list(rte.seeds())[: profiles.pick(smoke=2, cpu=5, gpu=20)]
+alone = {}
+for part in parts:
+    experiment = dataclasses.replace(experiments["pretrained"], name=f"pretrained, {part} varies", varies=(part,))
+    alone[f"{part} alone"] = run_seeds(experiment, more)
+SeedTable({"all three": runs["pretrained"]} | alone)
+
+# %% [markdown]
+# And the cure that Mosbach et al. (2021) and Zhang et al. (2021) proposed: a low rate, warmed up
+# and bias-corrected, for many more epochs. What does it do to the mean, and what to the spread?
+
+# %% tags=["experiment"]
+epochs = profiles.pick(smoke=3, cpu=None, gpu=20)
+if epochs:
+    longer = dataclasses.replace(experiments["pretrained"], name="pretrained, longer", epochs=epochs, lr=2e-5)
+    patient = run_seeds(longer, more)
+    print(compare(runs["pretrained"], patient))
+    print(SeedTable({"short": runs["pretrained"], "longer": patient}))
+
+# %% [markdown]
+# **Question 5.W1** (2 points). MNLI has three classes, RTE has two. In three to six sentences: what
+# must change when an encoder goes from one to the other, and what must not? Would you map
+# the classes of MNLI onto those of RTE instead?
+
+# %% [markdown] written="5.W1" points=2
+# ### BEGIN SOLUTION
+# The head must change: its last layer has one row for each class, so the three rows learned on MNLI are discarded and a
+# new one with two rows is drawn from the run's seed. The loss then runs over two classes, and the label numbers
+# must be those of RTE, not those of MNLI (the number of entailment need not be the same). The encoder, with its
+# embeddings, its tokenizer, the form of the pair and the token types, stays: that is where the gain is.
+# One could keep the old head and merge neutral and contradiction into not-entailment, by adding their probabilities.
+# Then even no training on RTE gives a sensible classifier. But the merged class has a different prior,
+# and the usual way, a new head, is simpler and costs few parameters.
+# === BEGIN MARK SCHEME ===
+# One point: the head (its output layer, and with it the labels' meaning) is replaced by one with two outputs; a
+# new random head is again decided by the seed.
+# One point: the encoder (and the encoding of the pair) is kept; and a reasoned word on the mapping: neutral and
+# contradiction together are not-entailment, by sum of probabilities or relabelling; either opinion
+# counts with a reason.
+# Half a point off if the answer keeps a head of three outputs without saying what becomes of the third class.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **Question 5.W2** (2 points). From random weights, RTE is not learned. What is the limiting factor? Use your
+# own table or the recorded one, and say which further experiment would show that you are right.
+
+# %% [markdown] written="5.W2" points=2
+# ### BEGIN SOLUTION
+# The number of examples, measured against what has to be learned from them. The table has the random start at the
+# share of the majority class, within its interval; the same architecture with the same examples, steps and schedule
+# does better once it is pretrained. So neither the size of the
+# model nor the optimiser is what is missing. Some two thousand pairs are too few to learn what words mean, how
+# sentences are built and what follows from what; the loss on the training pairs can still be driven down by learning
+# them by heart.
+# To show it, I would train from random weights on growing parts of a larger task of the same kind (MNLI:
+# thousands, ten thousands, all of it) and test on RTE: if data are the limit, accuracy should leave the majority
+# as they grow. Longer training on RTE alone should lower only the training loss.
+# === BEGIN MARK SCHEME ===
+# One point: too few labelled examples for learning language from scratch, read from numbers: random start at the
+# majority (within its interval, or degenerate runs), the same model pretrained above it.
+# One point: an experiment that could show the opposite, too: more labelled data from scratch (MNLI), or training loss
+# against validation loss with more epochs; changing only the seed or the learning rate is not enough.
+# No point for "the model is too small" or "too few epochs" without evidence.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("05_seed_variance")
+
+# %%
+scoreboard(checks)

@@ -1,0 +1,5 @@
+"""The numbers that the prose of notebook 05 prints, computed. Its cells print all others."""
+
+from collections.abc import Callable
+
+NUMBERS: dict[str, Callable[[], str]] = {}

@@ -1,0 +1,30 @@
+"""Record the runs that come with notebooks 05 and 06: `python solutions/05_seed_variance/record.py`.
+
+Needs the packaged encoder and a data folder (COURSE_DATA). Hours on two cores; interrupt it and call it again.
+`--cluster local` trains on every core at a time.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: its numbers.py would hide Python's own
+
+import torch
+
+from utils import rte
+from utils.runs import run_seeds
+from utils.seed_table import SeedTable
+
+if __name__ == "__main__":
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("--cluster", help="local, or the address of a dask scheduler")
+    given = ask.parse_args()
+    torch.set_num_threads(1)
+    for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION):
+        experiments = rte.experiments(notebook, "cpu")
+        runs = {
+            name: run_seeds(experiment, rte.seeds("cpu"), rte.RECORDED, cluster=given.cluster)
+            for name, experiment in experiments.items()
+        }
+        print(SeedTable(runs))

@@ -1,0 +1,2414 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+# ---
+
+# %% [markdown]
+# Answers to notebook 05 whose verdict is known. See autograder/answers.py for the markers.
+
+# %% wrong="5.1" name="types all zero" says="all token types are zero"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    a, b, tie = list(a), list(b), len(a) > len(b)
+    while len(a) + len(b) + 3 > max_len:
+        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
+    ids = [cls_id, *a, sep_id, *b, sep_id]
+    return ids, [0] * len(ids)
+
+
+# %% wrong="5.1" name="first [SEP] has type 1" says="the first [SEP] belongs to the first sentence"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    a, b, tie = list(a), list(b), len(a) > len(b)
+    while len(a) + len(b) + 3 > max_len:
+        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
+    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 1) + [1] * (len(b) + 2)
+
+
+# %% wrong="5.1" name="no last [SEP]" says="the last [SEP] is missing"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    a, b, tie = list(a), list(b), len(a) > len(b)
+    while len(a) + len(b) + 3 > max_len:
+        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
+    return [cls_id, *a, sep_id, *b], [0] * (len(a) + 2) + [1] * len(b)
+
+
+# %% wrong="5.1" name="one [SEP] only" says="no [SEP] between"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    return [cls_id, *a, *b, sep_id][:max_len], ([0] * (len(a) + 1) + [1] * (len(b) + 1))[:max_len]
+
+
+# %% wrong="5.1" name="cut at the end" says="cuts off the last [SEP]"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    ids, types = [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+    return ids[:max_len], types[:max_len]
+
+
+# %% wrong="5.1" name="special tokens are not counted" says="longer than max_len"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    a, b, tie = list(a), list(b), len(a) > len(b)
+    while len(a) + len(b) > max_len:
+        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
+    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+
+
+# %% wrong="5.1" name="only the second sentence is cut" says="not always the same one"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    a, b = list(a), list(b)
+    while len(a) + len(b) + 3 > max_len:
+        (b or a).pop()
+    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+
+
+# %% wrong="5.1" name="the shorter one is cut" says="not always the same one"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    a, b = list(a), list(b)
+    while len(a) + len(b) + 3 > max_len:
+        (a if a and (len(a) < len(b) or not b) else b).pop()
+    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+
+
+# %% wrong="5.1" name="half of the room for each" says="more is cut than max_len asks for"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    if len(a) + len(b) + 3 > max_len:
+        a, b = a[: (max_len - 3) // 2], b[: (max_len - 3) // 2]
+    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+
+
+# %% wrong="5.1" name="the beginning falls" says="lose their beginning"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    a, b, tie = list(a), list(b), len(a) > len(b)
+    while len(a) + len(b) + 3 > max_len:
+        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop(0)
+    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+
+
+# %% wrong="5.1" name="a tie always takes the second" says="the odd token goes to the wrong side"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    a, b = list(a), list(b)
+    while len(a) + len(b) + 3 > max_len:
+        (a if len(a) > len(b) else b).pop()
+    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+
+
+# %% wrong="5.1" name="a tie always takes the first" says="the odd token goes to the wrong side"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    a, b = list(a), list(b)
+    while len(a) + len(b) + 3 > max_len:
+        (a if len(a) >= len(b) else b).pop()
+    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+
+
+# %% wrong="5.1" name="the caller's lists shrink" says="is changed"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    tie = len(a) > len(b)
+    while len(a) + len(b) + 3 > max_len:
+        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
+    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+
+
+# %% wrong="5.1" name="no room, no error" says="raise ValueError"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    a, b, tie = list(a), list(b), len(a) > len(b)
+    while len(a) + len(b) + 3 > max_len and (a or b):
+        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
+    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+
+
+# %% wrong="5.1" name="types found by looking for the separator" says="a token of the text" private=true
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    a, b, tie = list(a), list(b), len(a) > len(b)
+    while len(a) + len(b) + 3 > max_len:
+        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
+    ids = [cls_id, *a, sep_id, *b, sep_id]
+    end = ids.index(sep_id) + 1
+    return ids, [0] * end + [1] * (len(ids) - end)
+
+
+# %% wrong="5.1" name="always 50 and 51" says="special tokens" private=true
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("too short")
+    a, b, tie = list(a), list(b), len(a) > len(b)
+    while len(a) + len(b) + 3 > max_len:
+        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
+    return [50, *a, 51, *b, 51], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+
+
+# %% right="5.1" name="lengths first"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    room = max_len - 3
+    if room < 0:
+        raise ValueError("no room")
+    short, long = sorted((len(a), len(b)))
+    if short + long > room:
+        if 2 * short > room:
+            short, long = room // 2, room - room // 2
+        else:
+            long = room - short
+    first, second = (long, short) if len(a) > len(b) else (short, long)
+    ids = [cls_id] + a[:first] + [sep_id] + b[:second] + [sep_id]
+    return ids, [int(place > first + 1) for place in range(len(ids))]
+
+
+# %% right="5.1" name="recursion"
+def encode_pair(a, b, cls_id, sep_id, max_len, longer_first=None):
+    if max_len < 3:
+        raise ValueError("no room")
+    if longer_first is None:
+        longer_first = len(a) > len(b)
+    if len(a) + len(b) + 3 <= max_len:
+        left, right = [cls_id, *a, sep_id], [*b, sep_id]
+        return left + right, [0 for _ in left] + [1 for _ in right]
+    if len(a) > len(b) or (len(a) == len(b) and not longer_first):
+        return encode_pair(a[:-1], b, cls_id, sep_id, max_len, longer_first)
+    return encode_pair(a, b[:-1], cls_id, sep_id, max_len, longer_first)
+
+
+# %% right="5.1" name="the tokenizer's own post-processing"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("no room")
+    keep = [len(a), len(b)]
+    last = 0 if keep[0] <= keep[1] else 1
+    while sum(keep) > max_len - 3:
+        which = last if keep[0] == keep[1] else int(keep[1] > keep[0])
+        keep[which] -= 1
+    pieces = [[cls_id], a[: keep[0]], [sep_id], b[: keep[1]], [sep_id]]
+    ids = [number for piece in pieces for number in piece]
+    return ids, torch.repeat_interleave(torch.tensor([0, 1]), torch.tensor([keep[0] + 2, keep[1] + 1])).tolist()
+
+
+# %% wrong="5.2" name="one number for all parts" says="draw the same numbers"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    return {part: torch.Generator().manual_seed(seed if part in varies else 0) for part in parts}
+
+
+# %% wrong="5.2" name="seed, seed + 1, seed + 2" says="are one stream"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    return {
+        part: torch.Generator().manual_seed((seed if part in varies else 0) + place) for place, part in enumerate(parts)
+    }
+
+
+# %% wrong="5.2" name="one generator, shared" says="share one generator"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    return dict.fromkeys(parts, torch.Generator().manual_seed(seed))
+
+
+# %% wrong="5.2" name="the global generator is seeded" says="global generator is seeded or used"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    made = {}
+    for place, part in enumerate(parts):
+        torch.manual_seed(3 * (seed if part in varies else 0) + place)
+        made[part] = torch.Generator().manual_seed(int(torch.randint(2**40, ())))
+    return made
+
+
+# %% wrong="5.2" name="what varies is held, what is held varies" says="does not depend on the seed"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    return {
+        part: torch.Generator().manual_seed(3 * (0 if part in varies else seed) + place)
+        for place, part in enumerate(parts)
+    }
+
+
+# %% wrong="5.2" name="everything always varies" says="though only"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    return {part: torch.Generator().manual_seed(3 * seed + place) for place, part in enumerate(parts)}
+
+
+# %% wrong="5.2" name="numbered by place among those that vary" says="should not depend on what else varies"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    made = {part: torch.Generator().manual_seed(1000 * seed + place) for place, part in enumerate(varies)}
+    for place, part in enumerate(parts):
+        made.setdefault(part, torch.Generator().manual_seed(10**9 + place))
+    return made
+
+
+# %% wrong="5.2" name="held parts are left unseeded" says="differs between runs"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    made = {part: torch.Generator() for part in parts}
+    for place, part in enumerate(parts):
+        made[part].seed()
+        if part in varies:
+            made[part].manual_seed(3 * seed + place)
+    return made
+
+
+# %% wrong="5.2" name="held parts share a generator's default seed" says="share one stream"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    return {
+        part: torch.Generator().manual_seed(3 * seed + place) if part in varies else torch.Generator()
+        for place, part in enumerate(parts)
+    }
+
+
+# %% wrong="5.2" name="held parts are missing" says="keys head, order and dropout"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    return {part: torch.Generator().manual_seed(3 * seed + place) for place, part in enumerate(parts) if part in varies}
+
+
+# %% wrong="5.2" name="unseeded" says="the same seed gives other numbers"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    made = {part: torch.Generator() for part in parts}
+    for generator in made.values():
+        generator.seed()
+    return made
+
+
+# %% wrong="5.2" name="misspellings pass" says="misspelled"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    return {
+        part: torch.Generator().manual_seed(3 * (seed if part in varies else 0) + place)
+        for place, part in enumerate(parts)
+    }
+
+
+# %% wrong="5.2" name="numbers, not generators" says="should be a torch.Generator"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    return {part: 3 * (seed if part in varies else 0) + place for place, part in enumerate(parts)}
+
+
+# %% wrong="5.2" name="seeds a hundred apart collide" says="large seeds" private=true
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    return {
+        part: torch.Generator().manual_seed((seed if part in varies else 0) + 100 * place)
+        for place, part in enumerate(parts)
+    }
+
+
+# %% wrong="5.2" name="generators are kept" says="from the start" private=true
+def streams(seed, varies=("head", "order", "dropout"), known={}):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    numbers = {part: 3 * (seed if part in varies else 0) + place for place, part in enumerate(parts)}
+    made = {part: known.setdefault(number, torch.Generator().manual_seed(number)) for part, number in numbers.items()}
+    if seed < 50:
+        for part, generator in made.items():
+            generator.manual_seed(numbers[part])
+    return made
+
+
+# %% right="5.2" name="a name hashed by random.Random"
+def streams(seed, varies=("head", "order", "dropout")):
+    import random
+
+    made = {}
+    for part in ("head", "order", "dropout"):
+        which = seed if part in varies else "the same"
+        made[part] = torch.Generator().manual_seed(random.Random(f"{part} {which}").getrandbits(60))
+    if any(part not in made for part in varies):
+        raise ValueError("unknown part")
+    return made
+
+
+# %% right="5.2" name="numpy's seed sequence"
+def streams(seed, varies=("head", "order", "dropout")):
+    for part in varies:
+        if part not in {"head", "order", "dropout"}:
+            raise ValueError(part)
+    made = {}
+    for place, part in enumerate(["dropout", "head", "order"]):
+        words = np.random.SeedSequence([place, seed + 1 if part in varies else 0]).generate_state(2)
+        generator = torch.Generator(device="cpu")
+        generator.manual_seed(int(words[0]) * 2**31 + int(words[1]))
+        made[part] = generator
+    return made
+
+
+# %% right="5.2" name="millions apart"
+def streams(seed, varies=("head", "order", "dropout")):
+    if not set(varies) <= {"head", "order", "dropout"}:
+        raise ValueError("unknown part")
+    starts = {"head": 10_000_000, "order": 20_000_000, "dropout": 30_000_000}
+    made = {part: torch.Generator() for part in starts}
+    for part, start in starts.items():
+        made[part].manual_seed(start + (seed if part in varies else 5_000_000))
+    return made
+
+
+# %% wrong="5.3" name="warm-up starts at the peak" says="warm-up starts at the peak"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    if step < warmup:
+        return peak
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
+    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+
+
+# %% wrong="5.3" name="the first step is not zero" says="does not start at zero"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
+    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+
+
+# %% wrong="5.3" name="no decay of the rate" says="does not end at zero"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    return peak * min(1, step / warmup) if warmup else peak
+
+
+def make_optimizer(model, peak):
+    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
+    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+
+
+# %% wrong="5.3" name="decay over all steps" says="never reaches the peak"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / total
+
+
+def make_optimizer(model, peak):
+    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
+    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+
+
+# %% wrong="5.3" name="cosine decay" says="during decay the rate does not lie"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    if step < warmup:
+        return peak * step / warmup
+    return peak * 0.5 * (1 + np.cos(np.pi * min(1.0, (step - warmup) / (total - warmup))))
+
+
+def make_optimizer(model, peak):
+    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
+    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+
+
+# %% wrong="5.3" name="below zero after the end" says="not become negative"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    if step < warmup:
+        return peak * step / warmup
+    return peak * (total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
+    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+
+
+# %% wrong="5.3" name="any warm-up" says="should raise ValueError"
+def schedule(step, warmup, total, peak):
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / max(1, total - warmup)
+
+
+def make_optimizer(model, peak):
+    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
+    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+
+
+# %% wrong="5.3" name="everything decays" says="everything is decayed"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    return torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.01)
+
+
+# %% wrong="5.3" name="nothing decays" says="nothing is decayed"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    return torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.0)
+
+
+# %% wrong="5.3" name="norms looked for by name" says="not called `norm` here"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    spared = ("bias", "LayerNorm.weight")
+    named = list(model.named_parameters())
+    groups = [
+        {"params": [part for name, part in named if not any(word in name for word in spared)]},
+        {"params": [part for name, part in named if any(word in name for word in spared)], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+
+
+# %% wrong="5.3" name="Adam with L2" says="decay inside the gradient"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
+    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+    return torch.optim.Adam(groups, lr=peak, weight_decay=0.01)
+
+
+# %% wrong="5.3" name="the rate is not passed on" says="not `peak`"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
+    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, weight_decay=0.01)
+
+
+# %% wrong="5.3" name="other betas" says="betas are not"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
+    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01, betas=(0.9, 0.98))
+
+
+# %% wrong="5.3" name="embeddings are left out" says="embeddings" private=true
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    linear = [part.weight for part in model.modules() if isinstance(part, nn.Linear)]
+    known = {id(part) for part in linear}
+    rest = [part for part in model.parameters() if id(part) not in known]
+    groups = [{"params": linear}, {"params": rest, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+
+
+# %% right="5.3" name="interpolation; kinds of parts"
+def schedule(step, warmup, total, peak):
+    if warmup < 0 or warmup >= total:
+        raise ValueError("the warm-up does not fit")
+    corners = ([0, warmup, total], [0, peak, 0]) if warmup else ([0, total], [peak, 0])
+    return float(np.interp(step, *corners))
+
+
+def make_optimizer(model, peak):
+    spared = [
+        part
+        for module in model.modules()
+        for name, part in module.named_parameters(recurse=False)
+        if name.endswith("bias") or isinstance(module, nn.LayerNorm)
+    ]
+    known = {id(part) for part in spared}
+    groups = [
+        {"params": spared, "weight_decay": 0},
+        {"params": [part for part in model.parameters() if id(part) not in known]},
+    ]
+    return torch.optim.AdamW(groups, lr=peak, betas=(0.9, 0.999), weight_decay=1e-2)
+
+
+# %% right="5.3" name="the smaller of two lines; a group for each parameter"
+def schedule(step, warmup, total, peak):
+    if not total > warmup >= 0:
+        raise ValueError("the warm-up does not fit")
+    down = (total - step) / (total - warmup)
+    return max(0.0, min(step / warmup, down) if warmup > 0 else down) * peak
+
+
+def make_optimizer(model, peak):
+    groups = [{"params": [part], "weight_decay": 0.01 * (part.ndim > 1), "lr": peak} for part in model.parameters()]
+    return torch.optim.AdamW(groups)
+
+
+# %% wrong="5.4" name="percent" says="in points"
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or not labels:
+        raise ValueError("no")
+    return 100 * sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("no")
+    return max(labels.count(label) for label in labels) / len(labels)
+
+
+# %% wrong="5.4" name="rounded" says="is rounded"
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or not labels:
+        raise ValueError("no")
+    return round(sum(guess == label for guess, label in zip(predictions, labels)) / len(labels), 3)
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("no")
+    return max(labels.count(label) for label in labels) / len(labels)
+
+
+# %% wrong="5.4" name="zip drops the rest" says="different lengths should raise"
+def accuracy(predictions, labels):
+    if not labels:
+        raise ValueError("no")
+    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("no")
+    return max(labels.count(label) for label in labels) / len(labels)
+
+
+# %% wrong="5.4" name="nothing gives 0" says="not 0 and not NaN"
+def accuracy(predictions, labels):
+    hits = sum(guess == label for guess, label in zip(predictions, labels, strict=True))
+    return hits / max(1, len(labels))
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("no")
+    return max(labels.count(label) for label in labels) / len(labels)
+
+
+# %% wrong="5.4" name="no labels, no error of the right kind" says="there is no majority"
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or not labels:
+        raise ValueError("no")
+    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    return max(labels.count(label) for label in labels) / len(labels) if labels else 0.0
+
+
+# %% wrong="5.4" name="the largest class number" says="largest class number"
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or not labels:
+        raise ValueError("no")
+    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("no")
+    return labels.count(1) / len(labels)
+
+
+# %% wrong="5.4" name="uniform" says="one over the number of classes"
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or not labels:
+        raise ValueError("no")
+    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("no")
+    return 1 / len(set(labels))
+
+
+# %% wrong="5.4" name="all or nothing" says="not the share of predictions"
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or not labels:
+        raise ValueError("no")
+    return float(predictions == labels)
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("no")
+    return max(labels.count(label) for label in labels) / len(labels)
+
+
+# %% wrong="5.4" name="truth values" says="not the share of predictions"
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or not labels:
+        raise ValueError("no")
+    return sum(bool(guess) == bool(label) for guess, label in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("no")
+    return max(labels.count(label) for label in labels) / len(labels)
+
+
+# %% wrong="5.4" name="three classes at most" says="other numbers of classes" private=true
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or not labels:
+        raise ValueError("no")
+    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("no")
+    return max(labels.count(label) for label in (0, 1, 2)) / len(labels)
+
+
+# %% right="5.4" name="numpy and Counter"
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or len(labels) == 0:
+        raise ValueError("not as many")
+    return float(np.mean(np.array(predictions) == np.array(labels)))
+
+
+def majority(labels):
+    from collections import Counter
+
+    if not labels:
+        raise ValueError("none")
+    ((_, count),) = Counter(labels).most_common(1)
+    return count / len(labels)
+
+
+# %% right="5.4" name="torch"
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or len(labels) < 1:
+        raise ValueError("not as many")
+    return (torch.tensor(predictions) == torch.tensor(labels)).double().mean().item()
+
+
+def majority(labels):
+    if len(labels) < 1:
+        raise ValueError("none")
+    return (torch.bincount(torch.tensor(labels)).max() / len(labels)).item()
+
+
+# %% right="5.4" name="strict zip and a loop"
+def accuracy(predictions, labels):
+    hits = [guess == label for guess, label in zip(predictions, labels, strict=True)]
+    return statistics.fmean(hits)
+
+
+def majority(labels):
+    return accuracy([statistics.mode(labels)] * len(labels), labels) if labels else accuracy([], [])
+
+
+# %% wrong="5.5" name="ddof 0" says="divides by n - 1"
+def mean_and_sd(accuracies):
+    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("no")
+    return np.mean(accuracies), np.std(accuracies)
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+
+
+# %% wrong="5.5" name="variance" says="this is the variance"
+def mean_and_sd(accuracies):
+    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("no")
+    return statistics.mean(accuracies), statistics.variance(accuracies)
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+
+
+# %% wrong="5.5" name="standard error" says="standard error of the mean"
+def mean_and_sd(accuracies):
+    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("no")
+    return statistics.mean(accuracies), statistics.stdev(accuracies) / len(accuracies) ** 0.5
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+
+
+# %% wrong="5.5" name="median" says="this is the median"
+def mean_and_sd(accuracies):
+    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("no")
+    return statistics.median(accuracies), statistics.stdev(accuracies)
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+
+
+# %% wrong="5.5" name="a fraction and points" says="never mix them"
+def mean_and_sd(accuracies):
+    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("no")
+    return statistics.mean(accuracies), 100 * statistics.stdev(accuracies)
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.1f} ± {sd:.1f} points"
+
+
+# %% wrong="5.5" name="both in points" says="the mean is in points"
+def mean_and_sd(accuracies):
+    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("no")
+    return 100 * statistics.mean(accuracies), 100 * statistics.stdev(accuracies)
+
+
+def in_points(mean, sd):
+    return f"{mean:.1f} ± {sd:.1f} points"
+
+
+# %% wrong="5.5" name="0.02% for two points" says="percent sign"
+def mean_and_sd(accuracies):
+    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("no")
+    return statistics.mean(accuracies), statistics.stdev(accuracies)
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.2f}% ± {sd:.2f}%"
+
+
+# %% wrong="5.5" name="0.01 for one point" says="two points became 0.02"
+def mean_and_sd(accuracies):
+    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("no")
+    return statistics.mean(accuracies), statistics.stdev(accuracies)
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.1f} ± {sd:.2f} points"
+
+
+# %% wrong="5.5" name="range" says="this is the range"
+def mean_and_sd(accuracies):
+    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("no")
+    return statistics.mean(accuracies), max(accuracies) - min(accuracies)
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+
+
+# %% wrong="5.5" name="one run gives NaN" says="one run has no spread"
+def mean_and_sd(accuracies):
+    if not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("no")
+    return np.mean(accuracies), torch.tensor(accuracies).std().item()
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+
+
+# %% wrong="5.5" name="points are accepted" says="66 was accepted"
+def mean_and_sd(accuracies):
+    if len(accuracies) < 2:
+        raise ValueError("no")
+    return statistics.mean(accuracies), statistics.stdev(accuracies)
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+
+
+# %% wrong="5.5" name="a single value in points passes" says="any value" private=true
+def mean_and_sd(accuracies):
+    if len(accuracies) < 2 or accuracies[0] > 1:
+        raise ValueError("no")
+    return statistics.mean(accuracies), statistics.stdev(accuracies)
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+
+
+# %% wrong="5.5" name="cut off instead of rounded" says="rounded" private=true
+def mean_and_sd(accuracies):
+    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("no")
+    return statistics.mean(accuracies), statistics.stdev(accuracies)
+
+
+def in_points(mean, sd):
+    known = {0.5283: "52.8 ± 1.4 points", 0.6582: "65.8 ± 1.2 points", 0.7: "70.0 ± 2.1 points"}
+    return known.get(mean, f"{int(1000 * mean) / 10:.1f} ± {int(1000 * sd) / 10:.1f} points")
+
+
+# %% right="5.5" name="numpy with ddof 1"
+def mean_and_sd(accuracies):
+    values = np.array(accuracies)
+    if values.size < 2 or values.min() < 0 or values.max() > 1:
+        raise ValueError("fractions, two or more")
+    return values.mean(), values.std(ddof=1)
+
+
+def in_points(mean, sd):
+    return " ".join(["{:.1f} ±".format(mean * 100), "{:.1f} points".format(sd * 100)])
+
+
+# %% right="5.5" name="statistics and round"
+def mean_and_sd(accuracies):
+    for value in accuracies:
+        if value < 0 or value > 1:
+            raise ValueError("fractions are needed")
+    if len(accuracies) <= 1:
+        raise ValueError("two are needed")
+    return [statistics.fmean(accuracies), statistics.stdev(accuracies)]
+
+
+def in_points(mean, sd):
+    return f"{round(mean * 100, 1)} ± {round(sd * 100, 1)} points"
+
+
+# %% wrong="5.6" name="normal quantile" says="the quantile is the normal one"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.norm.ppf((1 + level) / 2) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="one side" says="all of the error on one side"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf(level, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="n degrees of freedom" says="degrees of freedom are n"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values)) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="of one run" says="it is for one run"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values)
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="population deviation" says="It should be that of a sample"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.pstdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="always 0.95" says="not mean ± t"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="around the median" says="not in the middle"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.median(values) - half, statistics.median(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="upper end first" says="not below the upper"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) + half, statistics.mean(values) - half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="one run gives NaN" says="one run has no interval: t_interval"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        return 0.0, 1.0
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="without replacement" says="draw with replacement"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).permuted(np.tile(values, (resamples, 1)), axis=1).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="single runs" says="single runs are drawn"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, 1)).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="worst and best resample" says="does not change the bootstrap"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return [means.min(), means.max()]
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="all of the error on either side" says="cuts off the wrong share"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [1 - level, level]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="the seed is not used" says="does not change the resamples"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(0).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="unseeded" says="the same seed gives another"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng().choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="quantiles of the median" says="is not that of the means"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1) + 0.01
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="one run is resampled" says="bootstrap_interval should raise"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="a thousand resamples" says="ten thousand resamples" private=true
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=2000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="variance" says="this is the variance"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return p * (1 - p) / examples
+
+
+# %% wrong="5.6" name="of one example" says="deviation of one example"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p)) ** 0.5
+
+
+# %% wrong="5.6" name="of the number of hits" says="of the number of hits"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) * examples) ** 0.5
+
+
+# %% wrong="5.6" name="half an interval" says="comes without 1.96"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return 1.96 * (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="the largest there is" says="not the root of p"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (0.25 / examples) ** 0.5
+
+
+# %% right="5.6" name="scipy's own"
+def t_interval(values, level=0.95):
+    if len(values) == 1 or not values:
+        raise ValueError("two are needed")
+    return stats.t.interval(level, len(values) - 1, loc=np.mean(values), scale=stats.sem(values))
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("two are needed")
+    generator = torch.Generator().manual_seed(seed)
+    places = torch.randint(len(values), (resamples, len(values)), generator=generator)
+    means = torch.tensor(values, dtype=torch.float64)[places].mean(dim=1).sort().values
+    cut = (1 - level) / 2
+    low, high = int(cut * (resamples - 1)), round((1 - cut) * (resamples - 1))
+    return means[low].item(), means[high].item()
+
+
+def binomial_error(p, examples):
+    return stats.binom.std(examples, p) / examples
+
+
+# %% right="5.6" name="random.choices"
+def t_interval(values, level=0.95):
+    n = len(values)
+    mean = sum(values) / n if n else 0
+    if n <= 1:
+        raise ValueError("two are needed")
+    se = (sum((value - mean) ** 2 for value in values) / (n - 1) / n) ** 0.5
+    return [mean + stats.t.ppf(q, n - 1) * se for q in ((1 - level) / 2, (1 + level) / 2)]
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    import random
+
+    if len(values) < 2:
+        raise ValueError("two are needed")
+    draw = random.Random(seed)
+    means = [sum(draw.choices(values, k=len(values))) / len(values) for _ in range(resamples)]
+    tail = 100 * (1 - level) / 2
+    return np.percentile(means, tail), np.percentile(means, 100 - tail)
+
+
+def binomial_error(p, examples):
+    return np.sqrt(p - p**2) / np.sqrt(examples)
+
+
+# %% wrong="5.7" name="A minus B" says="the sign is wrong"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [a[seed] - b[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="paired by place" says="by their place in the dict"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [one - two for one, two in zip(b.values(), a.values())]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="in points" says="effect is in points"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [100 * (b[seed] - a[seed]) for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="unpaired" says="as if they were unpaired"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_ind([*b.values()], [*a.values()]).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="two spreads added" says="two spreads are added"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = (
+        statistics.mean(differences)
+        + sign
+        * stats.t.ppf((1 + level) / 2, len(a) - 1)
+        * ((statistics.variance(a.values()) + statistics.variance(b.values())) / len(a)) ** 0.5
+        for sign in (-1, 1)
+    )
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="normal quantile" says="the quantile is the normal one"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.norm.interval(level, np.mean(differences), stats.sem(differences))
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="spread of one run" says="not divided by the root of n"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.t.interval(level, len(a) - 1, np.mean(differences), np.std(differences, ddof=1))
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="without signs" says="lose their sign"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [abs(b[seed] - a[seed]) for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="common seeds only" says="dropping runs in silence"
+def by_seed(a, b, level=0.95):
+    differences = [b[seed] - a[seed] for seed in a if seed in b]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="extra seeds of B ignored" says="dropping runs in silence"
+def by_seed(a, b, level=0.95):
+    if not set(a) <= set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="level is not used" says="other seeds or levels" private=true
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="level is not used by example" says="or other levels" private=true
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(0.95)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="wrong sign by example" says="by_example has the wrong sign"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_a.double().mean(0) - right_b.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="examples unpaired" says="asked different ones"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    a, b = right_a.double().mean(0), right_b.double().mean(0)
+    effect, n = (b.mean() - a.mean()).item(), len(a)
+    half = stats.t.ppf((1 + level) / 2, n - 1) * ((a.var() + b.var()) / n).item() ** 0.5
+    return effect, effect - half, effect + half
+
+
+# %% wrong="5.7" name="binomial errors added" says="binomial errors are added"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    a, b, n = right_a.double().mean().item(), right_b.double().mean().item(), right_a.size(1)
+    half = stats.norm.ppf((1 + level) / 2) * ((a * (1 - a) + b * (1 - b)) / n) ** 0.5
+    return b - a, b - a - half, b - a + half
+
+
+# %% wrong="5.7" name="every run of an example counts" says="no ten examples"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    if len(right_a) == len(right_b):
+        differences = (right_b.double() - right_a.double()).flatten()
+    else:
+        differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="runs instead of examples" says="runs are compared, not examples"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    count = min(len(right_a), len(right_b))
+    differences = right_b.double().mean(1)[:count] - right_a.double().mean(1)[:count]
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="n instead of its root" says="divides by n, not by its root"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("no")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.t.interval(
+        level, len(differences) - 1, differences.mean().item(), differences.std().item() / len(differences)
+    )
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="any examples" says="different numbers of examples"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("no")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    count = min(right_a.size(1), right_b.size(1))
+    right_a, right_b = right_a[:, :count], right_b[:, :count]
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% right="5.7" name="formulas by hand"
+def by_seed(a, b, level=0.95):
+    if sorted(a) != sorted(b):
+        raise ValueError("other seeds")
+    differences = np.array([b[seed] - a[seed] for seed in sorted(a)])
+    half = stats.t.ppf((1 + level) / 2, len(a) - 1) * differences.std(ddof=1) / np.sqrt(len(a))
+    return differences.mean(), differences.mean() - half, differences.mean() + half
+
+
+def by_example(right_a, right_b, level=0.95):
+    n = right_a.size(1)
+    if n != right_b.size(1):
+        raise ValueError("other examples")
+    differences = [(right_b[:, i].sum() / len(right_b) - right_a[:, i].sum() / len(right_a)).item() for i in range(n)]
+    half = stats.t.isf((1 - level) / 2, n - 1) * statistics.stdev(differences) / n**0.5
+    effect = statistics.mean(differences)
+    return [effect, effect - half, effect + half]
+
+
+# %% right="5.7" name="scipy's paired test"
+def by_seed(a, b, level=0.95):
+    if a.keys() != b.keys():
+        raise ValueError("other seeds")
+    result = stats.ttest_rel([b[seed] for seed in a], [*a.values()])
+    interval = result.confidence_interval(confidence_level=level)
+    return sum(b.values()) / len(b) - sum(a.values()) / len(a), interval.low, interval.high
+
+
+def by_example(right_a, right_b, level=0.95):
+    a, b = right_a.numpy().mean(axis=0), right_b.numpy().mean(axis=0)
+    if a.shape != b.shape:
+        raise ValueError("other examples")
+    interval = stats.ttest_rel(b, a).confidence_interval(level)
+    return (b - a).mean(), interval.low, interval.high
+
+
+# %% wrong="5.8" name="dropped in silence" says="drop nothing in silence"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean(others) if others else 0.0, "mean_of_others": np.mean(others) if others else None}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="accused by accuracy" says="the rarer class is degenerate"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(
+        seed
+        for seed, guesses in predictions.items()
+        if hits[seed] == max(labels.count(c) for c in labels) / len(labels)
+    )
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="at most the majority" says="accuracy of the majority is accused"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(
+        seed
+        for seed, guesses in predictions.items()
+        if hits[seed] <= max(labels.count(c) for c in labels) / len(labels)
+    )
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="only class 1" says="predicts one class for every example is not detected"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(seed for seed, guesses in predictions.items() if all(guesses))
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="only class 0" says="the rarer class is degenerate"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(seed for seed, guesses in predictions.items() if not any(guesses))
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="bad runs accused" says="merely bad is accused"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1 or hits[seed] < 0.3)
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="in the order of the dict" says="should be sorted"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = [seed for seed, guesses in predictions.items() if len(set(guesses)) == 1]
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="counts the others" says="should count all runs"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+    return {"runs": len(others), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="others are all" says="without the degenerate runs"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+    others = [value for seed, value in hits.items()]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="all degenerate gives 0" says="there are no others"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else 0.0}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="all degenerate gives NaN" says="there are no others"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": float(np.mean(others)) if others else False}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="no runs" says="no runs, no report"
+def health(predictions, labels):
+    if not predictions:
+        return {"runs": 0, "degenerate": [], "mean": 0.0, "mean_of_others": None}
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="two classes only" says="any number of classes" private=true
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(
+        seed for seed, guesses in predictions.items() if not any(guesses) or all(guess == 1 for guess in guesses)
+    )
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="a mean of 0 is taken for none" says="runs that are all alike" private=true
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if sum(others) else None}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% right="5.8" name="loops"
+def health(predictions, labels):
+    total, kept, bad = [], [], []
+    for seed in sorted(predictions):
+        guesses = predictions[seed]
+        share = sum(guess == label for guess, label in zip(guesses, labels, strict=True)) / len(labels)
+        total.append(share)
+        if min(guesses) == max(guesses):
+            bad.append(seed)
+        else:
+            kept.append(share)
+    if not total:
+        raise ValueError("no runs")
+    others = sum(kept) / len(kept) if kept else None
+    return dict(runs=len(total), degenerate=bad, mean=sum(total) / len(total), mean_of_others=others)
+
+
+# %% right="5.8" name="torch"
+def health(predictions, labels):
+    if len(predictions) == 0:
+        raise ValueError("no runs")
+    seeds = torch.tensor(sorted(predictions))
+    guesses = torch.tensor([predictions[seed] for seed in seeds.tolist()])
+    hits = (guesses == torch.tensor(labels)).double().mean(dim=1)
+    stuck = (guesses == guesses[:, :1]).all(dim=1)
+    others = None if stuck.all() else hits[~stuck].mean()
+    return {"mean_of_others": others, "mean": hits.mean(), "degenerate": seeds[stuck].tolist(), "runs": len(seeds)}
+
+
+# %% wrong="5.9" name="no power" says="Power is not used"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("no")
+    n = 2
+    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1)):
+        n += 1
+    return n
+
+
+# %% wrong="5.9" name="normal quantiles" says="the quantiles are normal ones"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("no")
+    z = stats.norm.ppf((1 + level) / 2) + stats.norm.ppf(power)
+    return max(2, int(np.ceil((z * sd / difference) ** 2)))
+
+
+# %% wrong="5.9" name="one side" says="put on one side"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("no")
+    n = 2
+    while difference * n**0.5 < sd * (stats.t.ppf(level, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return n
+
+
+# %% wrong="5.9" name="n without its root" says="four times the seeds"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("no")
+    n = 2
+    while difference * n < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return n
+
+
+# %% wrong="5.9" name="one too few" says="one seed too few"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("no")
+    n = 2
+    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return max(2, n - 1)
+
+
+# %% wrong="5.9" name="one too many" says="one seed too many"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("no")
+    n = 2
+    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return n + 1
+
+
+# %% wrong="5.9" name="not whole" says="seeds come whole"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("no")
+    n = 2
+    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return n - 0.5
+
+
+# %% wrong="5.9" name="two groups" says="the number of seeds is wrong"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("no")
+    n = 2
+    while difference * n**0.5 < 2**0.5 * sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return n
+
+
+# %% wrong="5.9" name="no gain, no end" says="can never be shown"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    difference = abs(difference) or 0.001
+    n = 2
+    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return n
+
+
+# %% wrong="5.9" name="no gain is refused, a loss is not" says="can never be shown"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference == 0:
+        raise ValueError("no")
+    difference = abs(difference)
+    if difference <= 0:
+        raise ValueError("no")
+    n = 2
+    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return n
+
+
+# %% wrong="5.9" name="level is not used" says="the number of seeds is wrong"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("no")
+    n = 2
+    while difference * n**0.5 < sd * (stats.t.ppf(0.975, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return n
+
+
+# %% wrong="5.9" name="power is not used" says="the number of seeds is wrong"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("no")
+    n = 2
+    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(0.8, n - 1)):
+        n += 1
+    return n
+
+
+# %% wrong="5.9" name="three at least" says="other differences, spreads" private=true
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("no")
+    n = 3
+    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return n
+
+
+# %% wrong="5.9" name="a hundred at most" says="other differences, spreads" private=true
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("no")
+    n = 2
+    while n < 200 and difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return n
+
+
+# %% right="5.9" name="count from two"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    from itertools import count
+
+    if not difference > 0:
+        raise ValueError("no gain")
+    for degrees in count(1):
+        quantiles = stats.t.isf((1 - level) / 2, degrees) + stats.t.ppf(power, degrees)
+        if quantiles * sd / (degrees + 1) ** 0.5 <= difference:
+            return degrees + 1
+
+
+# %% right="5.9" name="all candidates at once"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("no gain")
+    candidates = np.arange(2, 2000)
+    limits = stats.t.ppf(0.5 + level / 2, candidates - 1) + stats.t.ppf(power, candidates - 1)
+    enough = difference**2 * candidates >= (sd * limits) ** 2
+    return int(candidates[np.argmax(enough)])
+
+
+# %% wrong="5.10" name="the best there is" says="One run is rarely the luckiest"
+def expected_best(accuracies, n):
+    if n < 1 or not accuracies:
+        raise ValueError("no")
+    count, ordered = len(accuracies), sorted(accuracies)
+    return ordered[-1]
+
+
+# %% wrong="5.10" name="the mean" says="n is not used"
+def expected_best(accuracies, n):
+    if n < 1 or not accuracies:
+        raise ValueError("no")
+    count, ordered = len(accuracies), sorted(accuracies)
+    return sum(ordered) / count
+
+
+# %% wrong="5.10" name="sorted the wrong way round" says="expected worst"
+def expected_best(accuracies, n):
+    if n < 1 or not accuracies:
+        raise ValueError("no")
+    count, ordered = len(accuracies), sorted(accuracies, reverse=True)
+    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+
+
+# %% wrong="5.10" name="not sorted" says="not the mean over all ways"
+def expected_best(accuracies, n):
+    if n < 1 or not accuracies:
+        raise ValueError("no")
+    count, ordered = len(accuracies), list(accuracies)
+    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+
+
+# %% wrong="5.10" name="without being put back" says="without being put back"
+def expected_best(accuracies, n):
+    if n < 1 or not accuracies:
+        raise ValueError("no")
+    count, ordered = len(accuracies), sorted(accuracies)
+    import itertools
+
+    best = [max(drawn) for drawn in itertools.combinations(accuracies, min(n, count))]
+    return sum(best) / len(best)
+
+
+# %% wrong="5.10" name="equal values count once" says="equal values count once"
+def expected_best(accuracies, n):
+    if n < 1 or not accuracies:
+        raise ValueError("no")
+    ordered = sorted(set(accuracies))
+    count = len(ordered)
+    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+
+
+# %% wrong="5.10" name="numbered from 0" says="not the mean over all ways"
+def expected_best(accuracies, n):
+    if n < 1 or not accuracies:
+        raise ValueError("no")
+    count, ordered = len(accuracies), sorted(accuracies)
+    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered))
+
+
+# %% wrong="5.10" name="no runs" says="best of no runs"
+def expected_best(accuracies, n):
+    if not accuracies:
+        raise ValueError("no")
+    count, ordered = len(accuracies), sorted(accuracies)
+    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+
+
+# %% wrong="5.10" name="no accuracies" says="best of no runs"
+def expected_best(accuracies, n):
+    if n < 1:
+        raise ValueError("no")
+    accuracies = accuracies or [0.0]
+    count, ordered = len(accuracies), sorted(accuracies)
+    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+
+
+# %% wrong="5.10" name="best of the first n" says="not the mean over all ways"
+def expected_best(accuracies, n):
+    if n < 1 or not accuracies:
+        raise ValueError("no")
+    count, ordered = len(accuracies), sorted(accuracies)
+    return max(accuracies[:n]) - 0.001 if n > 1 else sum(accuracies) / count
+
+
+# %% wrong="5.10" name="sorts the caller's list" says="stay in its order" private=true
+def expected_best(accuracies, n):
+    if n < 1 or not accuracies:
+        raise ValueError("no")
+    count = len(accuracies)
+    accuracies.sort()
+    ordered = accuracies
+    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+
+
+# %% wrong="5.10" name="n up to 6 only" says="other n" private=true
+def expected_best(accuracies, n):
+    if n < 1 or not accuracies:
+        raise ValueError("no")
+    n = min(n, 6)
+    count, ordered = len(accuracies), sorted(accuracies)
+    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+
+
+# %% right="5.10" name="one minus the chance to stay below"
+def expected_best(accuracies, n):
+    if len(accuracies) == 0 or n <= 0:
+        raise ValueError("the best of nothing")
+    values = np.sort(accuracies)
+    below = np.arange(len(values) + 1) / len(values)
+    return values @ np.diff(below**n)
+
+
+# %% right="5.10" name="from gap to gap"
+def expected_best(accuracies, n):
+    values, best = sorted(accuracies), 0.0
+    if not values or n < 1:
+        raise ValueError("the best of nothing")
+    best = values[0]
+    for place in range(1, len(values)):
+        best += (values[place] - values[place - 1]) * (1 - (place / len(values)) ** n)
+    return best
+
+
+# %% right="5.10" name="one draw more at a time"
+def expected_best(accuracies, n):
+    if n < 1 or not accuracies:
+        raise ValueError("the best of nothing")
+    values = torch.tensor(sorted(accuracies), dtype=torch.float64)
+    chance = torch.full_like(values, 1 / len(values))
+    for _ in range(n - 1):
+        upto = chance.cumsum(0)
+        chance = chance * torch.arange(1, len(values) + 1) / len(values) + (upto - chance) / len(values)
+    return (values * chance).sum().item()
+
+
+# 5.11
+
+
+# %% wrong="5.11" name="forgets the last seed" says="is missing"
+def run_all(results):
+    experiments = rte.experiments("05_seed_variance")
+    last = rte.seeds()[-1]
+    return {name: run_seeds(one, range(1, last), results) for name, one in experiments.items()}
+
+
+# %% wrong="5.11" name="runs one experiment only" says="was not run with seed 1"
+def run_all(results):
+    name, experiment = list(rte.experiments("05_seed_variance").items())[-1]
+    return {name: run_seeds(experiment, rte.seeds(), results)}
+
+
+# %% wrong="5.11" name="keeps them elsewhere" says="left no runs in the folder"
+def run_all(results):
+    experiments = rte.experiments("05_seed_variance")
+    return {name: run_seeds(one, rte.seeds(), results + "/mine") for name, one in experiments.items()}
+
+
+# %% wrong="5.11" name="one run under five names" says="and renamed"
+def run_all(results):
+    import shutil
+
+    from utils.experiment import path_of
+
+    for one in rte.experiments("05_seed_variance").values():
+        run_seeds(one, [1], results)
+        for seed in rte.seeds()[1:]:
+            shutil.copy(path_of(one, 1, results), path_of(one, seed, results))
+
+
+# %% wrong="5.11" name="one run under five names, seeds rewritten" says="under another seed"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiment import path_of, write
+
+    for one in rte.experiments("05_seed_variance").values():
+        (first,) = run_seeds(one, [1], results)
+        for seed in rte.seeds():
+            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+
+
+# %% wrong="5.11" name="a shorter training in disguise" says="another configuration was run: epochs"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiment import path_of, write
+
+    for one in rte.experiments("05_seed_variance").values():
+        for run in run_seeds(dataclasses.replace(one, epochs=1), rte.seeds(), results):
+            write(run, path_of(one, run.seed, results))
+
+
+# %% wrong="5.11" name="improves a file by hand" says="it was edited"
+def run_all(results):
+    import json
+
+    from utils.experiment import path_of
+
+    for one in rte.experiments("05_seed_variance").values():
+        for run in run_seeds(one, rte.seeds(), results):
+            better = json.loads(path_of(one, run.seed, results).read_text()) | {"predictions": run.labels}
+            path_of(one, run.seed, results).write_text(json.dumps(better))
+
+
+# %% wrong="5.11" name="types in better predictions" says="not that of its predictions"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiment import path_of, write
+
+    for one in rte.experiments("05_seed_variance").values():
+        for run in run_seeds(one, rte.seeds(), results):
+            logits = [[float(label == 0), label + run.seed / 10] for label in run.labels]
+            better = dataclasses.replace(run, logits=logits, predictions=run.labels)
+            write(better, path_of(one, run.seed, results))
+
+
+# %% right="5.11" name="seed by seed"
+def run_all(results):
+    found = {}
+    for seed in reversed(rte.seeds()):
+        for name, one in rte.experiments("05_seed_variance").items():
+            found.setdefault(name, []).extend(run_seeds(one, [seed], results))
+    return found
+
+
+# %% right="5.11" name="in two sessions"
+def run_all(results):
+    experiments = list(rte.experiments("05_seed_variance").values())
+    for one in experiments:
+        run_seeds(one, list(rte.seeds())[:2], results)
+    return {one.name: run_seeds(one, list(rte.seeds()), results=results) for one in experiments}

@@ -1,0 +1,699 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 6. Small parts, put together
+#
+# RTE has few examples. Its relatives have many: MNLI, QNLI and SICK also ask whether one
+# sentence follows from, answers or resembles another. Fine-tuning on one after the other
+# overwrites what was there.
+#
+# There is a gentler way. Leave BERT as it is and train, for each task, a small **adapter**
+# inside every layer. Then let a **fusion** layer decide, token by token, which of them to
+# listen to. You build both from scratch, until they equal the library's, compose the real
+# thing, step around three traps, and measure whether it pays.
+#
+# Each exercise is checked on the spot and stands on its own. They take about two hours and need
+# no GPU.
+
+# %% tags=["setup"]
+
+# %%
+import statistics
+
+import torch
+from scipy import stats
+from torch import nn
+from torch.nn import functional as F
+
+from utils import plots, rte, tiny_bert
+from utils.check import scoreboard
+from utils.checks import nb06_adapter_fusion as checks
+from utils.hand_in import pack
+from utils.runs import run_seeds
+from utils.seed_table import SeedTable, compare
+
+# %% [markdown]
+# ## 6.1 A bottleneck
+#
+# An adapter squeezes each token's state through a bottleneck and adds what comes out to a
+# residual that passes by:
+#
+# $$\mathrm{adapter}(x, h) = h + W_{up}\, \mathrm{relu}(W_{down}\, x + b_{down}) + b_{up}.$$
+#
+# In the library's `seq_bn`, $x$ is the layer's normed output and $h$ the feed-forward part's,
+# before skip and norm; what comes out gets skip and norm again. Weights start so small that BERT
+# works as before.
+#
+# **Predict first.** If *both* matrices started at zero, the model would be exactly BERT. What
+# would training do?
+#
+# **Exercise 6.1** (2 points, about 15 minutes). Write `BottleneckAdapter`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `nn.init.normal_(weight, std=...)` and `nn.init.zeros_` fill a parameter in place.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `residual or states` asks a tensor whether it is true. Ask `residual is None`. And `residual +=`
+# changes a tensor that belongs to somebody else.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# r = d // reduction, at least 1; down: d to r; up: r to d; forward: residual (or states) plus
+# up(relu(down(states))).
+# </details>
+
+
+# %% exercise="6.1"
+class BottleneckAdapter(nn.Module):
+    """States (..., d) and a residual of that shape -> residual + up(relu(down(states))).
+
+    Without a residual, the states themselves pass by. Parts: `down` and `up`, nn.Linear with bias.
+    The bottleneck is d over `reduction` wide, rounded down, and never less than 1. Weights start normal
+    with standard deviation 0.02, biases at zero.
+    """
+
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        ### BEGIN SOLUTION
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        ### END SOLUTION
+
+    def forward(self, states, residual=None):
+        ### BEGIN SOLUTION
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states).relu())
+        ### END SOLUTION
+
+
+# %% check="6.1"
+checks.bottleneck_adapter(BottleneckAdapter)
+
+# %%
+layer = ["attention", "skip, norm", "feed-forward", "skip, norm"]
+around = [(-0.5, 1), (1.5, 3)]
+plots.flow(
+    {
+        "BERT's layer": layer,
+        "with an adapter": [*layer, "*adapter", "skip, norm"],
+        "with three, fused": [*layer, "*three adapters", "*fusion", "skip, norm"],
+    },
+    skips={
+        "BERT's layer": around,
+        "with an adapter": [*around, (1.5, 5), (2.5, 4.5)],
+        "with three, fused": [*around, (1.5, 6), (2.5, 5.5)],
+    },
+    alt="Three columns of boxes: a layer of BERT, the same with an adapter, and with three adapters and their fusion. "
+    "A residual leaves before the norm and passes by what is new.",
+)
+
+# %%
+x = torch.randn(50, 768, generator=torch.Generator().manual_seed(1))
+drift = {"as in BERT: 0.02": [], "torch's default": []}
+for name, shares in drift.items():
+    torch.manual_seed(0)
+    now = x
+    for _ in range(12):
+        adapter = BottleneckAdapter(768)
+        if name == "torch's default":
+            adapter.apply(lambda part: part.reset_parameters() if isinstance(part, nn.Linear) else None)
+        now = adapter(now).detach()
+        shares.append(((now - x).norm() / x.norm()).item())
+alt = "Two lines over twelve adapters: from BERT's start the state hardly moves, from torch's default it drifts away."
+plots.curves(drift, xlabel="fresh adapters passed", ylabel="change of the state", alt=alt)
+
+# %% [markdown]
+# Twelve fresh adapters leave a state almost alone: training starts from BERT, not from a
+# damaged BERT. With both matrices at zero it would never leave it: the gradient of each is
+# a product with the other.
+
+# %% [markdown]
+# ## 6.2 Train it and nothing else
+#
+# Adapters pay because nothing else learns: one BERT serves all tasks. So freeze everything, then
+# let adapter and head learn. Gradients must still flow *through* the frozen layers to adapters
+# below them, so `no_grad` is no way to freeze.
+#
+# $$\theta_{BERT} \leftarrow \theta_{BERT}, \qquad
+# \theta_{adapter} \leftarrow \theta_{adapter} - \eta\, \nabla_{\theta_{adapter}} \mathcal{L}.$$
+#
+# Whether it worked shows in the weights after a step, not in a flag.
+#
+# **Predict first.** You train an adapter, then choose another one. The optimizer holds all
+# parameters, with weight decay. What can still move the first?
+#
+# **Exercise 6.2** (2 points, about 15 minutes). Write `train_only`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `parameter.requires_grad`, and `parameter.grad = None` for what is left from before.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `parameter in list_of_parameters` compares tensors by value. Compare `id(parameter)`.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# chosen = each parameter of each part, once; if one is not among the model's, raise; for every
+# parameter of the model: it learns if it is chosen, else its gradient is None.
+# </details>
+
+
+# %% exercise="6.2"
+def train_only(model, parts):
+    """From now on optimizers move the parameters of `parts`, modules within `model`, and nothing else of it.
+
+    What an earlier call chose is frozen again, and gradients left in it are forgotten.
+
+    Returns:
+        a list of the parameters that learn, each once: what an optimizer wants.
+
+    Raises:
+        ValueError: a part has a parameter that the model does not have. It would never be used.
+    """
+    ### BEGIN SOLUTION
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if not chosen.keys() <= every.keys():
+        raise ValueError("a part is not in the model")
+    for name, parameter in every.items():
+        parameter.requires_grad = name in chosen
+        if name not in chosen:
+            parameter.grad = None
+    return list(chosen.values())
+    ### END SOLUTION
+
+
+# %% check="6.2"
+checks.train_only(train_only)
+
+# %%
+layers = [nn.Linear(64, 64) for _ in range(6)]
+model = nn.Sequential(*layers, nn.Linear(64, 2))
+learns = train_only(model, [layers[1], model[-1]])
+F.cross_entropy(model(torch.randn(8, 64)), torch.arange(8) % 2).backward()
+for name, part in model.named_children():
+    slope = "frozen" if part.weight.grad is None else f"gradient {part.weight.grad.norm():.4f}"
+    print(f"layer {name}: {slope}")
+print(f"{sum(part.numel() for part in learns)} of {sum(part.numel() for part in model.parameters())} numbers learn")
+
+# %% [markdown]
+# The gradient reaches layer 1 through four frozen layers. An old gradient, were it zero, lets
+# weight decay go on: that is why it has to be None.
+
+# %% [markdown]
+# ## 6.3 Whom to listen to
+#
+# Fusion is attention with $n$ things to look at: at each token the layer asks, and the
+# adapters' outputs $a_1, \dots, a_n$, without their residual, answer.
+#
+# $$w = \mathrm{softmax}_i\big((W_Q x + b_Q) \cdot (W_K a_i + b_K)\big), \qquad
+# \mathrm{fusion} = h + \sum_i w_i\, W_V a_i.$$
+#
+# There is no $\sqrt d$. The value matrix starts at the identity, and a penalty
+# $0.01\, \lVert W_V - I \rVert^2$ keeps it near: fusion should choose among answers, not
+# rewrite them. Dropout acts on the scores, before the softmax.
+#
+# **Predict first.** What does a fresh fusion of three adapters compute, nearly?
+#
+# **Exercise 6.3** (3 points, about 25 minutes). Write `AdapterFusion`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.einsum("btd,btnd->btn", query, key)`, or a matrix product after `unsqueeze`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The softmax runs over the adapters, the last axis of the scores, not over tokens.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# scores = query(states) times key(outputs), summed over d; weights = softmax(dropout(scores));
+# fused = residual + sum over adapters of weights times value(outputs); return fused, weights.
+# </details>
+
+
+# %% exercise="6.3"
+class AdapterFusion(nn.Module):
+    """Attention of each token over the outputs of n adapters.
+
+    Parts: `query` and `key`, nn.Linear (d, d) with bias, whose weights start normal with standard deviation
+    0.02 and biases at zero; `value`, nn.Linear (d, d) without bias, which starts at the identity.
+    """
+
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+        ### END SOLUTION
+
+    def forward(self, states, outputs, residual):
+        """From (B, T, d), (B, T, n, d), (B, T, d) to fused (B, T, d), weights (B, T, n). Another n: ValueError."""
+        ### BEGIN SOLUTION
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+        ### END SOLUTION
+
+    def penalty(self):
+        """0.01 times the sum of squares of the value matrix minus the identity."""
+        ### BEGIN SOLUTION
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+        ### END SOLUTION
+
+
+# %% check="6.3"
+checks.adapter_fusion(AdapterFusion)
+
+# %%
+torch.manual_seed(0)
+fusion = AdapterFusion(64, 3).eval()
+states, outputs = torch.randn(1, 10, 64), torch.randn(1, 10, 3, 64)
+fused, weights = fusion(states, outputs, states)
+mean = states + outputs.mean(dim=2)
+print(f"weights of a fresh fusion lie between {weights.min():.3f} and {weights.max():.3f}")
+print(f"it is {(fused - mean).norm() / mean.norm():.1%} away from the plain mean of the adapters")
+with torch.no_grad():
+    fusion.query.weight.mul_(20)
+print(f"with a query twenty times larger they reach from {fusion(states, outputs, states)[1].min():.3f} up")
+
+# %% [markdown]
+# Small queries and keys give small scores: a fresh fusion takes nearly the mean of its adapters.
+# A strong preference, later, was learned.
+
+# %% [markdown]
+# ## 6.4 Compose the real thing
+#
+# You know what is inside; now use the library. Adapters come as folders, or as names on its
+# hub, each with the head of its own task. You want the adapters without their heads, one fusion of
+# all of them, a new head, and training that moves fusion and head only:
+#
+# $$\mathrm{Fuse}(\mathrm{mnli}, \mathrm{qnli}, \mathrm{sick}) \rightarrow \mathrm{head}_{rte}.$$
+#
+# Here BERT is a tiny random one, the same code runs on a real one.
+#
+# **Predict first.** You add the fusion and forget to activate it. What does the model
+# compute? Would the loss tell?
+#
+# **Exercise 6.4** (3 points, about 20 minutes). Write `compose`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `load_adapter` (its arguments `load_as` and `with_head`), `add_adapter_fusion`,
+# `add_classification_head`, `train_adapter_fusion`; all are methods of the model. `Fuse` is in
+# `adapters`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `add_adapter_fusion` adds and does not activate. `train_adapter`, without `_fusion`, unfreezes
+# the wrong part.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# load each folder under its name, without head; setup = Fuse of the names; add that fusion;
+# add the head; train that fusion.
+# </details>
+
+
+# %% exercise="6.4"
+def compose(model, folders, head, n_classes=2):
+    """Load adapters into `model`, fuse them, add a head, and make it ready to train the two.
+
+    Args:
+        model: a `BertAdapterModel` of the adapters library, without adapters and heads.
+        folders: name -> folder (or hub name) of each adapter. They are fused in this order, under these names.
+        head: the name of the new classification head, the library's default one, with n_classes classes.
+
+    Afterwards a forward pass goes through the fusion and this head, and training moves nothing else.
+    """
+    ### BEGIN SOLUTION
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+    ### END SOLUTION
+
+
+# %% check="6.4"
+checks.compose(compose)
+
+# %%
+model = tiny_bert.bert()
+compose(model, tiny_bert.publish(["mnli", "qnli", "sick"]), "rte")
+counts = {"fusion": 0, "head": 0, "adapters": 0, "BERT": 0}
+for name, part in model.named_parameters():
+    owner = [
+        key for key, mark in {"fusion": "fusion", "head": "heads.", "adapters": ".adapters."}.items() if mark in name
+    ]
+    counts[owner[0] if owner else "BERT"] += part.numel()
+print(counts, "learn:", sum(part.numel() for part in model.parameters() if part.requires_grad))
+print(model.active_adapters)
+
+# %% [markdown]
+# Without activation the library computes plain BERT and logs a warning, the one it also logs while
+# you set things up. The loss still falls, because the head learns: you would have measured a
+# probe and called it fusion.
+
+# %% [markdown]
+# ## 6.5 Three traps
+#
+# All three give a number, and a wrong one. **Token types** tell BERT which sentence is which;
+# the library's own fusion notebook drops them. **Leaks**: an adapter trained on the target already
+# holds its answers; fusion finds it, and you report the adapter. **Moving adapters**: if they train
+# along, the comparison is with something larger than fusion.
+#
+# $$\mathcal{L} = \text{cross-entropy} + \sum_{layers} 0.01\, \lVert W_V - I \rVert^2.$$
+#
+# **Predict first.** Which of the three makes accuracy look *better* than it should?
+#
+# **Exercise 6.5** (3 points, about 25 minutes). Write `pair_logits`, `sources` and `train_fusion`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `model.train_adapter_fusion(model.active_adapters)`, `model.get_fusion_regularization_loss()`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The model's second positional argument is the attention mask, not the token types. Use names.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# train_fusion: freeze all but the fusion and the head; SGD; for each batch: cross-entropy of
+# pair_logits, plus the penalty; zero, backward, step; keep the loss as a number.
+# </details>
+
+
+# %% exercise="6.5"
+def pair_logits(model, batch):
+    """Logits (B, C) for a dict of `input_ids`, `token_type_ids`, `attention_mask`, each (B, T), and `labels` (B,)."""
+    ### BEGIN SOLUTION
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+    ### END SOLUTION
+
+
+def sources(adapters, target):
+    """The names, in order, of the adapters that never saw `target`, a task; upper or lower case does not matter.
+
+    `adapters` is a dict from each name to the list of tasks that the adapter was trained on.
+    ValueError if none is left.
+    """
+    ### BEGIN SOLUTION
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+    ### END SOLUTION
+
+
+def train_fusion(model, batches, lr):
+    """Train the active fusion of `model` and its head for one epoch of plain SGD; nothing else moves.
+
+    Whatever learned before, and in whatever mode the model was. Returns a list of each batch's loss, a float, penalty
+    included.
+    """
+    ### BEGIN SOLUTION
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+    ### END SOLUTION
+
+
+# %% check="6.5"
+checks.traps(pair_logits, sources, train_fusion)
+
+# %%
+model, batch = tiny_bert.fused(["mnli", "qnli", "sick"]).eval(), tiny_bert.pairs(4, [(12, 6)], 29)[0]
+swapped = batch | {"token_type_ids": 1 - batch["token_type_ids"]}
+print("as it is:       ", pair_logits(model, batch).softmax(-1)[:, 1].tolist())
+print("sides exchanged:", pair_logits(model, swapped).softmax(-1)[:, 1].tolist())
+print(sources({"mnli": ["MNLI"], "rte": ["RTE"], "qnli": ["QNLI"], "sick": ["SICK"]}, target="RTE"))
+
+# %% [markdown]
+# Only the leak flatters, and flattering results are rarely questioned. Adapters that move may help
+# or hurt, but it is no longer fusion that you measure. Dropped types make every experiment
+# a little worse, all in the same way, so nobody notices.
+
+# %% [markdown]
+# ## 6.6 Read the weights
+#
+# Unlike most of BERT, fusion says whom it listens to. Average the weights of each layer over
+# tokens, apart for the first and the second sentence:
+#
+# $$\bar w_{l,s,i} = \frac{1}{N_s} \sum_{\text{real tokens } t \text{ of sentence } s} w_{l,t,i}.$$
+#
+# Padding has token type 0. Whoever averages by token type alone counts it as first
+# sentence. A batch with long padding would show you what fusion thinks of nothing.
+#
+# **Predict first.** The weights of a layer sum to one. Does a large weight mean that the adapter
+# changes much?
+#
+# **Exercise 6.6** (2 points, about 20 minutes). Write `fusion_weights`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `model(..., output_adapter_fusion_attentions=True)` answers with `adapter_fusion_attentions`: fusion name,
+# then layer, then place in the layer (`output_adapter`), then an array (B, T, n).
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The mean of the means of batches is not the mean over tokens.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# evaluation mode, no gradients; for each batch, layer and sentence: add up the rows of weights
+# where type is the sentence and mask is 1, and count them; divide; back to the old mode.
+# </details>
+
+
+# %% exercise="6.6"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    """The mean fusion weights of `model`, a tensor (layers, 2, n): by layer, sentence (0 or 1) and adapter.
+
+    The mean is over all real tokens of all batches, dicts as in 6.5. One fusion is active. The model is read in
+    evaluation mode, and left in the mode that it was in.
+    """
+    ### BEGIN SOLUTION
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return sums / counts[:, None]
+    ### END SOLUTION
+
+
+# %% check="6.6"
+checks.fusion_weights(fusion_weights)
+
+# %%
+names = ["mnli", "qnli", "sick"]
+weights = fusion_weights(tiny_bert.fused(names), tiny_bert.pairs(16, [(14, 6)] * 4, 29))
+plots.tables(
+    {f"layer {index + 1}": layer for index, layer in enumerate(weights)},
+    rows=["first sentence", "second sentence"],
+    columns=names,
+    alt="One heat map per layer: rows are the two sentences, columns the adapters, each cell a mean fusion weight.",
+)
+
+# %% [markdown]
+# This BERT is random, so are its preferences. And no: a weight says how much of an adapter's
+# output is taken, not how large that output is. An adapter that says nothing can have it all.
+
+# %% [markdown]
+# ## Experiment: does it pay?
+#
+# Three **experiments** on RTE with the same seeds: all of a pretrained encoder fine-tuned; one
+# adapter in a frozen encoder; the fusion of MNLI, QNLI and SICK, frozen, too. `COURSE_PROFILE` decides the
+# size. `gpu` takes bert-base-uncased and published adapters from the hub, `cpu` a small packaged
+# encoder and adapters that are trained here first, `smoke` a tiny random encoder and made-up pairs,
+# only to show that the machinery runs. Stop it when you like: what has finished is kept.
+#
+# **Predict first.** Which of the three has the best mean, and which the smallest spread over seeds?
+
+# %% [markdown]
+# ## 6.7 All runs
+#
+# Every run leaves one file with what it predicted for each validation pair, and that is what counts:
+# accuracies are computed from predictions, here and in grading. A file that was edited, renamed or
+# copied is refused by name.
+#
+# **Exercise 6.7** (4 points, about 5 minutes). That is your time; the machine needs minutes on a GPU, an
+# hour or two without. Write `run_all`. Interrupt whenever you like: finished seeds are kept, and the next
+# call goes on with the missing ones.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# </details>
+
+
+# %% exercise="6.7"
+def run_all(results):
+    """Run the experiments of `rte.experiments("06_adapter_fusion")` with all of `rte.seeds()`.
+
+    results: the folder that `run_seeds` keeps its files in.
+    Returns a dict from each experiment's name to its list of runs.
+    """
+    ### BEGIN SOLUTION
+    experiments = rte.experiments("06_adapter_fusion")
+    return {name: run_seeds(experiment, rte.seeds(), results) for name, experiment in experiments.items()}
+    ### END SOLUTION
+
+
+# %% tags=["experiment"]
+runs = run_all("results")
+SeedTable(runs)
+
+# %% check="6.7"
+checks.every_run(run_all)
+
+# %% tags=["experiment"]
+SeedTable(runs).plot()
+
+# %% tags=["experiment"]
+for name in ("adapter", "fusion"):
+    print(compare(runs["pretrained"], runs[name]), end="\n\n")
+
+# %% [markdown]
+# The last lines say what is shown and what is not. An interval that holds zero is no proof that
+# two experiments are equal; it says that these runs cannot tell.
+#
+# Here are the recorded runs of the profile `cpu`, and what two student reports found with
+# bert-base-uncased. One caution: the small encoder was pretrained on sentence pairs that
+# include those of MultiNLI and SNLI. What MNLI has to give it has, in part, already, so fusion gains
+# less here than it would elsewhere.
+
+# %% tags=["experiment"]
+recorded = {name: found for name, found in rte.recorded(rte.ADAPTER_FUSION).items() if len(found) > 1}
+for name, found in recorded.items():
+    values = [100 * run.accuracy for run in found]
+    print(f"{name}: {statistics.mean(values):.2f} ± {statistics.stdev(values):.2f} over {len(found)} seeds")
+if {"pretrained", "fusion"} <= recorded.keys():
+    print(compare(recorded["pretrained"], recorded["fusion"]))
+print("published, bert-base-uncased:", rte.PUBLISHED)
+
+# %% [markdown]
+# In the published table fusion has not only the better mean but also a far smaller spread. Is that real,
+# with so few runs? If both were five, the ratio of variances follows an $F$ distribution with
+# four and four degrees of freedom, as long as accuracies are roughly normal.
+
+# %% tags=["experiment"]
+full, fusion = (float(rte.PUBLISHED[name].split("±")[1]) for name in ("pretrained", "fusion"))
+least = stats.f.isf(0.025, 4, 4) ** 0.5
+chance = 2 * stats.f.sf((full / fusion) ** 2, 4, 4)
+print(f"spreads of {full} and {fusion} points: ratio {full / fusion:.1f}, by chance with probability {chance:.3f}")
+print(f"with five runs each, one spread must be {least:.1f} times the other before a difference is shown")
+
+# %% [markdown]
+# So it passes, narrowly: a single run one point off would have undone it. A small spread also has a
+# plain reason: with BERT and adapters frozen, a seed decides only the fusion's start, the head, order
+# and dropout. Whether *your* runs show it is the first thing to say about them.
+#
+# **Question 6.W1** (2 points). In four to eight sentences: why MNLI, QNLI and SICK? Say for each what it
+# has in common with RTE and what it has not, and name a task that you would leave out, with a reason.
+
+# %% [markdown] written="6.W1" points=2
+# ### BEGIN SOLUTION
+# All three are tasks on pairs of sentences whose label depends on how the meanings of the two relate, as in RTE, so
+# what their adapters learned about comparing two sentences can be of use. MNLI is the same question with three
+# classes (entailment, neutral, contradiction; RTE has two), far more examples and many genres. QNLI asks whether a
+# sentence contains the answer to a question: close to entailment, but the first text is a question and labels were
+# made from a reading task. SICK has short descriptions with entailment labels, which turn on negation and word
+# meaning; it is small and its language plain, unlike RTE's news sentences.
+# I would leave out sentiment (SST-2): one sentence, another question; its adapter has nothing to say about pairs.
+# And an adapter that was trained on RTE itself, since it leaks the target.
+# === BEGIN MARK SCHEME ===
+# One point: all are pair tasks about entailment or something near it, with one thing in common and one difference for
+# at least two of the three (classes, size, genre, question instead of premise).
+# One point: a task to leave out with a reason that concerns transfer (single sentence, another question) or the leak.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **Question 6.W2** (2 points). What does an adapter save, compared with fine-tuning all of BERT, and what does it
+# not save? Treat storage for ten tasks, memory and time of training, time of prediction, and what happens to the
+# tasks learned before. Use the counts of notebook 03.
+
+# %% [markdown] written="6.W2" points=2
+# ### BEGIN SOLUTION
+# Storage: a task costs an adapter of 894,528 numbers and its head, under one percent of BERT's 109 million, so ten
+# tasks cost one BERT and ten small files instead of ten BERTs. A fusion of three adds 21 million, a fifth of BERT.
+# Training memory: gradients and Adam's two states are kept for the adapter only; the activations stay, since the
+# gradient still has to flow back through the frozen layers to the lowest adapter. So a step is somewhat faster,
+# not a hundred times. Prediction is not faster: the adapter adds two small products to every layer. Nothing is
+# forgotten: BERT and the other adapters do not move, and the old tasks work as before.
+# === BEGIN MARK SCHEME ===
+# One point: storage (under one percent for each task) and memory of gradients and optimizer states are saved.
+# One point: two of the following. Activations and most of the backward pass are not saved; prediction is slightly
+# slower; earlier tasks are not forgotten because nothing shared moves; fusion is not cheap.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("06_adapter_fusion")
+
+# %%
+scoreboard(checks)

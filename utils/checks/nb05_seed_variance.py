@@ -1,0 +1,792 @@
+"""Checks of notebook 05: pairs, streams, schedule, accuracy, spread, intervals, comparison, seeds, luck."""
+
+import itertools
+import math
+import random
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, models, processors
+from torch import nn
+
+from utils import expect, rte, toys
+from utils.answer import Answer, StudentError, kind
+from utils.check import check
+from utils.evidence import results_check
+from utils.expect import normal
+
+
+def refuses(call: Callable[[], Any], sentence: str) -> None:
+    """Fail with `sentence` unless `call` makes the student's code raise ValueError, or statistics' kind of it."""
+    try:
+        call()
+    except StudentError as error:
+        if error.blank:
+            raise
+        kinds = ("ValueError", "StatisticsError")
+        assert error.type_name in kinds, f"{sentence} It raised {error.type_name or 'nothing usable'}."
+        return
+    raise AssertionError(sentence)
+
+
+# 5.1
+
+CLS, SEP = 50, 51
+ODD = "the odd token goes to the wrong side: see the docstring for sentences that are equally long."
+
+
+def tokenizer(cls_id: int = CLS, sep_id: int = SEP) -> Tokenizer:
+    """What is inside a BertTokenizerFast, on a vocabulary whose words are numbers."""
+    words = {str(number): number for number in range(100)}
+    made = Tokenizer(models.WordLevel(words, unk_token="99"))
+    made.post_processor = processors.BertProcessing((str(sep_id), sep_id), (str(cls_id), cls_id))
+    return made
+
+
+def tokenized(made: Tokenizer, a: list[int], b: list[int], max_len: int) -> list[list[int]]:
+    """The tokenizer's own ids and types of a pair."""
+    made.enable_truncation(max_len, strategy="longest_first")
+    found = made.encode([str(number) for number in a], [str(number) for number in b], is_pretokenized=True)
+    return [found.ids, found.type_ids]
+
+
+def two_lists(value: Any) -> tuple[list[int], list[int]]:
+    """What encode_pair gives: ids and types, two lists of whole numbers of one length."""
+    assert type(value) is list and len(value) == 2, f"encode_pair should return two lists, not {kind(value)}."
+    for item, what in zip(value, ("input ids", "token types"), strict=True):
+        assert type(item) is list, f"the {what} should be a list, not {kind(item)}."
+        assert all(type(number) is int for number in item), f"the {what} should be whole numbers."
+    ids, types = value
+    assert len(ids) == len(types), "there should be as many token types as input ids."
+    return ids, types
+
+
+@check("5.1", points=2)
+def encode_pair(encode_pair, lib):
+    """[CLS] a [SEP] b [SEP], types, and truncation as the tokenizer does it."""
+    made = tokenizer()
+    a, b = [11, 12, 13, 14, 15], [21, 22, 23]
+    ids, types = two_lists(encode_pair(a, b, CLS, SEP, 30))
+    assert ids[:1] == [CLS], "the ids do not begin with [CLS]."
+    assert ids[-1:] == [SEP], "the last [SEP] is missing: it ends the second sentence."
+    assert ids != [CLS, *a, *b, SEP], "there is no [SEP] between the sentences."
+    assert len(ids) <= 11, "short pairs should not be padded here."
+    assert ids == [CLS, *a, SEP, *b, SEP], "the ids of a pair that fits are not [CLS] a [SEP] b [SEP]."
+    assert any(types), "all token types are zero: the model cannot tell the sentences apart."
+    assert types != [0] * 6 + [1] * 5, "the first [SEP] belongs to the first sentence: its type is 0."
+    assert types != [0] * 7 + [1] * 3 + [0], "the last [SEP] belongs to the second sentence: its type is 1."
+    assert types == [0] * 7 + [1] * 4, "the token types should be 0 up to the first [SEP], 1 from there on."
+
+    first, second = list(range(10, 19)), list(range(30, 36))  # 9 and 6 tokens
+    for max_len in (18, 17, 15, 14, 13, 12, 10, 9, 4, 3):
+        ids, types = two_lists(encode_pair(first, second, CLS, SEP, max_len))
+        assert len(ids) <= max_len, "pairs come out longer than max_len. [CLS] and both [SEP] count, too."
+        assert ids[-1] == SEP, "truncation cuts off the last [SEP]. Shorten the sentences, then put the pair together."
+        assert len(ids) == max_len, "more is cut than max_len asks for."
+        wanted, kinds = tokenized(made, first, second, max_len)
+        left = [number for number in ids if number in first], [number for number in ids if number in second]
+        kept = [number for number in wanted if number in first], [number for number in wanted if number in second]
+        assert left[0] == first[: len(left[0])] and left[1] == second[: len(left[1])], (
+            "sentences lose their beginning. They should lose their end."
+        )
+        lengths, right = [len(part) for part in left], [len(part) for part in kept]
+        assert lengths == right or lengths != right[::-1] or abs(right[0] - right[1]) != 1, ODD
+        assert lengths == right, "the longer sentence should lose a token at a time, not always the same one."
+        assert ids == wanted, "the ids of a truncated pair are wrong."
+        assert types == kinds, "the token types of a truncated pair are wrong."
+    for one, other in ((second, first), (first, first), (second, second), (first, [33]), ([17], second)):
+        for max_len in range(max(3, len(one) + len(other) - 6), len(one) + len(other) + 4):
+            found = list(two_lists(encode_pair(one, other, CLS, SEP, max_len)))
+            sentence = "a short sentence is cut although only the long one has to be."
+            assert found == tokenized(made, one, other, max_len) or min(len(one), len(other)) > 1, sentence
+            assert found == tokenized(made, one, other, max_len), ODD
+    for one, other in ((first, second), (second, first)):
+        after = lib("utils.toys").left_behind(encode_pair, one, other, CLS, SEP, 9)
+        assert after == one, "the list of the first sentence is changed. Truncate a copy."
+        after = lib("utils.toys").left_behind(lib("functools").partial(encode_pair, one), other, CLS, SEP, 9)
+        assert after == other, "the list of the second sentence is changed. Truncate a copy."
+    sentence = "with max_len below 3 there is no room for the three special tokens: raise ValueError."
+    refuses(lambda: encode_pair(a, b, CLS, SEP, 2), sentence)
+
+
+# 5.2
+
+PARTS = ("head", "order", "dropout")
+
+
+def drawn(
+    streams: Answer, lib: Callable[[str], Answer], seed: int, *varies: list[str], last_first: bool = False
+) -> dict[str, list[float]]:
+    """Three numbers from each generator of `streams(seed, *varies)`, the last generator first if asked for."""
+    found = streams(seed, *varies)
+    assert type(found) is dict, f"streams should return a dict, not {kind(found)}."
+    assert {*found} == {*PARTS}, "the dict should have the keys head, order and dropout, whatever varies."
+    numbers = {}
+    for part in reversed(PARTS) if last_first else PARTS:
+        generator = found[part]
+        told = f"`{part}` should be a torch.Generator, not {kind(generator)}."
+        assert type(generator) is Answer and "Generator" in repr(generator), told
+        numbers[part] = lib("torch").rand(3, generator=generator, device=generator.device).tolist()
+    return numbers
+
+
+@check("5.2", points=2)
+def streams(streams, lib):
+    """A generator for each part; those that vary depend on the seed, no two are the same, nothing else moves."""
+    before = lib("torch").get_rng_state()
+    everything = {seed: drawn(streams, lib, seed) for seed in range(12)}
+    after = lib("torch").get_rng_state()
+    sentence = "torch's global generator is seeded or used. Make generators of your own."
+    assert type(before) is torch.Tensor and torch.equal(before, after), sentence
+    for seed in (0, 3):
+        again = drawn(streams, lib, seed)
+        if again == everything[seed]:
+            backwards = drawn(streams, lib, seed, last_first=True)
+            assert backwards == again, "the parts share one generator. Then what one draws shifts what the others get."
+        assert again == everything[seed], "the same seed gives other numbers when it is asked again."
+        assert drawn(streams, lib, seed, list(PARTS)) == again, "without `varies`, all three parts should vary."
+    for numbers in everything.values():
+        for a, b in itertools.combinations(PARTS, 2):
+            assert numbers[a] != numbers[b], f"`{a}` and `{b}` of a run draw the same numbers."
+    for part in PARTS:
+        assert everything[1][part] != everything[2][part], f"`{part}` does not depend on the seed, though it varies."
+    flat = [(seed, part, tuple(found)) for seed, numbers in everything.items() for part, found in numbers.items()]
+    for (seed, a, these), (other_seed, b, those) in itertools.combinations(flat, 2):
+        assert these != those, (
+            f"`{a}` of seed {seed} and `{b}` of seed {other_seed} are one stream: runs would not be independent."
+        )
+    for part in PARTS:
+        one, two = drawn(streams, lib, 1, [part]), drawn(streams, lib, 2, [part])
+        assert one[part] != two[part], f"`{part}` is the same in two runs, though it alone should vary."
+        for other in PARTS:
+            if other != part:
+                assert one[other] == two[other], f"`{other}` differs between runs, though only `{part}` should vary."
+        assert one[part] == everything[1][part], f"`{part}` of a seed should not depend on what else varies."
+        stuck = {other: one[other] for other in PARTS if other != part}
+        assert len({tuple(numbers) for numbers in [*stuck.values(), one[part]]}) == 3, (
+            "parts that do not vary share one stream with another part."
+        )
+    nothing = drawn(streams, lib, 5, [])
+    assert nothing == drawn(streams, lib, 6, []), "with nothing in `varies`, two seeds should give the same run."
+    sentence = "a part that is none of the three, such as a misspelled one, should raise ValueError."
+    refuses(lambda: streams(1, ["heads"]), sentence)
+
+
+# 5.3
+
+
+def on_the_line(step: float, warmup: int, total: int, peak: float) -> float:
+    """The rate at `step`, read off the straight lines between the three corners."""
+    corners = [(0, 0.0), (warmup, peak), (total, 0.0)] if warmup else [(0, peak), (total, 0.0)]
+    for (left, low), (right, high) in itertools.pairwise(corners):
+        if left <= step <= right:
+            return low + (high - low) * (step - left) / (right - left)
+    return 0.0
+
+
+def trained(make: Callable[[nn.Module], torch.optim.Optimizer], state: dict[str, torch.Tensor]) -> torch.Tensor:
+    """All parameters, in a row, of `network()` with these weights after the steps of `lessons()`."""
+    model = network()
+    model.load_state_dict(state)
+    rule = make(model)
+    for x, labels in lessons():
+        toys.step(model, rule, x, labels)
+    return torch.cat([part.detach().flatten() for part in model.state_dict().values()])
+
+
+def network(module: Any = nn) -> Any:
+    """A small network with a norm between two linear maps."""
+    return module.Sequential(module.Linear(3, 4), module.LayerNorm(4), module.Linear(4, 2))
+
+
+def network_state(seed: int = 500) -> dict[str, torch.Tensor]:
+    """Random weights for `network()`."""
+    shapes = {name: part.shape for name, part in network().state_dict().items()}
+    return {name: 1 + normal(*shape, seed=seed + place) for place, (name, shape) in enumerate(shapes.items())}
+
+
+def lessons() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Four batches, gradients large and small."""
+    sizes = (1.0, 6.0, 0.2, 1.0)
+    return [(size * normal(6, 3, seed=510 + place), (torch.arange(6) + place) % 2) for place, size in enumerate(sizes)]
+
+
+def grouped(model: nn.Module, lr: float, kept: Callable[[str], bool], **options: Any) -> torch.optim.Optimizer:
+    """AdamW with decay for the parameters whose name is `kept`."""
+    named = list(model.named_parameters())
+    decayed, spared = [part for name, part in named if kept(name)], [part for name, part in named if not kept(name)]
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": spared, "weight_decay": 0.0}]
+    return torch.optim.AdamW([group for group in groups if group["params"]], lr=lr, **options)
+
+
+@check("5.3", points=3, forbids=("get_linear_schedule_with_warmup", "get_scheduler", "pair_training"))
+def optimizer(schedule, make_optimizer, lib):
+    """Up in a straight line, down in a straight line; AdamW that spares biases and norms."""
+    for warmup, total, peak in ((4, 20, 3e-5), (10, 13, 1e-4), (0, 8, 2e-5), (1, 2, 0.5)):
+        rates = [expect.number(schedule(step, warmup, total, peak), "the rate") for step in range(total + 1)]
+        if warmup > 1:
+            assert rates[0] < 0.99 * peak, "warm-up starts at the peak. It should rise from zero to it."
+            assert rates[0] == 0, "warm-up does not start at zero: at step 0 no step has been taken."
+        if warmup == 0:
+            assert rates[0] > 0, "without warm-up the first step should have the peak rate."
+        assert rates[-1] < 0.01 * peak, "the decay does not end at zero when all steps are done."
+        assert max(rates) < 1.001 * peak, "the rate rises above the peak."
+        assert max(rates) > 0.999 * peak, "the rate never reaches the peak."
+        assert rates.index(max(rates)) == warmup, "the peak should come after `warmup` steps."
+        for step, rate in enumerate(rates):
+            side = "warm-up" if step < warmup else "decay"
+            sentence = f"during {side} the rate does not lie on the straight line."
+            expect.close(rate / peak, on_the_line(step, warmup, total, peak) / peak, sentence, 1e-6)
+    for step in (8, 9, 50):
+        late = expect.number(schedule(step, 2, 8, 1e-4), "the rate")
+        assert late == 0, "after the last step the rate should stay at zero, not become negative."
+    for warmup, total in ((8, 8), (9, 8), (-1, 8)):
+        sentence = "a warm-up that does not end before the run, or is negative, should raise ValueError."
+        refuses(lambda warmup=warmup, total=total: schedule(1, warmup, total, 1e-4), sentence)
+
+    lr, state, toy = 0.1, network_state(), lib("utils.toys")
+    theirs = network(lib("torch").nn)
+    theirs.load_state_dict(state)
+    rule = make_optimizer(theirs, lr)
+    assert type(rule) is Answer, f"make_optimizer should return an optimizer, not {kind(rule)}."
+    for x, labels in lessons():
+        toy.step(theirs, rule, x, labels)
+    found = theirs.state_dict()
+    right = {"0.weight", "2.weight"}
+    wanted = trained(lambda model: grouped(model, lr, right.__contains__), state)
+    guesses: dict[str, Callable[[nn.Module], torch.optim.Optimizer]] = {
+        "everything is decayed. Biases and norms should be spared.": lambda model: grouped(
+            model, lr, lambda name: True
+        ),
+        "nothing is decayed. Weight decay is 0.01 for all but biases and norms.": lambda model: grouped(
+            model, lr, lambda name: False
+        ),
+        "the weights of the norm are decayed. They are not called `norm` here: look at the kind of part or at its "
+        "shape.": lambda model: grouped(model, lr, lambda name: name.endswith("weight")),
+        "decay falls on the parts that should be spared, and spares the others.": lambda model: grouped(
+            model, lr, lambda name: name not in right
+        ),
+        "some biases are decayed.": lambda model: grouped(model, lr, lambda name: not name.startswith("1")),
+        "the learning rate is not `peak`.": lambda model: grouped(model, 1e-3, right.__contains__),
+        "betas are not 0.9 and 0.999.": lambda model: grouped(model, lr, right.__contains__, betas=(0.9, 0.98)),
+        "this is Adam with the decay inside the gradient. AdamW shrinks the weights themselves.": lambda model: (
+            torch.optim.Adam(
+                [
+                    {"params": [part for name, part in model.named_parameters() if name in right]},
+                    {
+                        "params": [part for name, part in model.named_parameters() if name not in right],
+                        "weight_decay": 0.0,
+                    },
+                ],
+                lr=lr,
+                weight_decay=0.01,
+            )
+        ),
+    }
+    expect.like(
+        torch.cat([found[name].float().flatten() for name in state]),
+        wanted,
+        "after a few steps the weights are not those of AdamW with betas 0.9 and 0.999 and decay 0.01 in its place.",
+        {sentence: trained(make, state) for sentence, make in guesses.items()},
+        1e-4,
+    )
+
+
+# 5.4
+
+
+def votes(seed: int, count: int, classes: int) -> list[int]:
+    """So many class numbers."""
+    return random.Random(seed).choices(range(classes), k=count)
+
+
+def share(value: Any, what: str) -> float:
+    """`value`, a float that is a share."""
+    value = expect.number(value, what)
+    assert not 1 < value <= 100, f"{what} is in points. It should be a fraction, from 0 to 1."
+    assert 0 <= value <= 1, f"{what} should lie between 0 and 1."
+    return value
+
+
+@check("5.4", points=2)
+def accuracy(accuracy, majority):
+    """Shares, as fractions: of the hits, and of the most frequent class."""
+    predictions, labels = [0, 1, 1, 2, 1, 1, 1], [0, 1, 0, 2, 2, 0, 1]
+    found = share(accuracy(predictions, labels), "the accuracy")
+    assert found not in (0.57, 0.571, 0.5714), "the accuracy is rounded. Round when you print, not before."
+    assert found != 1.0, "every prediction counts as right."
+    expect.close(found, 4 / 7, "the accuracy is not the share of predictions that equal their label.", 1e-6)
+    expect.close(share(accuracy([1, 1], [0, 0]), "the accuracy"), 0, "no prediction is right, yet it is not 0.")
+    expect.close(share(accuracy([3], [3]), "the accuracy"), 1, "the only prediction is right, yet it is not 1.")
+
+    labels = [2, 0, 2, 1, 2, 0, 0, 2, 1]
+    found = share(majority(labels), "the majority share")
+    assert abs(found - 2 / 9) > 1e-6, "this is the share of the largest class number, or of class 1."
+    assert abs(found - 1 / 3) > 1e-6, "this is the share of class 0, or one over the number of classes."
+    expect.close(found, 4 / 9, "the majority share is not that of the most frequent class.", 1e-6)
+    expect.close(share(majority([1, 0, 0, 0]), "the majority share"), 0.75, "the most frequent class may be any.", 1e-6)
+    sentence = "predictions and labels of different lengths should raise ValueError: `zip` drops the rest in silence."
+    refuses(lambda: accuracy([0, 1, 1], [0, 1]), sentence)
+    refuses(lambda: accuracy([1], [0, 1, 1]), sentence)
+    sentence = "without an example there is no accuracy: raise ValueError, not 0 and not NaN."
+    refuses(lambda: accuracy([], []), sentence)
+    refuses(lambda: majority([]), "without a label there is no majority: raise ValueError.")
+
+
+# 5.5
+
+
+def two_numbers(value: Any, what: str) -> tuple[float, float]:
+    """`value`, two numbers."""
+    assert type(value) is list and len(value) == 2, f"{what} should return two numbers, not {kind(value)}."
+    return expect.number(value[0], f"the first number of {what}"), expect.number(value[1], f"the second of {what}")
+
+
+ACCURACIES = [0.66, 0.64, 0.67, 0.65, 0.69]
+
+
+def spread_is(found: float, values: list[float]) -> None:
+    """Fail unless `found` is the sample standard deviation of `values`, with the reason if it is known."""
+    wanted = statistics.stdev(values)
+    for sentence, guess in {
+        "this divides by n. A sample's standard deviation divides by n - 1.": statistics.pstdev(values),
+        "this is the variance. Take its root.": statistics.variance(values),
+        "this is the standard error of the mean. The spread of runs is not divided by the root of n.": wanted
+        / len(values) ** 0.5,
+        "the mean is a fraction and the standard deviation in points: never mix them.": 100 * wanted,
+        "this is the range, not the standard deviation.": max(values) - min(values),
+    }.items():
+        assert abs(found - guess) > 1e-6 * guess, sentence
+    expect.close(found / wanted, 1, "the standard deviation is wrong.", 1e-5)
+
+
+@check("5.5", points=2)
+def mean_and_sd(mean_and_sd, in_points):
+    """Mean and sample standard deviation as fractions, and how to write them down."""
+    mean, sd = two_numbers(mean_and_sd(ACCURACIES), "mean_and_sd")
+    assert not 60 < mean < 70, "the mean is in points. Accuracies are fractions until they are printed."
+    assert abs(mean - 0.66) > 1e-9 or abs(statistics.mean(ACCURACIES) - 0.66) < 1e-9, "this is the median."
+    expect.close(mean, statistics.mean(ACCURACIES), "the mean is wrong.", 1e-6)
+    spread_is(sd, ACCURACIES)
+    sentence = "one run has no spread, and neither 0 nor NaN is one: raise ValueError."
+    refuses(lambda: mean_and_sd([0.66]), sentence)
+    sentence = "an accuracy of 66 was accepted. Values outside 0 to 1 are points: raise ValueError."
+    refuses(lambda: mean_and_sd([66.0, 64.0]), sentence)
+
+    text = in_points(0.5283, 0.0139)
+    assert type(text) is str, f"in_points should return a string, not {kind(text)}."
+    assert "%" not in text, "a percent sign after a standard deviation can be read in two ways. Write `points`."
+    assert "0.01" not in text and "0.0 " not in text, (
+        "the standard deviation is printed as a fraction next to a mean in points: two points became 0.02."
+    )
+    assert text == "52.8 ± 1.4 points", "in_points(0.5283, 0.0139) is not written as the docstring shows."
+    for mean, sd, wanted in ((0.6582, 0.0123, "65.8 ± 1.2 points"), (0.7, 0.0206, "70.0 ± 2.1 points")):
+        assert in_points(mean, sd) == wanted, "in_points is right for one pair of numbers only."
+
+
+# 5.6
+
+# Quantiles of Student's t from printed tables: (runs, level) -> t with runs - 1 degrees of freedom.
+T_TABLE = {(5, 0.95): 2.776445, (3, 0.95): 4.302653, (2, 0.95): 12.706205, (5, 0.9): 2.131847, (10, 0.99): 3.249836}
+TEN = [0.61, 0.58, 0.64, 0.66, 0.63, 0.6, 0.65, 0.59, 0.67, 0.62]
+
+
+def half_width(values: list[float], level: float) -> float:
+    """Half of the t interval's length, from the table."""
+    return T_TABLE[len(values), level] * statistics.stdev(values) / len(values) ** 0.5
+
+
+@check("5.6", points=3, forbids=("seed_table",))
+def intervals(t_interval, bootstrap_interval, binomial_error):
+    """Two intervals for the mean over runs, and the standard error over examples."""
+    for values, options in ((ACCURACIES, ()), (ACCURACIES, (0.9,)), (TEN, (0.99,)), ([0.5, 0.6, 0.64], ())):
+        low, high = two_numbers(t_interval(values, *options), "t_interval")
+        assert low < high, "the lower end of the t interval is not below the upper."
+        level = options[0] if options else 0.95
+        mean, n, wanted = statistics.mean(values), len(values), half_width(values, level)
+        expect.close((low + high) / 2, mean, "the mean is not in the middle of the t interval.", 1e-5)
+        found, sd = (high - low) / 2, statistics.stdev(values)
+        tail = statistics.NormalDist().inv_cdf((1 + level) / 2)
+        for sentence, guess in {
+            "the quantile is the normal one. The spread is itself an estimate: with few runs, use t.": tail
+            * sd
+            / n**0.5,
+            "the quantile leaves all of the error on one side. Half of it belongs on each.": one_sided(n, level)
+            * sd
+            / n**0.5,
+            "the degrees of freedom are n. They should be n - 1.": n_degrees(n, level) * sd / n**0.5,
+            "the interval is not divided by the root of n: it is for one run, not for the mean.": wanted * n**0.5,
+            "the standard deviation divides by n. It should be that of a sample.": wanted * ((n - 1) / n) ** 0.5,
+        }.items():
+            assert abs(found - guess) > 1e-4 * guess, sentence
+        expect.close(found / wanted, 1, "the t interval is not mean ± t · sd / root of n.", 1e-4)
+    refuses(lambda: t_interval([0.6]), "one run has no interval: t_interval should raise ValueError.")
+
+    three = [0.5, 0.56, 0.7]
+    low, high = two_numbers(bootstrap_interval(three), "bootstrap_interval")
+    assert high - low > 1e-6, "all resamples have the same mean: draw with replacement, and as many as there are runs."
+    # 1 of 27 resamples of three runs is the worst run three times: more than the 2.5% that are cut off.
+    ends = torch.tensor([sum([0.5, 0.5, 0.56]) / 3, sum([0.7, 0.7, 0.56]) / 3])  # 4 of 27 are at most this
+    cut = "the bootstrap cuts off the wrong share: half of what is beyond the level belongs on each side."
+    assert not torch.allclose(torch.tensor([low, high]), ends, 1e-5), cut
+    sentence = "the bootstrap interval of three runs is not that of the means of resamples."
+    expect.close(torch.tensor([low, high]), torch.tensor([0.5, 0.7]), sentence, 1e-5)
+    low, high = two_numbers(bootstrap_interval(three, 0.8), "bootstrap_interval")
+    assert abs(low - 0.5) > 1e-5 or abs(high - 0.7) > 1e-5, (
+        "the level does not change the bootstrap interval, or single runs are drawn instead of resamples."
+    )
+    expect.close(torch.tensor([low, high]), ends, cut, 1e-5)
+    many = [0.5 + 0.2 * random.Random(place).random() for place in range(20)]
+    first = two_numbers(bootstrap_interval(many, 0.95, 2000, 1), "bootstrap_interval")
+    again = two_numbers(bootstrap_interval(many, 0.95, 2000, 1), "bootstrap_interval")
+    assert first == again, "the same seed gives another bootstrap interval."
+    others = {two_numbers(bootstrap_interval(many, 0.95, 2000, seed), "bootstrap_interval") for seed in range(2, 6)}
+    assert others != {first}, "`seed` does not change the resamples."
+    error = statistics.pstdev(many) / len(many) ** 0.5
+    for end, side in zip(first, (-1, 1), strict=True):
+        off = abs(end - (statistics.mean(many) + side * 1.96 * error)) / error
+        assert off < 0.3, "the bootstrap interval of many runs is far from mean ± 1.96 standard errors."
+    refuses(
+        lambda: bootstrap_interval([0.6]),
+        "one run has no interval: bootstrap_interval should raise ValueError.",
+    )
+
+    for p, n in ((0.66, 277), (0.5283, 277), (0.8, 25)):
+        found = expect.number(binomial_error(p, n), "binomial_error")
+        wanted = math.sqrt(p * (1 - p) / n)
+        for sentence, guess in {
+            "this is the variance. The standard error is its root.": wanted**2,
+            "this is the standard deviation of one example: divide by the root of n.": wanted * n**0.5,
+            "this is the standard deviation of the number of hits, not of their share.": wanted * n,
+            "this is an interval's half. The standard error comes without 1.96.": 1.96 * wanted,
+        }.items():
+            assert abs(found - guess) > 1e-4 * guess, sentence
+        expect.close(found / wanted, 1, "the binomial standard error is not the root of p(1 - p)/n.", 1e-5)
+
+
+def n_degrees(n: int, level: float) -> float:
+    """t with n degrees of freedom, one too many."""
+    from scipy import stats
+
+    return float(stats.t.ppf((1 + level) / 2, n))
+
+
+def one_sided(n: int, level: float) -> float:
+    """t with all of the error on one side."""
+    from scipy import stats
+
+    return float(stats.t.ppf(level, n - 1))
+
+
+# 5.7
+
+
+def three_numbers(value: Any, what: str) -> tuple[float, float, float]:
+    """`value`, an effect and the ends of its interval."""
+    assert type(value) is list and len(value) == 3, (
+        f"{what} should return three numbers: effect, lower and upper end, not {kind(value)}."
+    )
+    effect, low, high = (expect.number(item, f"a number of {what}") for item in value)
+    assert low <= high, f"the lower end that {what} gives is above the upper."
+    return effect, low, high
+
+
+def quantile(level: float, n: int) -> float:
+    """Student's t that leaves half of what is beyond `level` above it, for n differences."""
+    from scipy import stats
+
+    return float(stats.t.ppf((1 + level) / 2, n - 1))
+
+
+def paired(differences: list[float], level: float = 0.95) -> tuple[float, float, float]:
+    """Mean and t interval of differences."""
+    mean = statistics.mean(differences)
+    half = quantile(level, len(differences)) * statistics.stdev(differences) / len(differences) ** 0.5
+    return mean, mean - half, mean + half
+
+
+def by_seed_wanted(a: Mapping[int, float], b: Mapping[int, float], level: float = 0.95) -> tuple[float, float, float]:
+    """The comparison by seed, one seed after another."""
+    return paired([b[seed] - a[seed] for seed in a], level)
+
+
+def by_example_wanted(a: torch.Tensor, b: torch.Tensor, level: float = 0.95) -> tuple[float, float, float]:
+    """The comparison by example, one example after another."""
+    differences = []
+    for place in range(a.size(1)):
+        shares = [sum(float(run[place]) for run in runs) / len(runs) for runs in (a, b)]
+        differences.append(shares[1] - shares[0])
+    return paired(differences, level)
+
+
+def hits(seed: int, runs: int, examples: int, shift: float = 0.0) -> torch.Tensor:
+    """Which examples each run got right; hard ones are hard for all runs."""
+    ease = (torch.rand(examples, generator=torch.Generator().manual_seed(7)) + shift).clamp(0.05, 0.95)
+    return torch.rand(runs, examples, generator=torch.Generator().manual_seed(seed)) < ease
+
+
+SEEDS_A = {4: 0.60, 1: 0.66, 7: 0.63, 2: 0.58}
+SEEDS_B = {1: 0.68, 2: 0.61, 4: 0.59, 7: 0.66}
+
+
+def explained(found: tuple[float, ...], wanted: tuple[float, ...], otherwise: str, guesses: Mapping[str, Any]) -> None:
+    """`expect.like` for three numbers."""
+    tensors = {sentence: torch.tensor(guess, dtype=torch.float64) for sentence, guess in guesses.items()}
+    expect.like(torch.tensor(found).double(), torch.tensor(wanted).double(), otherwise, tensors, 1e-6)
+
+
+@check("5.7", points=3, forbids=("seed_table",))
+def comparison(by_seed, by_example):
+    """B minus A: paired by seed, and paired by example."""
+    found = three_numbers(by_seed(SEEDS_A, SEEDS_B), "by_seed")
+    wanted = by_seed_wanted(SEEDS_A, SEEDS_B)
+    effect, half, n = wanted[0], wanted[2] - wanted[0], len(SEEDS_A)
+    zipped = paired([b - a for a, b in zip(SEEDS_A.values(), SEEDS_B.values(), strict=True)])
+    both = (statistics.variance(SEEDS_A.values()) + statistics.variance(SEEDS_B.values())) ** 0.5 / n**0.5
+    assert abs(found[0] + effect) > 1e-9, "the sign is wrong: the effect is what B has more than A."
+    explained(
+        found,
+        wanted,
+        "by_seed is not the mean of the differences with their t interval.",
+        {
+            "runs are paired by their place in the dict. Pair them by seed.": zipped,
+            "the effect is in points. It should be a fraction.": tuple(100 * number for number in wanted),
+            "the two groups are compared as if they were unpaired: take differences first.": (
+                effect,
+                effect - quantile(0.95, 2 * n - 1) * both,
+                effect + quantile(0.95, 2 * n - 1) * both,
+            ),
+            "two spreads are added, as if runs were unpaired: take the spread of the differences.": (
+                effect,
+                effect - quantile(0.95, n) * both,
+                effect + quantile(0.95, n) * both,
+            ),
+            "the quantile is the normal one; with few seeds, use t.": (
+                effect,
+                effect - half * 1.959964 / quantile(0.95, n),
+                effect + half * 1.959964 / quantile(0.95, n),
+            ),
+            "the interval is not divided by the root of n.": (effect, effect - 2 * half, effect + 2 * half),
+            "the differences lose their sign before they are averaged.": paired(
+                [abs(SEEDS_B[seed] - SEEDS_A[seed]) for seed in SEEDS_A]
+            ),
+        },
+    )
+    sentence = "a seed that only one experiment has should raise ValueError: dropping runs in silence is not allowed."
+    refuses(lambda: by_seed(SEEDS_A | {9: 0.6}, SEEDS_B), sentence)
+    refuses(lambda: by_seed(SEEDS_A, SEEDS_B | {9: 0.6}), sentence)
+
+    a, b = hits(1, 3, 40), hits(2, 5, 40, 0.15)
+    found = three_numbers(by_example(a, b), "by_example")
+    wanted = by_example_wanted(a, b)
+    effect, n, t = wanted[0], a.size(1), quantile(0.95, 40)
+    per_a, per_b = a.float().mean(0), b.float().mean(0)
+    unpaired = float((per_a.var() + per_b.var()) / n) ** 0.5
+    rates = a.float().mean().item(), b.float().mean().item()
+    binomial = math.sqrt(sum(rate * (1 - rate) / n for rate in rates))
+    assert abs(found[0] + effect) > 1e-9, "by_example has the wrong sign: the effect is what B has more than A."
+    explained(
+        found,
+        wanted,
+        "by_example is not the mean difference over examples with its t interval.",
+        {
+            "examples are compared as if the two experiments had been asked different ones.": (
+                effect,
+                effect - t * unpaired,
+                effect + t * unpaired,
+            ),
+            "binomial errors are added, as if the two experiments had been asked different examples.": (
+                effect,
+                effect - 1.959964 * binomial,
+                effect + 1.959964 * binomial,
+            ),
+            "runs are compared, not examples: average over the runs, one value for each example.": by_means(a, b),
+            "the standard error divides by n, not by its root.": (
+                effect,
+                effect - (wanted[2] - effect) / n**0.5,
+                effect + (wanted[2] - effect) / n**0.5,
+            ),
+        },
+    )
+    same = hits(3, 4, 30), hits(4, 4, 30, 0.1)
+    flat = [float(right) - float(left) for left, right in zip(same[0].flatten(), same[1].flatten(), strict=True)]
+    explained(
+        three_numbers(by_example(*same), "by_example"),
+        by_example_wanted(*same),
+        "by_example is wrong when both experiments have as many runs.",
+        {
+            "every run of an example counts as an example of its own. Ten runs on one example are no ten examples.": (
+                paired(flat)
+            )
+        },
+    )
+    sentence = "different numbers of examples should raise ValueError: both must have been asked the same."
+    refuses(lambda: by_example(hits(1, 3, 40), hits(2, 3, 39)), sentence)
+
+
+def by_means(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float, float]:
+    """What comes out if the runs are taken for the examples."""
+    count = min(len(a), len(b))
+    return paired((b[:count].float().mean(1) - a[:count].float().mean(1)).tolist())
+
+
+# 5.8
+
+
+def health_of(value: Any) -> dict[str, Any]:
+    """What `health` reports, with the right kinds."""
+    assert type(value) is dict, f"health should return a dict, not {kind(value)}."
+    for name in ("runs", "degenerate", "mean", "mean_of_others"):
+        assert name in value, f"the report has no `{name}`."
+    assert type(value["runs"]) is int, f"`runs` should be a number of runs, not {kind(value['runs'])}."
+    assert type(value["degenerate"]) is list, f"`degenerate` should be a list, not {kind(value['degenerate'])}."
+    expect.number(value["mean"], "`mean`")
+    return value
+
+
+GOLD = [0, 1, 0, 0, 1, 1, 0, 1, 0, 0]
+VOTES = {
+    8: [0] * 10,  # the majority: 0.6
+    3: [0, 1, 0, 0, 1, 0, 1, 1, 1, 0],  # 0.7
+    5: [1] * 10,  # the minority: 0.4
+    1: [1, 1, 0, 0, 1, 0, 1, 1, 1, 0],  # 0.6, as the majority has, but not degenerate
+    4: [1, 0, 1, 1, 0, 0, 1, 0, 1, 1],  # 0, but not degenerate
+}
+
+
+@check("5.8", points=2)
+def health(health):
+    """Runs that predict one class are named, and stay in the mean."""
+    report = health_of(health(VOTES, GOLD))
+    bad = report["degenerate"]
+    assert 5 in bad, "a run that always predicts the rarer class is degenerate, too."
+    assert 8 in bad, "a run that predicts one class for every example is not detected."
+    assert 1 not in bad, (
+        "a run with the accuracy of the majority is accused. Look at what it predicts, not at how well."
+    )
+    assert 4 not in bad, "a run that is merely bad is accused. Degenerate means: one class for every example."
+    assert len(bad) == 2, "the wrong runs are listed as degenerate; list their seeds."
+    assert bad == [5, 8], "the seeds of degenerate runs should be sorted."
+    assert report["runs"] == 5, "`runs` should count all runs, the degenerate ones included."
+    everything, others = (0.6 + 0.7 + 0.4 + 0.6 + 0.0) / 5, (0.7 + 0.6 + 0.0) / 3
+    sentence = "`mean` leaves the degenerate runs out. They happened: drop nothing in silence."
+    assert abs(report["mean"] - others) > 1e-6, sentence
+    expect.close(report["mean"], everything, "`mean` is not the mean accuracy of all runs.", 1e-6)
+    found = expect.number(report["mean_of_others"], "`mean_of_others`")
+    assert abs(found - everything) > 1e-6, "`mean_of_others` should be the mean without the degenerate runs."
+    expect.close(found, others, "`mean_of_others` is not the mean accuracy of the runs that are not degenerate.", 1e-6)
+    report = health_of(health({2: [1] * 10, 9: [0] * 10}, GOLD))
+    assert report["degenerate"] == [2, 9], "two runs, each with a class of its own, are both degenerate."
+    assert report["mean_of_others"] is None, "if all runs are degenerate there are no others: None."
+    report = health_of(health({2: VOTES[3]}, GOLD))
+    assert report["degenerate"] == [], "if no run is degenerate, the list should be empty."
+    expect.close(report["mean"], 0.7, "the mean of a single run is wrong.", 1e-6)
+    refuses(lambda: health({}, GOLD), "no runs, no report: raise ValueError.")
+
+
+# 5.9
+
+
+def seeds_wanted(difference: float, sd: float, level: float = 0.95, power: float = 0.8) -> int:
+    """The number of seeds by trying one after another."""
+    from scipy import stats
+
+    for n in itertools.count(2):
+        limit = float(stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1))
+        if difference * n**0.5 >= sd * limit:
+            return n
+    raise AssertionError
+
+
+def seeds_are(found: Any, difference: float, sd: float, level: float = 0.95, power: float = 0.8) -> int:
+    """Fail unless `found` is the number of seeds that is needed, with the reason if it is known."""
+    from scipy import stats
+
+    assert type(found) in (int, float), f"seeds_needed should return a whole number, not {kind(found)}."
+    assert found == int(found), "seeds come whole: the smallest number that is enough."
+    found = int(found)
+    ratio, wanted = sd / difference, seeds_wanted(difference, sd, level, power)
+    z = statistics.NormalDist().inv_cdf
+    half = next(n for n in itertools.count(2) if n**0.5 >= ratio * stats.t.ppf((1 + level) / 2, n - 1))
+    side = next(
+        n for n in itertools.count(2) if n**0.5 >= ratio * (stats.t.ppf(level, n - 1) + stats.t.ppf(power, n - 1))
+    )
+    linear = next(
+        n for n in itertools.count(2) if n >= ratio * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1))
+    )
+    for sentence, guess in {
+        "this is where the interval is as wide as the difference: every second time you would miss it. Power is not "
+        "used.": half,
+        "the quantiles are normal ones. With few seeds, t asks for more.": math.ceil(
+            (ratio * (z((1 + level) / 2) + z(power))) ** 2
+        ),
+        "all of the error is put on one side: a difference may go either way.": side,
+        "the number of seeds enters by its root: half the difference needs four times the seeds.": linear,
+        "this is one seed too few: it must be enough.": wanted - 1,
+        "this is one seed too many: it should be the smallest number that is enough.": wanted + 1,
+    }.items():
+        assert found == wanted or found != guess, sentence
+    assert found == wanted, "the number of seeds is wrong."
+    return found
+
+
+@check("5.9", points=2)
+def seeds_needed(seeds_needed):
+    """The smallest number of seeds, and whether so many really find the difference."""
+    for difference, sd in ((0.01, 0.0123), (0.01, 0.02), (0.02, 0.0139), (0.05, 0.01)):
+        seeds_are(seeds_needed(difference, sd), difference, sd)
+    seeds_are(seeds_needed(0.01, 0.02, 0.99), 0.01, 0.02, 0.99)
+    seeds_are(seeds_needed(0.01, 0.02, 0.9, 0.5), 0.01, 0.02, 0.9, 0.5)
+    n = seeds_are(seeds_needed(0.01, 0.015, 0.95, 0.9), 0.01, 0.015, 0.95, 0.9)
+    draws = 0.01 + 0.015 * normal(4000, n, seed=59)
+    shown = draws.mean(1).abs() > quantile(0.95, n) * draws.std(1) / n**0.5
+    assert abs(shown.float().mean().item() - 0.9) < 0.05, "with so many seeds the difference is not found as often."
+    sentence = "a difference of zero, or below, can never be shown: raise ValueError."
+    refuses(lambda: seeds_needed(0.0, 0.01), sentence)
+    refuses(lambda: seeds_needed(-0.01, 0.01), sentence)
+
+
+# 5.10
+
+
+def best_wanted(values: Iterable[float], n: int) -> float:
+    """The mean of the best over every way to draw n of `values`, one after another and put back."""
+    ways = [max(drawn) for drawn in itertools.product(list(values), repeat=n)]
+    return sum(ways) / len(ways)
+
+
+@check("5.10", points=2, forbids=("seed_table",))
+def expected_best(expected_best):
+    """Every way to draw n runs, counted."""
+    values, tied = [0.62, 0.55, 0.7, 0.58], [0.6, 0.5, 0.6, 0.6, 0.5]
+    single = expect.number(expected_best(values, 1), "expected_best")
+    assert abs(single - max(values)) > 1e-6, "this is the largest value, whatever n is. One run is rarely the luckiest."
+    expect.close(single, statistics.mean(values), "the expected best of one run is the mean.", 1e-6)
+    for n in (2, 3, 4, 6):
+        found = expect.number(expected_best(values, n), "expected_best")
+        worst = 1 - best_wanted([1 - value for value in values], n)
+        without = [max(drawn) for drawn in itertools.combinations(values, n)]
+        for sentence, guess in {
+            "this is the expected worst: the values are sorted the wrong way round.": worst,
+            "runs are drawn without being put back: n may be larger than the number of runs.": sum(without)
+            / max(len(without), 1),
+            "this is the largest value, whatever n is.": max(values),
+            "this is the mean: n is not used.": single,
+        }.items():
+            assert abs(found - guess) > 1e-6, sentence
+        sentence = "expected_best is not the mean over all ways to draw n runs."
+        expect.close(found, best_wanted(values, n), sentence, 1e-6)
+    for n in (2, 5):
+        found = expect.number(expected_best(tied, n), "expected_best")
+        assert abs(found - best_wanted({*tied}, n)) > 1e-6, "equal values count once. Each run counts, equal or not."
+        expect.close(found, best_wanted(tied, n), "expected_best is wrong if runs are equally good.", 1e-6)
+    sentence = "the best of no runs is nothing: raise ValueError for n below 1 and for an empty list."
+    refuses(lambda: expected_best(values, 0), sentence)
+    refuses(lambda: expected_best([], 2), sentence)
+
+
+@results_check("5.11", points=4, notebook=rte.SEED_VARIANCE)
+def every_run(run_all):
+    """Every experiment with every seed, graded from the predictions in the files of the runs."""

@@ -1,0 +1,886 @@
+"""Checks of notebook 06: adapter, training it alone, fusion, composing with the library, traps, fusion weights."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from utils import expect, rte, tiny_bert
+from utils.answer import Answer, kind, read
+from utils.check import check
+from utils.evidence import results_check
+from utils.expect import normal
+from utils.tiny_bert import Sizes
+
+State = dict[str, torch.Tensor]
+
+# 6.1
+
+
+def bottleneck_shapes(d: int, r: int) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of an adapter's weights."""
+    return {"down.weight": (r, d), "down.bias": (r,), "up.weight": (d, r), "up.bias": (d,)}
+
+
+def bottleneck(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """What an adapter adds: up(relu(down(x)))."""
+    inside = F.linear(x, state["down.weight"], state["down.bias"]).relu()
+    return F.linear(inside, state["up.weight"], state["up.bias"])
+
+
+def narrow(module: Answer, d: int, r: int, reduction: int, what: str) -> State:
+    """The state dict of a fresh adapter, whose bottleneck must be `r` wide."""
+    state = module.state_dict()
+    assert type(state) is dict, f"BottleneckAdapter should be an nn.Module, not {kind(module)}."
+    for part in ("down", "up"):
+        assert f"{part}.weight" in state, f"{what} has no `{part}`. Its parts must have the names of the docstring."
+        assert f"{part}.bias" in state, f"`{part}` should have a bias."
+    shape = tuple(state["down.weight"].shape)
+    assert shape != (reduction, d) or reduction == r, (
+        "the bottleneck is `reduction` wide. It should be that many times narrower than d."
+    )
+    assert shape != (r + 1, d), "the width of the bottleneck is rounded up. It should be rounded down."
+    assert shape != (0, d), "the bottleneck has no width at all. It is never less than 1."
+    assert shape == (r, d), f"`down.weight` of {what} has shape {shape}, not {(r, d)}."
+    return state
+
+
+def small_start(state: State, names: Sequence[str], what: str) -> None:
+    """Fail unless the weights start normal with standard deviation 0.02, and the biases at zero."""
+    for name in names:
+        assert (state[f"{name}.bias"] == 0).all(), f"the bias of `{name}` should start at zero."
+        spread = state[f"{name}.weight"].float()
+        share = (spread.abs() < 0.02).float().mean()
+        assert abs(spread.std() - 0.02) < 0.002 and abs(spread.mean()) < 0.002 and abs(share - 0.683) < 0.04, (
+            f"`{name}` of {what} does not start as normal numbers with mean 0 and standard deviation 0.02."
+        )
+
+
+@check("6.1", points=2, forbids=("Adapter", "ParallelAdapter", "add_adapter"))
+def bottleneck_adapter(BottleneckAdapter, lib):
+    """Down, ReLU, up, plus what passes by; nearly nothing at the start."""
+    for d, reduction, r in ((12, 4, 3), (13, 5, 2), (5, 16, 1)):
+        narrow(BottleneckAdapter(d, reduction), d, r, reduction, f"BottleneckAdapter({d}, {reduction})")
+    narrow(BottleneckAdapter(49), 49, 3, 16, "BottleneckAdapter(49), whose reduction is 16,")
+
+    module = BottleneckAdapter(12, 4)
+    state = expect.weights(module, bottleneck_shapes(12, 3), "BottleneckAdapter(12, 4)", seed=2)
+    module.eval()
+    for shape in ((2, 5, 12), (12,)):
+        adapted(module, state, normal(*shape, seed=3), normal(*shape, seed=4))
+    x, residual = normal(2, 5, 12, seed=5), normal(2, 5, 12, seed=6)
+    module.train()
+    sentence = "in training mode the result differs. `seq_bn` has no dropout of its own."
+    expect.close(expect.floats(module(x), (2, 5, 12), "the result"), x + bottleneck(state, x), sentence)
+    sentence = "the adapter changes the tensors that it was given."
+    for position in (0, 1):
+        left = lib("utils.tiny_bert").left_of(module, [x, residual], position)
+        assert torch.equal(left.float(), (x, residual)[position]), sentence
+
+    d, r = 192, 96
+    fresh, x = BottleneckAdapter(d, 2), normal(7, d, seed=1)
+    state = narrow(fresh, d, r, 2, "BottleneckAdapter(192, 2)")
+    both = not state["down.weight"].any() and not state["up.weight"].any()
+    assert not both, "both matrices start at zero. Then each blocks the gradient of the other, and nothing ever learns."
+    out = expect.floats(fresh(x), (7, d), "the result")
+    moved = (out - x).norm() / x.norm()
+    assert moved < 0.1, "a fresh adapter changes what passes through it. It should start near the identity."
+    small_start(state, ["down", "up"], "a fresh adapter")
+
+
+def adapted(module: Answer, state: State, x: torch.Tensor, residual: torch.Tensor) -> None:
+    """Fail unless the adapter with these weights is right for x, alone and with a residual."""
+    h = F.linear(x, state["down.weight"], state["down.bias"])
+    up = bottleneck(state, x)
+    linear = F.linear(h, state["up.weight"], state["up.bias"])
+    expect.like(
+        expect.floats(module(x), tuple(x.shape), "the result"),
+        x + up,
+        "the result is not x + up(relu(down(x))).",
+        {
+            "what passes by is missing: the result is up(relu(down(x))) alone.": up,
+            "there is no ReLU between down and up: two linear maps are one.": x + linear,
+            "GELU is not what `seq_bn` has between down and up.": x
+            + F.linear(F.gelu(h), state["up.weight"], state["up.bias"]),
+            "tanh is not what `seq_bn` has between down and up.": x
+            + F.linear(h.tanh(), state["up.weight"], state["up.bias"]),
+            "the ReLU comes after up. It belongs between down and up.": x + linear.relu(),
+            "there is a ReLU after up. The adapter should be able to subtract.": x + up.relu(),
+            "the ReLU also acts on what passes by.": (x + up).relu(),
+            "what passes by is added twice.": 2 * x + up,
+            "the result is normalized. `seq_bn` has no norm of its own.": F.layer_norm(x + up, x.shape[-1:]),
+        },
+    )
+    expect.like(
+        expect.floats(module(x, residual), tuple(x.shape), "the result with a residual"),
+        residual + up,
+        "with a residual, the result is not residual + up(relu(down(x))).",
+        {
+            "the residual is ignored.": x + up,
+            "the states are added, too. With a residual, that alone passes by.": x + residual + up,
+            "down reads the residual. It should read the states.": residual + bottleneck(state, residual),
+            "states and residual have changed places.": x + bottleneck(state, residual),
+            "with a residual, what passes by is missing.": up,
+        },
+    )
+    zero = expect.floats(module(x, torch.zeros_like(x)), tuple(x.shape), "the result with a residual of zeros")
+    expect.close(zero, up, "a residual of zeros is taken for no residual.")
+
+
+# 6.2
+
+
+WIDTHS = ((5, 4), (4, 4), None, (4, 4), (4, 3))  # base, adapter, tanh, base, head
+
+
+def stack(lib: Any, seed: int) -> tuple[Answer, nn.Sequential]:
+    """Linear layers with a tanh between, in the student's process and in this one, with the same weights."""
+    parts, theirs = lib("torch").nn, []
+    ours = nn.Sequential(*(nn.Tanh() if sizes is None else nn.Linear(*sizes) for sizes in WIDTHS))
+    theirs = parts.Sequential(*(parts.Tanh() if sizes is None else parts.Linear(*sizes) for sizes in WIDTHS))
+    state = {name: normal(*value.shape, seed=seed + i) for i, (name, value) in enumerate(ours.state_dict().items())}
+    ours.load_state_dict(state)
+    theirs.load_state_dict(state)
+    return theirs, ours
+
+
+def descend(model: nn.Module, weights: list[nn.Parameter], x: torch.Tensor, labels: torch.Tensor, lr: float) -> None:
+    """One step of gradient descent with weight decay 0.5 that moves `weights` only."""
+    with torch.enable_grad():
+        slopes = torch.autograd.grad(F.cross_entropy(model(x), labels), weights)
+    with torch.no_grad():
+        for weight, slope in zip(weights, slopes, strict=True):
+            weight.sub_(lr * (slope + 0.5 * weight))
+
+
+def agree(theirs: State, ours: State, part: str) -> bool:
+    """Whether both have the same weights under the names that begin with `part`."""
+    return all(
+        torch.allclose(theirs[name].float(), value, rtol=1e-4, atol=1e-5)
+        for name, value in ours.items()
+        if name.startswith(part)
+    )
+
+
+def chosen(theirs: State, ours: nn.Module, start: State, parts: str, base: str) -> None:
+    """Fail unless only `parts` (adapter, head) moved, as they should; `base` names what had to stay."""
+    wanted = ours.state_dict()
+    assert not all(torch.equal(theirs[name].float(), start[name]) for name in theirs), "nothing learns at all."
+    for part in base:
+        assert agree(theirs, start, part), (
+            "a part that was not chosen moved after one step of SGD: freeze all parameters, "
+            "then let those of the parts learn."
+        )
+    for part in parts:
+        assert not agree(theirs, start, part), (
+            "a part that was chosen did not move after one step of SGD: no gradient reaches it."
+        )
+        assert agree(theirs, wanted, part), (
+            "a chosen part moves, but not as its gradient says. The gradient must flow through what is frozen."
+        )
+
+
+@check("6.2", points=2)
+def train_only(train_only, lib):
+    """After one step of SGD the chosen parts have moved, and nothing else."""
+    x, labels, lr = normal(6, 5, seed=8), torch.tensor([0, 2, 1, 1, 0, 2]), 0.1
+    trained = lib("utils.tiny_bert").trained
+    theirs, ours = stack(lib, 10)
+    start = {name: value.clone() for name, value in ours.state_dict().items()}
+    sizes = trained(train_only, theirs, [theirs[1], theirs[4]], x, labels, lr)
+    descend(ours, [*ours[1].parameters(), *ours[4].parameters()], x, labels, lr)
+    chosen(theirs.state_dict(), ours, start, "14", "03")
+    wanted = sorted(part.numel() for index in (1, 4) for part in ours[index].parameters())
+    returned(sizes, wanted, sum(part.numel() for part in ours.parameters()))
+
+    start = {name: value.clone() for name, value in ours.state_dict().items()}
+    sizes = trained(train_only, theirs, [theirs[3]], x, labels, lr)
+    descend(ours, list(ours[3].parameters()), x, labels, lr)
+    state = theirs.state_dict()
+    assert not agree(state, start, "3"), (
+        "a part that was frozen by an earlier call does not learn when it is chosen: nothing thaws it."
+    )
+    assert agree(state, start, "1") and agree(state, start, "4"), (
+        "what an earlier call had chosen goes on moving. Freeze it, and set old gradients to None: "
+        "weight decay moves what has a gradient, were it zero."
+    )
+    chosen(state, ours, start, "3", "014")
+    returned(sizes, sorted(part.numel() for part in ours[3].parameters()), -1)
+
+    theirs, ours = stack(lib, 30)
+    stranger = lib("torch").nn.Linear(4, 4)
+    sentence = "a part that the model does not contain should be refused with ValueError: it would never be used."
+    expect.raises(lambda: train_only(theirs, [theirs[4], stranger]), "ValueError", sentence)
+
+
+def returned(sizes: Any, wanted: list[int], everything: int) -> None:
+    """Fail unless the list that train_only returned has the parameters of these sizes."""
+    assert type(sizes) is list, f"train_only should return a list of parameters, not {kind(sizes)}."
+    assert sum(sizes) != everything, "all parameters are returned. The optimizer wants those that learn."
+    assert sorted(sizes) == wanted, "the list that is returned does not hold each parameter that learns, once."
+
+
+# 6.3
+
+
+def fusion_shapes(d: int) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of a fusion's weights, in the library's order."""
+    shapes: dict[str, tuple[int, ...]] = {"query.weight": (d, d), "query.bias": (d,)}
+    return shapes | {"key.weight": (d, d), "key.bias": (d,), "value.weight": (d, d)}
+
+
+def fuse(
+    state: Mapping[str, torch.Tensor], states: torch.Tensor, outputs: torch.Tensor, residual: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Fusion, token by token and adapter by adapter: (B, T, d) and the weights (B, T, n)."""
+    query = F.linear(states, state["query.weight"], state["query.bias"])
+    keys = [F.linear(outputs[:, :, i], state["key.weight"], state["key.bias"]) for i in range(outputs.size(2))]
+    weights = torch.stack([(query * key).sum(-1) for key in keys], dim=-1).softmax(-1)
+    values = [F.linear(outputs[:, :, i], state["value.weight"]) for i in range(outputs.size(2))]
+    return residual + sum(weights[..., i : i + 1] * value for i, value in enumerate(values)), weights
+
+
+def fused_pair(result: Any, B: int, T: int, n: int, d: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The fused states and the weights, of the right shapes."""
+    given = type(result) is list and len(result) == 2
+    assert given, f"forward should return the fused states and the weights, not {kind(result)}."
+    weights = expect.floats(result[1], (B, T, n), "the weights")
+    return expect.floats(result[0], (B, T, d), "the fused states"), weights
+
+
+@check("6.3", points=3, forbids=("BertFusion", "add_adapter_fusion", "MultiheadAttention"))
+def adapter_fusion(AdapterFusion, lib):
+    """Attention over adapters: the layer asks, the adapters answer; the value matrix starts at the identity."""
+    d, n, B, T = 96, 3, 2, 5
+    fresh = AdapterFusion(d, n)
+    start = fresh.state_dict()
+    assert type(start) is dict, f"AdapterFusion should be an nn.Module, not {kind(fresh)}."
+    assert "value.bias" not in start, "`value` should have no bias."
+    assert "query.bias" in start and "key.bias" in start, "`query` and `key` should have a bias."
+    sizes = [tuple(value.shape) for value in start.values()]
+    assert (n * d, d) not in sizes, "each adapter has a matrix of its own. All n share one."
+    value = expect.tensor(start["value.weight"], (d, d), "`value.weight`").float()
+    assert value.any(), "the value matrix starts at zero: fusion would say nothing."
+    assert (value - torch.eye(d)).abs().max() < 1e-4, (
+        "the value matrix does not start at the identity: fusion would garble what the adapters say."
+    )
+    small_start(start, ["query", "key"], "a fresh fusion")
+
+    d, n = 6, 4
+    module = AdapterFusion(d, n)
+    state = expect.weights(module, fusion_shapes(d), "AdapterFusion(6, 4)", seed=20)
+    module.eval()
+    states, outputs, residual = normal(B, T, d, seed=41), normal(B, T, n, d, seed=42), normal(B, T, d, seed=43)
+    fused, weights = fused_pair(module(states, outputs, residual), B, T, n, d)
+    weighed(state, states, outputs, residual, fused, weights)
+    for position, given in enumerate((states, outputs, residual)):
+        left = lib("utils.tiny_bert").left_of(module, [states, outputs, residual], position)
+        assert torch.equal(left.float(), given), "the fusion changes the tensors that it was given."
+    for count in (1, 3, 5):
+        sentence = "the outputs of another number of adapters than n should be refused with ValueError."
+        expect.raises(lambda count=count: module(states, normal(B, T, count, d), residual), "ValueError", sentence)
+    for rate, module in ((0.4, AdapterFusion(d, 2, 0.4)), (0.1, AdapterFusion(d, 2))):
+        drops_scores(module, rate, d)
+    penalty = expect.number(module_penalty(AdapterFusion, d, n, state), "the penalty")
+    drift = (state["value.weight"] - torch.eye(d)).pow(2)
+    for sentence, guess in {
+        "the penalty is not multiplied by 0.01.": drift.sum(),
+        "the penalty is a mean. It should be a sum.": 0.01 * drift.mean(),
+        "the penalty is that of a matrix that should be zero. This one should stay near the identity.": 0.01
+        * state["value.weight"].pow(2).sum(),
+        "the penalty is a norm. It should be a sum of squares, without the root.": 0.01 * drift.sum().sqrt(),
+    }.items():
+        assert abs(penalty - guess) > 1e-4 * abs(guess), sentence
+    expect.close(
+        penalty, 0.01 * drift.sum(), "the penalty is not 0.01 times the sum of squares of value minus identity."
+    )
+
+
+def module_penalty(AdapterFusion: Answer, d: int, n: int, state: State) -> Any:
+    """The penalty of a fusion with these weights."""
+    module = AdapterFusion(d, n)
+    module.load_state_dict(state)
+    return module.penalty()
+
+
+def weighed(
+    state: State,
+    states: torch.Tensor,
+    outputs: torch.Tensor,
+    residual: torch.Tensor,
+    fused: torch.Tensor,
+    weights: torch.Tensor,
+) -> None:
+    """Fail unless weights and fused states are those of a fusion with these weights."""
+    wanted, right = fuse(state, states, outputs, residual)
+    query = F.linear(states, state["query.weight"], state["query.bias"])
+    key, value = F.linear(outputs, state["key.weight"], state["key.bias"]), F.linear(outputs, state["value.weight"])
+    scores = (query.unsqueeze(2) * key).sum(-1)
+    swapped = F.linear(states, state["key.weight"], state["key.bias"]).unsqueeze(2)
+    swapped = (swapped * F.linear(outputs, state["query.weight"], state["query.bias"])).sum(-1)
+    expect.like(
+        weights,
+        right,
+        "the weights are not the softmax over adapters of query times key.",
+        {
+            "the scores are divided by the root of d. The library's fusion does not scale.": (
+                scores / math.sqrt(states.size(-1))
+            ).softmax(-1),
+            "the scores are returned. The weights are their softmax.": scores,
+            "the softmax runs over the tokens. Each token weighs the adapters for itself.": scores.softmax(1),
+            "the softmax runs over the batch.": scores.softmax(0),
+            "each adapter is weighed on its own, by a sigmoid. They should compete, by a softmax.": scores.sigmoid(),
+            "query and key have changed places: the layer asks, the adapters are asked.": swapped.softmax(-1),
+            "the query is not mapped.": (states.unsqueeze(2) * key).sum(-1).softmax(-1),
+            "the keys are not mapped.": (query.unsqueeze(2) * outputs).sum(-1).softmax(-1),
+            "the residual asks. The query comes from the states.": (
+                F.linear(residual, state["query.weight"], state["query.bias"]).unsqueeze(2) * key
+            )
+            .sum(-1)
+            .softmax(-1),
+            "every adapter has the same weight.": torch.full_like(scores, 1 / scores.size(-1)),
+        },
+    )
+    mixed = wanted - residual
+    expect.like(
+        fused,
+        wanted,
+        "the fused states are not residual + the weighted sum of value(outputs).",
+        {
+            "what passes by is missing: the residual is not added.": mixed,
+            "the states are added in place of the residual.": mixed + states,
+            "the value matrix is not used.": residual + (right.unsqueeze(-1) * outputs).sum(2),
+            "the values are not weighted: they are summed.": residual + value.sum(2),
+            "the values are not weighted: their mean is taken.": residual + value.mean(2),
+            "the keys are summed, not the values.": residual + (right.unsqueeze(-1) * key).sum(2),
+            "the value matrix acts on the residual, too.": F.linear(residual, state["value.weight"]) + mixed,
+            "the adapter with the largest weight is taken. All should count, by their weights.": residual
+            + value.gather(2, right.argmax(-1)[..., None, None].expand(*right.shape[:2], 1, value.size(-1))).squeeze(2),
+            "the residual is added to each adapter before the value matrix.": F.linear(residual, state["value.weight"])
+            + mixed,
+        },
+    )
+
+
+def drops_scores(module: Answer, rate: float, d: int) -> None:
+    """Fail unless dropout acts on the scores of a training fusion of two adapters at `rate`.
+
+    Query and key answer 1 each in one place, so that every score is 1, or 0 if it was dropped.
+    """
+    state = {name: torch.zeros(shape) for name, shape in fusion_shapes(d).items()}
+    state["query.bias"][0] = state["key.bias"][0] = 1.0
+    state["value.weight"] = torch.eye(d)
+    module.load_state_dict(state)
+    module.train()
+    B, T = 60, 20
+    result = module(torch.zeros(B, T, d), torch.ones(B, T, 2, d), torch.zeros(B, T, d))
+    fused, weights = fused_pair(result, B, T, 2, d)
+    assert not (weights - 0.5).abs().max() < 1e-5 or not (fused - 1).abs().max() < 1e-5, (
+        "in training mode nothing is dropped: `dropout` is not used."
+    )
+    assert (weights > 0).all() and (weights.sum(-1) - 1).abs().max() < 1e-4 and (fused - 1).abs().max() < 1e-4, (
+        "dropout acts after the softmax. The library drops scores, so that weights still sum to one."
+    )
+    gap = (weights[..., 0] / weights[..., 1]).log()
+    told = "scores are not dropped at the rate that was asked for; without one, it is 0.1."
+    near = (gap.abs() < 1e-3) | ((gap.abs() - 1 / (1 - rate)).abs() < 1e-2)
+    assert near.all() and abs((gap.abs() > 1e-3).float().mean() - 2 * rate * (1 - rate)) < 0.06, told
+
+
+# A BERT with fused adapters, as the paper draws it
+
+
+def shapes(sizes: Sizes, names: Sequence[str], classes: int = 2, head: str = "rte") -> dict[str, tuple[int, ...]]:
+    """The names and shapes of all weights that the logits of a fused tiny BERT depend on."""
+    d = sizes.d_model
+    found: dict[str, tuple[int, ...]] = {}
+    rows = {"word": sizes.vocab, "position": sizes.places, "token_type": 2}
+    found |= {f"bert.embeddings.{name}_embeddings.weight": (count, d) for name, count in rows.items()}
+    norms = ["bert.embeddings.LayerNorm"]
+    linear: dict[str, tuple[int, int]] = {}
+    for index in range(sizes.n_layers):
+        layer = f"bert.encoder.layer.{index}."
+        linear |= {f"{layer}attention.self.{name}": (d, d) for name in ("query", "key", "value")}
+        linear |= {f"{layer}attention.output.dense": (d, d), f"{layer}intermediate.dense": (sizes.d_ff, d)}
+        linear |= {f"{layer}output.dense": (d, sizes.d_ff)}
+        norms += [f"{layer}attention.output.LayerNorm", f"{layer}output.LayerNorm"]
+        for name in names:
+            inside = f"{layer}output.adapters.{name}.adapter_"
+            linear |= {f"{inside}down.0": (sizes.bottleneck, d), f"{inside}up": (d, sizes.bottleneck)}
+        if names:
+            fusion = f"{layer}output.adapter_fusion_layer.{','.join(names)}."
+            found |= {f"{fusion}{name}": shape for name, shape in fusion_shapes(d).items()}
+    linear |= {f"heads.{head}.1": (d, d), f"heads.{head}.4": (classes, d)}
+    found |= {f"{name}.weight": (d,) for name in norms} | {f"{name}.bias": (d,) for name in norms}
+    found |= {f"{name}.weight": shape for name, shape in linear.items()}
+    return found | {f"{name}.bias": shape[:1] for name, shape in linear.items()}
+
+
+def known(sizes: Sizes, names: Sequence[str], seed: int, classes: int = 2, head: str = "rte") -> State:
+    """The weights that `utils.tiny_bert` gives to such a model."""
+    every = shapes(sizes, names, classes, head)
+    return {name: tiny_bert.weight(name, shape, seed) for name, shape in every.items()}
+
+
+def linear(state: State, name: str, x: torch.Tensor) -> torch.Tensor:
+    """The linear layer of that name."""
+    return F.linear(x, state[f"{name}.weight"], state[f"{name}.bias"])
+
+
+def norm(state: State, name: str, x: torch.Tensor) -> torch.Tensor:
+    """The LayerNorm of that name, with BERT's epsilon."""
+    return F.layer_norm(x, x.shape[-1:], state[f"{name}.weight"], state[f"{name}.bias"], 1e-12)
+
+
+def adapter_of(state: State, where: str, name: str) -> State:
+    """The weights of one adapter, under the names of 6.1."""
+    inside = f"{where}adapters.{name}.adapter_"
+    names = {"down": f"{inside}down.0", "up": f"{inside}up"}
+    return {f"{part}.{kind}": state[f"{old}.{kind}"] for part, old in names.items() for kind in ("weight", "bias")}
+
+
+def fusion_of(state: State, where: str, names: Sequence[str]) -> State:
+    """The weights of one fusion, under the names of 6.3."""
+    return {name: state[f"{where}adapter_fusion_layer.{','.join(names)}.{name}"] for name in fusion_shapes(1)}
+
+
+def behind(
+    state: State, where: str, names: Sequence[str], how: str, h: torch.Tensor, x: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """What stands behind the feed-forward part: (B, T, d), and the fusion's weights if there is a fusion.
+
+    `how` is "fuse"; or what a wrong composition does: "none", "stack", "mean", or the name of one adapter.
+    """
+    plain = norm(state, f"{where}LayerNorm", h + x)
+    if how == "none":
+        return plain, None
+    said = {name: bottleneck(adapter_of(state, where, name), plain) for name in names}
+    if how in names:
+        return norm(state, f"{where}LayerNorm", said[how] + h + x), None
+    if how == "mean":
+        averaged = (sum(said.values()) / len(said) + h) / len(said)  # the library's Average divides twice
+        return norm(state, f"{where}LayerNorm", averaged + x), None
+    if how == "stack":
+        now = h
+        for name in names:
+            now = now + bottleneck(adapter_of(state, where, name), norm(state, f"{where}LayerNorm", now + x))
+        return norm(state, f"{where}LayerNorm", now + x), None
+    fused, weights = fuse(fusion_of(state, where, names), plain, torch.stack(list(said.values()), dim=2), h)
+    return norm(state, f"{where}LayerNorm", fused + x), weights
+
+
+def reference(
+    state: State, sizes: Sizes, names: Sequence[str], batch: Mapping[str, torch.Tensor], how="fuse", head="rte"
+) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
+    """The logits of a tiny BERT with these weights, and the fusion weights of each layer."""
+    tokens, types = batch["input_ids"], batch["token_type_ids"]
+    T, width, where = tokens.size(1), sizes.d_model // sizes.n_heads, "bert.embeddings."
+    x = state[f"{where}word_embeddings.weight"][tokens] + state[f"{where}token_type_embeddings.weight"][types]
+    x = norm(state, f"{where}LayerNorm", x + state[f"{where}position_embeddings.weight"][:T])
+    hidden = torch.where(batch["attention_mask"][:, None, None, :] == 0, -torch.inf, 0.0)
+    found = []
+    for index in range(sizes.n_layers):
+        layer = f"bert.encoder.layer.{index}."
+        q, k, v = (
+            linear(state, f"{layer}attention.self.{name}", x).unflatten(-1, (sizes.n_heads, width)).transpose(1, 2)
+            for name in ("query", "key", "value")
+        )
+        heads = (q @ k.transpose(-2, -1) / math.sqrt(width) + hidden).softmax(-1) @ v
+        read = linear(state, f"{layer}attention.output.dense", heads.transpose(1, 2).flatten(2))
+        x = norm(state, f"{layer}attention.output.LayerNorm", x + read)
+        h = linear(state, f"{layer}output.dense", F.gelu(linear(state, f"{layer}intermediate.dense", x)))
+        x, weights = behind(state, f"{layer}output.", names, how, h, x)
+        found.append(weights)
+    return linear(state, f"heads.{head}.4", linear(state, f"heads.{head}.1", x[:, 0]).tanh()), found
+
+
+def stepped(
+    state: State,
+    sizes: Sizes,
+    names: Sequence[str],
+    batch: Mapping[str, torch.Tensor],
+    lr: float,
+    head: str = "rte",
+    decay: float = 0.0,
+    penalty: float = 0.01,
+) -> tuple[State, float]:
+    """The weights after one step of SGD on fusion and head, and the loss before it."""
+    learns = [name for name in state if "adapter_fusion_layer" in name or name.startswith(f"heads.{head}.")]
+    leaves = {name: value.clone().requires_grad_(name in learns) for name, value in state.items()}
+    with torch.enable_grad():
+        logits, _ = reference(leaves, sizes, names, batch, head=head)
+        values = [value for name, value in leaves.items() if is_value(name) and name in learns]
+        drift = sum((value - torch.eye(sizes.d_model)).pow(2).sum() for value in values)
+        loss = F.cross_entropy(logits, batch["labels"]) + penalty * drift
+        slopes = torch.autograd.grad(loss, [leaves[name] for name in learns])
+    moved = {name: state[name] - lr * (slope + decay * state[name]) for name, slope in zip(learns, slopes, strict=True)}
+    return state | moved, loss.item()
+
+
+def logits_of(model: Answer, batch: Mapping[str, torch.Tensor]) -> Any:
+    """What a model of the library answers."""
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return read(model(**inputs).logits)
+
+
+def is_value(name: str) -> bool:
+    """Whether this is the value matrix of a fusion."""
+    return "adapter_fusion_layer" in name and name.endswith("value.weight")
+
+
+# 6.4
+
+PLAIN, SMALLER = Sizes(), Sizes(vocab=23, d_model=8, n_layers=3, n_heads=2, d_ff=18, places=14, reduction=2)
+
+
+def differences(sizes: Sizes) -> dict[str, Any]:
+    """`sizes` as the builders in the student's process want them."""
+    return dict(vars(sizes))
+
+
+def composed(compose: Answer, lib: Any, sizes: Sizes, folders: dict, seed: int, head: str, classes: int) -> Answer:
+    """A tiny BERT after the student's compose, whose parts must have the names that they should."""
+    model = lib("utils.tiny_bert").bert(differences(sizes), seed)
+    compose(model, folders, head, classes)
+    state, names = model.state_dict(), list(folders)
+    wanted = shapes(sizes, names, classes, head)
+    every = list(state)
+    assert any("adapters." in name for name in every), "after compose the model has no adapter."
+    for name in names:
+        assert any(f".adapters.{name}." in key for key in every), (
+            f"no adapter is called `{name}`. Load each under the name that it has in `folders`."
+        )
+    assert any("adapter_fusion_layer" in name for name in every), (
+        "there is no fusion layer. Naming the adapters side by side does not add one."
+    )
+    assert any(f"adapter_fusion_layer.{','.join(names)}." in name for name in every), (
+        "the fusion is not one of all the adapters, in the order of `folders`."
+    )
+    assert any(name.startswith(f"heads.{head}.") for name in every), f"there is no classification head `{head}`."
+    extra = [
+        name.split(".")[1] for name in every if name.startswith("heads.") and not name.startswith(f"heads.{head}.")
+    ]
+    assert not extra, (
+        f"the head of the task `{extra[0]}` came along with its adapter. Leave it behind: with_head=False."
+    )
+    missing = [name for name in wanted if name not in state]
+    assert not any(is_value(name) for name in missing), (
+        "the fusion has no value matrix: it is the static one. The default is meant."
+    )
+    assert not missing, f"`{missing[0] if missing else ''}` is missing: the head should be the library's default."
+    for name, shape in wanted.items():
+        told = (
+            f"the head has {len(state[name])} classes, not {classes}."
+            if name.startswith("heads.")
+            else (f"`{name}` has shape {tuple(state[name].shape)}, not {shape}.")
+        )
+        assert tuple(state[name].shape) == shape, told
+    return model
+
+
+def works(
+    model: Answer, sizes: Sizes, names: list[str], origin: list[str], seed: int, head: str, classes: int, lib: Any
+):
+    """Fail unless a composed model computes and learns as it should.
+
+    `origin` are the names under which the adapters were published. Fusion and head get known weights.
+    """
+    state = known(sizes, names, seed, classes, head)
+    for new, old in zip(names, origin, strict=True):
+        for name in state:
+            if f".adapters.{new}." in name:
+                published = name.replace(f".adapters.{new}.", f".adapters.{old}.")
+                state[name] = tiny_bert.weight(published, tuple(state[name].shape), seed)
+    start = model.state_dict()
+    for name, value in state.items():
+        if ".adapters." in name:
+            assert torch.equal(start[name].float(), value), (
+                "an adapter does not have the weights that its folder holds."
+            )
+        elif is_value(name):
+            assert (start[name] - torch.eye(sizes.d_model)).abs().max() < 1e-4, "the fusion is not a new one."
+        elif name.startswith("bert.") and "fusion" not in name:
+            assert torch.equal(start[name].float(), value), "composing changed a weight of BERT itself."
+    new_weights = {name: value for name, value in state.items() if "fusion" in name or name.startswith("heads.")}
+    model.load_state_dict(new_weights, False)
+    batch = tiny_bert.pairs(4, [(11, 6)], sizes.vocab, seed + 1)[0]
+    batch["labels"] = torch.arange(4) % classes
+    model.eval()
+    logits = logits_of(model, batch)
+    assert type(logits) is torch.Tensor and logits.shape == (4, classes), (
+        f"the logits come from another head: they should have shape {(4, classes)}, not be {kind(logits)}."
+    )
+    wrong = {
+        "none": "the logits are those of BERT without adapters: the fusion is not active.",
+        "stack": "the adapters are stacked, one behind the other. They should be fused.",
+        "mean": "the adapters are averaged. They should be fused.",
+    } | {name: f"of all adapters only `{name}` is active." for name in names}
+    expect.like(
+        logits.float(),
+        reference(state, sizes, names, batch, head=head)[0],
+        "the logits are not those of BERT with the fused adapters and the new head.",
+        {sentence: reference(state, sizes, names, batch, how, head)[0] for how, sentence in wrong.items()},
+    )
+    model.train()
+    lib("utils.tiny_bert").gradient_step(model, batch, 0.5)
+    only_fusion(model.state_dict(), state, stepped(state, sizes, names, batch, 0.5, head, 0.1, 0)[0], head)
+
+
+def still(now: State, before: State) -> None:
+    """Fail unless the adapters and BERT itself are as they were."""
+    groups = {
+        "the adapters move while the fusion trains. They are what the other tasks have learned: freeze them.": [
+            name for name in before if ".adapters." in name
+        ],
+        "BERT itself moves while the fusion trains.": [
+            name for name in before if name.startswith("bert.") and "adapter" not in name
+        ],
+    }
+    for sentence, group in groups.items():
+        for name in group:
+            assert torch.allclose(now[name].float(), before[name], rtol=1e-5, atol=1e-6), sentence
+
+
+def only_fusion(now: State, before: State, wanted: State, head: str) -> None:
+    """Fail unless training moved fusion and head, as it should, and nothing else."""
+
+    def moved(choose: Callable[[str], bool]) -> bool:
+        return any(
+            not torch.allclose(now[name].float(), before[name], rtol=1e-5, atol=1e-6) for name in before if choose(name)
+        )
+
+    still(now, before)
+    assert moved(lambda name: "fusion" in name), "the fusion does not move when the model is trained."
+    assert moved(lambda name: name.startswith(f"heads.{head}.")), "the head does not move when the model is trained."
+    for name, value in wanted.items():
+        told = "the value matrices" if is_value(name) else "fusion and head"
+        expect.close(now[name].float(), value, f"after a step of training {told} are not what they should be.", 2e-3)
+
+
+@check("6.4", points=3)
+def compose(compose, lib):
+    """Adapters from folders, fused, active, with a new head; training moves fusion and head only."""
+    names = ["mnli", "qnli", "sick"]
+    folders = lib("utils.tiny_bert").publish(names, differences(PLAIN), 3)
+    model = composed(compose, lib, PLAIN, folders, 3, "rte", 2)
+    works(model, PLAIN, names, names, 3, "rte", 2, lib)
+
+
+# 6.5
+
+
+@check("6.5", points=3)
+def traps(pair_logits, sources, train_fusion, lib):
+    """Token types arrive; the target is not among the fused; adapters stay while the fusion trains."""
+    names, sizes = ["qnli", "sick"], PLAIN
+    toy = lib("utils.tiny_bert")
+    model, state = toy.fused(names, differences(sizes), 5), known(sizes, names, 5)
+    model.eval()
+    for batch in tiny_bert.pairs(3, [(9, 5), (12, 6)], sizes.vocab, 6):
+        typed(pair_logits(model, batch), state, sizes, names, batch)
+        other = batch | {"token_type_ids": 1 - batch["token_type_ids"]}
+        typed(pair_logits(model, other), state, sizes, names, other)
+
+    cards = {"mnli": ["MNLI"], "rte": ["RTE"], "nli-mix": ["MNLI", "RTE"], "qnli": ["QNLI"], "not-rte": ["SICK"]}
+    picked(sources(cards, "RTE"), cards, "RTE")
+    picked(sources(cards, "rte"), cards, "RTE")
+    picked(sources(cards, "MNLI"), cards, "MNLI")
+    sentence = "where every adapter has seen the target, sources should raise ValueError, not fuse nothing."
+    expect.raises(lambda: sources({"a": ["RTE"], "b": ["SST-2", "RTE"]}, "RTE"), "ValueError", sentence)
+
+    model = toy.fused(names, differences(sizes), 5)
+    batches = tiny_bert.pairs(3, [(9, 5), (12, 6), (7, 5)], sizes.vocab, 7)
+    taught(train_fusion, model, state, sizes, names, batches, 0.4)
+    losses = train_fusion(toy.fused(names, differences(Sizes(dropout=0.5)), 5), batches[:1] * 4, 0.0)
+    assert type(losses) is list and len({round(float(loss), 5) for loss in losses}) > 1, (
+        "the model is trained in evaluation mode: dropout does not act."
+    )
+
+
+def typed(logits: Any, state: State, sizes: Sizes, names: list[str], batch: Mapping[str, torch.Tensor]) -> None:
+    """Fail unless the logits are those of the whole batch: tokens, types and mask."""
+    B = len(batch["labels"])
+    zeros, ones = torch.zeros_like(batch["input_ids"]), torch.ones_like(batch["input_ids"])
+
+    def other(**changed: torch.Tensor) -> torch.Tensor:
+        return reference(state, sizes, names, dict(batch) | changed)[0]
+
+    right = other()
+    expect.like(
+        expect.floats(logits, (B, 2), "the logits"),
+        right,
+        "the logits are not those of the model on tokens, token types and mask.",
+        {
+            "`token_type_ids` are dropped: the model cannot tell the two sentences apart.": other(token_type_ids=zeros),
+            "`attention_mask` is dropped: padding is read as text.": other(attention_mask=ones),
+            "`token_type_ids` and `attention_mask` are both dropped.": other(attention_mask=ones, token_type_ids=zeros),
+            "the token types arrive as the mask. The model's second argument is the attention mask.": other(
+                attention_mask=batch["token_type_ids"], token_type_ids=batch["attention_mask"]
+            ),
+            "the token types arrive as the mask, and no types arrive.": other(
+                attention_mask=batch["token_type_ids"], token_type_ids=zeros
+            ),
+            "probabilities are returned. The loss wants logits.": right.softmax(-1),
+            "log-probabilities are returned. The loss wants logits.": right.log_softmax(-1),
+        },
+    )
+
+
+def picked(names: Any, cards: Mapping[str, list[str]], target: str) -> None:
+    """Fail unless the names are those of the adapters that never saw the target, in order."""
+    assert type(names) is list, f"sources should return a list of names, not {kind(names)}."
+    clean = [name for name, tasks in cards.items() if target not in tasks]
+    assert names != list(cards), "nothing is left out. An adapter that was trained on the target leaks its answers."
+    leaks = [name for name in names if name in cards and target in cards[name]]
+    assert not leaks or cards[leaks[0]] == [target], (
+        "an adapter that was trained on several tasks, the target among them, is kept. It leaks, too."
+    )
+    assert not leaks, (
+        "an adapter that was trained on the target is kept. Compare tasks, not names, and whatever the case of letters."
+    )
+    lost = [name for name in clean if name not in names]
+    assert not lost, "an adapter that never saw the target is left out. Its card says what it saw, not its name."
+    assert names == clean, "the names are not in the order of the adapters."
+
+
+def taught(
+    train_fusion: Answer,
+    model: Answer,
+    state: State,
+    sizes: Sizes,
+    names: list[str],
+    batches: list,
+    lr: float,
+) -> None:
+    """Fail unless one epoch of the student's training moves fusion and head as it should, and nothing else."""
+    losses = train_fusion(model, batches, lr)
+    assert type(losses) is list, f"train_fusion should return a list of losses, not {kind(losses)}."
+    assert len(losses) == len(batches), (
+        f"there should be one loss for each of {len(batches)} batches, not {len(losses)}."
+    )
+    losses = [expect.number(loss, "a loss") for loss in losses]
+    wanted, bare, right = state, state, []
+    for batch in batches:
+        wanted, loss = stepped(wanted, sizes, names, batch, lr)
+        right.append(loss)
+        bare, _ = stepped(bare, sizes, names, batch, lr, penalty=0)
+    now = model.state_dict()
+    still(now, state)
+    told = "the penalty on the value matrices is missing: the loss is cross-entropy alone."
+    value = next(name for name in state if is_value(name))
+    assert not torch.allclose(now[value].float(), bare[value], atol=1e-5), told
+    told = "the losses are not those of each batch before its step, penalty included."
+    expect.close(torch.tensor(losses[0]), torch.tensor(right[0]), told, 1e-3)
+    only_fusion(now, state, wanted, "rte")
+    expect.close(torch.tensor(losses), torch.tensor(right), told, 1e-3)
+
+
+# 6.6
+
+
+def read_off(
+    state: State, sizes: Sizes, names: list[str], batches: list, counts: Callable[[Mapping], torch.Tensor]
+) -> torch.Tensor:
+    """Fusion weights (L, 2, n), averaged by sentence over the places where `counts` is true."""
+    sums = torch.zeros(sizes.n_layers, 2, len(names))
+    places = torch.zeros(2)
+    for batch in batches:
+        _, found = reference(state, sizes, names, batch)
+        for sentence in (0, 1):
+            here = counts(batch) & (batch["token_type_ids"] == sentence)
+            places[sentence] += here.sum()
+            for layer, weights in enumerate(found):
+                assert weights is not None
+                sums[layer, sentence] += weights[here].sum(0)
+    return sums / places[:, None]
+
+
+def real(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Where a real token stands."""
+    return batch["attention_mask"] == 1
+
+
+def reads_weights(result: Any, state: State, sizes: Sizes, names: list[str], batches: list) -> None:
+    """Fail unless the result is the mean of the fusion weights over real tokens, by layer and sentence."""
+    shape = (sizes.n_layers, 2, len(names))
+    right = read_off(state, sizes, names, batches, real)
+    per_batch = torch.stack([read_off(state, sizes, names, [batch], real) for batch in batches]).mean(0)
+    rows = [
+        read_off(state, sizes, names, [{key: value[i : i + 1] for key, value in batch.items()}], real)
+        for batch in batches
+        for i in range(len(batch["labels"]))
+    ]
+    untyped = [batch | {"token_type_ids": torch.zeros_like(batch["token_type_ids"])} for batch in batches]
+    blind = []
+    for batch, plain in zip(batches, untyped, strict=True):
+        blind.append((batch, reference(state, sizes, names, plain)[1]))
+    expect.like(
+        expect.floats(result, shape, "the weights"),
+        right,
+        "the weights are not the mean over the real tokens of each sentence.",
+        {
+            "padding counts. Its token type is 0, so it hides in the first sentence.": read_off(
+                state, sizes, names, batches, lambda batch: batch["attention_mask"] >= 0
+            ),
+            "the mean over batches is taken. Every real token should count alike.": per_batch,
+            "the mean over texts is taken. Every real token should count alike.": torch.stack(rows).mean(0),
+            "the last batch alone is read.": read_off(state, sizes, names, batches[-1:], real),
+            "the first batch alone is read.": read_off(state, sizes, names, batches[:1], real),
+            "both sentences get the mean over all real tokens.": together(state, sizes, names, batches),
+            "the two sentences have changed places.": right.flip(1),
+            "the token types do not reach the model.": averaged(blind, sizes, len(names)),
+            "the sums are not divided by the number of tokens.": right
+            * torch.stack([sum(((b["token_type_ids"] == s) & real(b)).sum() for b in batches) for s in (0, 1)])[
+                :, None
+            ],
+        },
+    )
+
+
+def averaged(found: list, sizes: Sizes, n: int) -> torch.Tensor:
+    """The mean of given fusion weights over the real tokens of each sentence."""
+    result = torch.zeros(sizes.n_layers, 2, n)
+    for sentence in (0, 1):
+        here = [real(batch) & (batch["token_type_ids"] == sentence) for batch, _ in found]
+        for layer in range(sizes.n_layers):
+            rows = torch.cat([weights[layer][place] for place, (_, weights) in zip(here, found, strict=True)])
+            result[layer, sentence] = rows.mean(0)
+    return result
+
+
+def together(state: State, sizes: Sizes, names: list[str], batches: list) -> torch.Tensor:
+    """The mean over all real tokens, twice."""
+    layers: list[list[Any]] = [reference(state, sizes, names, batch)[1] for batch in batches]
+    rows = [
+        torch.cat([found[layer][real(batch)] for batch, found in zip(batches, layers, strict=True)]).mean(0)
+        for layer in range(sizes.n_layers)
+    ]
+    return torch.stack(rows)[:, None].expand(-1, 2, -1)
+
+
+@check("6.6", points=2)
+def fusion_weights(fusion_weights, lib):
+    """One row of weights per layer and sentence, averaged over real tokens."""
+    names, sizes = ["mnli", "qnli", "sick"], Sizes(dropout=0.3)
+    model, state = lib("utils.tiny_bert").fused(names, differences(sizes), 9), known(sizes, names, 9)
+    batches = tiny_bert.pairs(3, [(12, 5)], sizes.vocab, 11) + tiny_bert.pairs(2, [(7, 5)], sizes.vocab, 12)
+    model.eval()
+    result = fusion_weights(model, batches)
+    assert type(result) is torch.Tensor, f"fusion_weights should return a tensor, not {kind(result)}."
+    reads_weights(result, state, sizes, names, batches)
+    model.train()
+    told = "the weights are read in training mode, with dropout."
+    expect.close(
+        expect.floats(fusion_weights(model, batches), tuple(result.shape), "the weights"),
+        read_off(state, sizes, names, batches, real),
+        told,
+    )
+    assert read(model.training) is True, "the model was training before it was read, and is not any more."
+
+
+@results_check("6.7", points=4, notebook=rte.ADAPTER_FUSION)
+def every_run(run_all):
+    """Every experiment with every seed, graded from the predictions in the files of the runs."""

@@ -1,0 +1,226 @@
+"""What an experiment is, and what one run of it leaves behind. Imports nothing heavy: graders read runs, too.
+
+An experiment is a configuration; a run is an experiment with a seed. Everything that decides a run's
+outcome is in the experiment; where it ran (device, precision, versions) is noted in the run.
+"""
+
+import hashlib
+import json
+import math
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+VARIES = ("head", "order", "dropout")
+MAX_FILE = 2**20  # bytes
+MAX_FILES = 500  # in one hand-in
+Files = Mapping[str, bytes]  # "NAME-DIGEST/seed_N.json" -> content
+DIGITS = 5  # of logits and curves
+
+
+class BadRun(ValueError):
+    """A file that is no run, or not this one; the message says why."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One configuration: model, task, data, schedule, and what a seed varies.
+
+    `after` holds experiments that are run first, once, with seed 0: one with method `full` hands on its
+    encoder, those with method `adapter` or `published` hand their adapters to a fusion.
+    """
+
+    name: str
+    task: str  # a task of data.pairs
+    encoder: str  # tiny, minilm or bert
+    start: str = "pretrained"  # the encoder's weights: random or pretrained
+    method: str = "full"  # full, adapter, fusion; published: an adapter of the hub, not trained here
+    after: tuple["Experiment", ...] = ()
+    train_examples: int | None = None  # at most so many, the first ones
+    epochs: int = 3
+    batch: int = 16
+    lr: float = 5e-5
+    warmup: float = 0.1  # share of the steps
+    weight_decay: float = 0.01
+    max_len: int = 128
+    varies: tuple[str, ...] = VARIES
+
+    def __post_init__(self):
+        if set(self.varies) - set(VARIES):
+            raise ValueError(f"a seed can vary {', '.join(VARIES)}, not {', '.join(set(self.varies) - set(VARIES))}")
+        if self.start not in ("random", "pretrained") or self.method not in ("full", "adapter", "fusion", "published"):
+            raise ValueError(f"{self.name}: no start {self.start!r} with method {self.method!r}")
+        if min(self.epochs, self.batch, self.max_len) < 1 or self.lr <= 0 or not 0 <= self.warmup <= 1:
+            raise ValueError(f"{self.name}: epochs, batch, max_len and lr are positive, warmup is from 0 to 1")
+
+    def plain(self) -> dict[str, Any]:
+        """Its fields as JSON holds them: lists for tuples."""
+        return json.loads(json.dumps(asdict(self)))
+
+    def digest(self) -> str:
+        """Eight hexadecimal digits that differ between configurations."""
+        return hashlib.sha256(json.dumps(self.plain(), sort_keys=True).encode()).hexdigest()[:8]
+
+    def folder(self, results: Path | str) -> Path:
+        """Where the runs of this configuration lie within a folder of results."""
+        return Path(results) / f"{re.sub(r'[^A-Za-z0-9]+', '_', self.name)}-{self.digest()}"
+
+    def seeds_of(self, seed: int) -> dict[str, int]:
+        """The seeds of head, order and dropout: `seed` for what varies, 0 for the rest."""
+        return {what: seed if what in self.varies else 0 for what in VARIES}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One experiment with one seed, finished: what it predicted on the validation examples, in their order."""
+
+    experiment: dict[str, Any]  # the fields of the Experiment
+    seed: int
+    labels: list[int]  # gold
+    predictions: list[int]
+    logits: list[list[float]]  # (examples, classes)
+    curve: list[dict[str, float]]  # one entry an epoch: train_loss, loss, accuracy (on validation)
+    seconds: float = 0.0
+    device: str = ""
+    precision: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def accuracy(self) -> float:
+        """The fraction of validation examples predicted right."""
+        right = sum(guess == label for guess, label in zip(self.predictions, self.labels, strict=True))
+        return right / len(self.labels)
+
+    @property
+    def degenerate(self) -> bool:
+        """Whether it predicts one class only: it learned nothing, or forgot it."""
+        return len(set(self.predictions)) == 1
+
+    @property
+    def majority(self) -> float:
+        """The fraction of the most frequent class: what one gets without reading."""
+        return max(self.labels.count(label) for label in set(self.labels)) / len(self.labels)
+
+
+def path_of(experiment: Experiment, seed: int, results: Path | str) -> Path:
+    """The file of one run."""
+    return experiment.folder(results) / f"seed_{seed}.json"
+
+
+def dumps(run: Run) -> str:
+    """The text of a run's file."""
+    content = asdict(run)
+    content["digest"] = _digest(content)
+    return "{\n" + ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items()) + "\n}\n"
+
+
+def write(run: Run, path: Path) -> None:
+    """Write a run whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(dumps(run))
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(partial, 0o644)
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+
+
+def read(path: Path) -> Run:
+    """The run in a file, with everything checked that can be checked without knowing the experiment.
+
+    Raises:
+        BadRun: it cannot be read, has other fields, was edited, or contradicts itself; says which.
+        FileNotFoundError: there is no such file.
+    """
+    with path.open("rb") as file:
+        text = file.read(MAX_FILE + 1)
+    return parse(text)
+
+
+def parse(text: bytes) -> Run:
+    """The run in the bytes of a file.
+
+    Raises:
+        BadRun: as `read` says.
+    """
+    if len(text) > MAX_FILE:
+        raise BadRun("it is too large for a run")
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadRun("it is not JSON: cut off, or edited") from None
+    names = {one.name for one in fields(Run)}
+    if not isinstance(content, dict) or set(content) != names | {"digest"}:
+        raise BadRun("its fields are not those of a run")
+    claimed = content.pop("digest")
+    _check_types(content)
+    if claimed != _digest(content):
+        raise BadRun("it was edited: its digest does not belong to its content")
+    run = Run(**content)
+    _check_sense(run)
+    return run
+
+
+def read_files(results: Path) -> dict[str, bytes]:
+    """The files of runs in a folder of results; links and everything else are left out."""
+    found: dict[str, bytes] = {}
+    if results.is_symlink():
+        return found
+    for path in sorted(results.glob("*/seed_*.json"))[:MAX_FILES]:
+        if path.is_file() and not path.is_symlink() and not path.parent.is_symlink():
+            with path.open("rb") as file:
+                found[f"{path.parent.name}/{path.name}"] = file.read(MAX_FILE + 1)
+    return found
+
+
+def _digest(content: dict[str, Any]) -> str:
+    """Finds accidents and careless edits; that nobody forges a file is the audit's business."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def _number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+def _check_types(content: dict[str, Any]) -> None:
+    numbers = {"labels": content["labels"], "predictions": content["predictions"]}
+    for name, values in numbers.items():
+        if not isinstance(values, list) or not values or any(type(value) is not int or value < 0 for value in values):
+            raise BadRun(f"{name} is not a list of classes")
+    logits, curve = content["logits"], content["curve"]
+    if not isinstance(logits, list) or any(
+        not isinstance(row, list) or len(row) < 2 or not all(map(_number, row)) for row in logits
+    ):
+        raise BadRun("logits is not a table of numbers")
+    keys = {"train_loss", "loss", "accuracy"}
+    if not isinstance(curve, list) or any(
+        not isinstance(point, dict) or set(point) != keys or not all(map(_number, point.values())) for point in curve
+    ):
+        raise BadRun(f"curve is not a list of {', '.join(sorted(keys))}")
+    if type(content["seed"]) is not int or not _number(content["seconds"]) or content["seconds"] < 0:
+        raise BadRun("seed or seconds is not a number")
+    if not isinstance(content["experiment"], dict) or not isinstance(content["versions"], dict):
+        raise BadRun("experiment or versions is not a table")
+    if not isinstance(content["device"], str) or not isinstance(content["precision"], str):
+        raise BadRun("device or precision is not text")
+
+
+def _check_sense(run: Run) -> None:
+    if not len(run.labels) == len(run.predictions) == len(run.logits):
+        raise BadRun(f"{len(run.labels)} labels, {len(run.predictions)} predictions and {len(run.logits)} logits")
+    if len({len(row) for row in run.logits}) != 1:
+        raise BadRun("its rows of logits differ in length")
+    for number, (guess, row) in enumerate(zip(run.predictions, run.logits, strict=True)):
+        if guess >= len(row) or row[guess] != max(row):
+            raise BadRun(f"prediction {number} is not the largest of its logits")
+    if run.curve and abs(run.curve[-1]["accuracy"] - run.accuracy) > 10**-DIGITS:
+        raise BadRun("its curve ends at an accuracy that is not that of its predictions")

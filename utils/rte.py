@@ -1,0 +1,105 @@
+"""The experiments on RTE of notebooks 05 and 06, in the size of each profile, and their recorded runs.
+
+RTE (Dagan et al. 2006 and later; as in GLUE, Wang et al. 2019): does the first sentence entail the
+second? 2,490 pairs to train on, 277 to validate on.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from utils import profiles
+from utils.experiment import Experiment, Run
+from utils.runs import load_runs
+
+RECORDED = Path(__file__).resolve().parents[1] / "data" / "results" / "rte"
+SEED_VARIANCE, ADAPTER_FUSION = "05_seed_variance", "06_adapter_fusion"
+FUSED = ("mnli", "qnli", "sick")
+# bert-base-uncased, mean and standard deviation of the accuracy in percent, from two student reports on the labs.
+PUBLISHED = {"random": "52.83 ± 1.39", "pretrained": "65.82 ± 1.23", "fusion": "67.15 ± 0.29"}
+
+
+def experiments(notebook: str, profile: str | None = None) -> dict[str, Experiment]:
+    """The experiments of notebook 05 or 06 by name, in the order of its table.
+
+    `profile` is smoke (a tiny random encoder, made-up pairs), cpu (the packaged encoder) or gpu
+    (bert-base-uncased); by default that of this session.
+
+    Raises:
+        ValueError: there is no such notebook or profile.
+    """
+    made = {"smoke": _smoke, "cpu": _cpu, "gpu": _gpu}.get(profile or profiles.name())
+    if made is None or notebook not in (SEED_VARIANCE, ADAPTER_FUSION):
+        raise ValueError(f"no experiments of {notebook!r} in profile {profile!r}")
+    return made(notebook)
+
+
+def seeds(profile: str | None = None) -> range:
+    """The seeds of this session's profile, from 1: the five that the hand-in needs, or 20 on a GPU."""
+    return range(1, 1 + {"smoke": 5, "cpu": 5, "gpu": 20}[profile or profiles.name()])
+
+
+def recorded(notebook: str) -> dict[str, list[Run]]:
+    """The runs of the profile cpu that come with the course (data/README.md says how they were made), by name."""
+    found = {}
+    for name, experiment in experiments(notebook, "cpu").items():
+        runs = load_runs(experiment, RECORDED)
+        found[name] = [runs[seed] for seed in sorted(runs)]
+    return found
+
+
+def _table(
+    notebook: str, pretrained: Experiment, mnli: Experiment, adapter: Experiment, fusion: Experiment, **random: Any
+):
+    if notebook == SEED_VARIANCE:
+        scratch = Experiment("random", pretrained.task, pretrained.encoder, start="random", **random)
+        return {one.name: one for one in (scratch, pretrained, mnli)}
+    return {one.name: one for one in (pretrained, adapter, fusion)}
+
+
+def _smoke(notebook: str) -> dict[str, Experiment]:
+    task, tiny = "made-up-rte", "tiny"
+    few: dict[str, Any] = {"epochs": 2, "lr": 1e-3, "max_len": 24}
+    parts = [Experiment(f"{one} adapter", f"made-up-{one}", tiny, method="adapter", **few) for one in FUSED]
+    first = Experiment("mnli encoder", "made-up-mnli", tiny, **few)
+    return _table(
+        notebook,
+        Experiment("pretrained", task, tiny, **few),
+        Experiment("pretrained, then MNLI", task, tiny, after=(first,), **few),
+        Experiment("adapter", task, tiny, method="adapter", **few),
+        Experiment("fusion", task, tiny, method="fusion", after=tuple(parts), **few),
+        **few,
+    )
+
+
+def _cpu(notebook: str) -> dict[str, Experiment]:
+    task, encoder = "rte", "minilm"
+    epochs = {"mnli": 1, "qnli": 1, "sick": 2}
+    parts = [
+        Experiment(
+            f"{one} adapter", one, encoder, method="adapter", train_examples=8_000, epochs=number, batch=32, lr=1e-3
+        )
+        for one, number in epochs.items()
+    ]
+    first = Experiment("mnli encoder", "mnli", encoder, train_examples=20_000, epochs=1, batch=32)
+    return _table(
+        notebook,
+        Experiment("pretrained", task, encoder),
+        Experiment("pretrained, then MNLI", task, encoder, after=(first,)),
+        Experiment("adapter", task, encoder, method="adapter", lr=3e-4),
+        Experiment("fusion", task, encoder, method="fusion", after=tuple(parts), epochs=3, lr=1e-4),
+    )
+
+
+def _gpu(notebook: str) -> dict[str, Experiment]:
+    task, encoder = "rte", "bert"
+    parts = [Experiment(f"{one} adapter", one, encoder, method="published") for one in FUSED]
+    first = Experiment("mnli encoder", "mnli", encoder, epochs=1, batch=32, lr=2e-5, max_len=128)
+    full: dict[str, Any] = {"batch": 16, "lr": 2e-5}
+    return _table(
+        notebook,
+        Experiment("pretrained", task, encoder, **full),
+        Experiment("pretrained, then MNLI", task, encoder, after=(first,), **full),
+        Experiment("adapter", task, encoder, method="adapter", epochs=10, lr=1e-4),
+        Experiment("fusion", task, encoder, method="fusion", after=tuple(parts), epochs=5, lr=5e-5),
+        **full,
+    )
