@@ -24,17 +24,24 @@ from nbformat.v4 import new_output
 
 from autograder import provisioner, safe
 from autograder.course import ROOT, Course, Limits
-from autograder.nursery import DOOR
+from autograder.nursery import ATTEND, DOOR
 from autograder.room import RoomError
 from utils import door, wire
 from utils.answer import StudentError
+from utils.verdict import legible
 
 START_SECONDS = 60
 PATIENCE_SECONDS = 3  # for a kernel that was interrupted
 SLICE_SECONDS = 0.25
-MAX_MESSAGE = wire.MAX_BYTES * 2
+MAX_MESSAGE = 8 * 2**20  # of one part of a Jupyter message; the room watches how much they are together
 MAX_OUTPUTS = 500
-MIMES = ("text/plain", "text/html", "image/png", "image/jpeg")
+CLEAN: dict[str, Callable[[str], str]] = {
+    "text/plain": str,
+    "text/html": safe.html,
+    "image/png": safe.picture,
+    "image/jpeg": safe.picture,
+}
+REPLIES = ("execute_reply", f"{ATTEND}_reply")
 INLINE = "module://matplotlib_inline.backend_inline"
 
 
@@ -85,8 +92,7 @@ class Kernel:
             KernelGone: no reply in time, or the kernel died of it.
         """
         if not self._attending:
-            code = f"__import__('utils.door', fromlist=['door']).attend(globals(), {self._door})"
-            self._attending = self._client.execute(code, silent=True, store_history=False, allow_stdin=False)
+            self._attending = self._attend()
         whole = self.deadline - time.monotonic()
         late = time.monotonic() + min(self.limits.cell_seconds, whole)
         try:
@@ -115,6 +121,15 @@ class Kernel:
             with suppress(TimeoutError):
                 self._await(sent, lambda message: True)
 
+    def _attend(self) -> str:
+        """Have the kernel attend to the door; the id of the message that says so."""
+        if isinstance(self._manager.provisioner, provisioner.RoomProvisioner):  # its kernel knows how to
+            message = self._client.session.msg(f"{ATTEND}_request")
+            self._client.shell_channel.send(message)
+            return message["header"]["msg_id"]
+        code = f"__import__('utils.door', fromlist=['door']).attend(globals(), {self._door})"
+        return self._client.execute(code, silent=True, store_history=False, allow_stdin=False)
+
     def _execute(self, source: str, hear: Callable[[dict[str, Any]], bool]) -> None:
         """Execute a cell and wait until it is done; see `_await`."""
         self.leave()
@@ -140,7 +155,7 @@ class Kernel:
                             continue
                         if kind == "status":
                             idle = content.get("execution_state") == "idle"
-                        elif kind == "execute_reply":
+                        elif kind in REPLIES:
                             replied = True
                         elif not hear(message) and not stopped:
                             stopped, late = True, time.monotonic() + PATIENCE_SECONDS
@@ -191,6 +206,7 @@ class _Patient:
     def recv(self, size: int) -> bytes:
         """Like `socket.recv`; raises TimeoutError when it is too late, EOFError when nobody is left to wait for."""
         while True:
+            self._hurry()  # also when something came: a byte now and then would keep us for ever
             try:
                 return self._line.recv(size)
             except TimeoutError:
@@ -200,14 +216,18 @@ class _Patient:
         """Like `socket.sendall`, with the same errors."""
         rest = memoryview(data)
         while rest:
+            self._hurry()
             try:
                 rest = rest[self._line.send(rest) :]
             except TimeoutError:
                 self._look()
 
-    def _look(self) -> None:
+    def _hurry(self) -> None:
         if time.monotonic() > self._late:
             raise TimeoutError
+
+    def _look(self) -> None:
+        self._hurry()
         if not self._alive():
             raise EOFError
 
@@ -228,15 +248,14 @@ class _Collector:
                 elif text:
                     outputs.append(new_output("stream", name=name, text=text))
             case "error", {"ename": str(name), "evalue": str(value), "traceback": list(lines)}:
-                self.ran.error = f"{name}: {value}"[:1000]
+                self.ran.error = legible(f"{name}: {value}", 1000)
                 self.ran.blank = (name, value) == ("NotImplementedError", "")
                 lines = [self._fit(line) for line in lines if type(line) is str]
                 outputs.append(new_output("error", ename=name[:100], evalue=value[:1000], traceback=lines))
             case "display_data" | "execute_result", {"data": dict(data)}:
-                shown = {mime: self._fit(data[mime]) for mime in MIMES if type(data.get(mime)) is str}
-                if "text/html" in shown:
-                    shown["text/html"] = safe.html(shown["text/html"])
-                outputs.append(new_output("display_data", data=shown))
+                shown = {mime: CLEAN[mime](self._fit(data[mime])) for mime in CLEAN if type(data.get(mime)) is str}
+                kept = {mime: text for mime, text in shown.items() if text}
+                outputs.append(new_output("display_data", data=kept))
         if self.room <= 0 or len(outputs) > MAX_OUTPUTS:
             self.ran.refused = "printed more than it may"
         return not self.ran.refused

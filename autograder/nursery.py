@@ -1,9 +1,10 @@
 """A trusted process that has imported the heavy libraries and forks one kernel per request.
 
 Started by `autograder.warm`; on its socket it reads one JSON line per kernel and answers with the
-kernel's process id. The forked child joins the namespaces of a room, gives up every privilege, sets
-its limits and only then becomes a kernel. The nursery itself never runs student code and holds no secret: it imports
-neither a private check nor a solution, and its environment is empty but for what is set here.
+kernel's process id. The forked child joins the namespaces of a room, sets its limits, gives up every
+privilege and most system calls, and only then becomes a kernel. The nursery itself never runs student
+code and holds no secret: it imports neither a private check nor a solution, and its environment is
+empty but for what is set here.
 """
 
 import ctypes
@@ -12,6 +13,7 @@ import gc
 import importlib
 import json
 import os
+import random
 import resource
 import signal
 import socket
@@ -19,9 +21,13 @@ import sys
 import traceback
 from typing import Any
 
+from autograder import syscalls
+
 OWNER_SECONDS = 1.0  # how often we look whether whoever started us is still there
 MAX_REQUEST = 65536
 DOOR = 3  # where a kernel finds the judge's line
+ENDING = {signal.SIGTERM}
+ATTEND = "attend"  # the message by which the judge has the kernel listen there
 NS_GET_USERNS = 0xB701  # ioctl_ns(2): the user namespace that owns a namespace
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 4, 38
 CAPABILITY_VERSION_3 = 0x20080522  # capset(2)
@@ -32,9 +38,15 @@ KERNEL_IMPORTS = (
     "ipykernel.debugger",
     "ipykernel.heartbeat",
     "ipykernel.zmqshell",
+    "IPython.core.completerlib",
     "IPython.core.debugger",
-    "ipykernel.kernelapp",
+    "IPython.core.oinspect",
+    "IPython.extensions.storemagic",
+    "tornado.platform.asyncio",
+    "autograder.kernel_app",
 )
+LARGE_PAGE = 2**21
+MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25  # madvise(2)
 
 
 def enter(room: int) -> None:
@@ -100,7 +112,7 @@ def close_inherited(door: int) -> None:
 
 def serve(connection: dict[str, Any], environment: dict[str, str], folder: str) -> None:
     """Become an IPython kernel in the room; returns when the kernel is shut down."""
-    from ipykernel.kernelapp import IPKernelApp
+    from autograder import kernel_app
 
     os.environ.clear()
     os.environ.update(environment)
@@ -108,31 +120,34 @@ def serve(connection: dict[str, Any], environment: dict[str, str], folder: str) 
     path = f"{connection['ip']}.json"
     with open(path, "w") as file:
         json.dump(connection, file)
-    app = IPKernelApp.instance()
-    app.initialize(["-f", path, "--HistoryManager.hist_file=:memory:", "--IPKernelApp.log_level=CRITICAL"])
+    app = kernel_app.start(path)
+    seed()
     app.start()
 
 
-def fork_kernel(request: dict[str, Any], asker: socket.socket, door: int) -> None:
+def fork_kernel(request: dict[str, Any], asker: socket.socket, door: int, refused: bytes) -> None:
     """Fork, enter the room, fork again (a process enters a pid namespace through its children only)."""
     if os.fork():
         return
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     try:
         os.setsid()
         enter(request["room"])
         child = os.fork()
         if child:
-            asker.sendall(json.dumps({"kernel": child, "guardian": os.getpid()}).encode() + b"\n")
+            asker.sendall(json.dumps(child).encode() + b"\n")
             asker.close()
+            os.close(door)  # so that the judge hears at once when the kernel closes its own
             os.waitpid(child, 0)
             return
         close_inherited(door)
+        with open("/proc/self/oom_score_adj", "w") as score:
+            score.write("1000")  # if memory runs out, this goes first; set by root, it can only go up
         set_limits(request["limits"])
         become_nobody(request["uid"])
-        with open("/proc/self/oom_score_adj", "w") as score:
-            score.write("1000")  # if memory runs out, this goes first
+        syscalls.refuse(refused)
         serve(request["connection"], request["environment"], request["folder"])
     except Exception:  # the asker sees a dead kernel, and finds this in the room, if we came so far
         with open(f"{request['connection']['ip']}.error", "w") as file:
@@ -150,6 +165,35 @@ def reap(options: int) -> None:
         return
 
 
+def seed() -> None:
+    """Seed whatever draws at random in a kernel: the same hand-in fares the same in every run.
+
+    To be called in the child: Python seeds `random` anew after a fork.
+    """
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
+
+def gather() -> None:
+    """Move this process's memory into large pages where the system has them: a fork then copies a tenth of the table.
+
+    It is advice, which older systems do not know and nobody need take.
+    """
+    LIBC.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    with open("/proc/self/maps") as maps:
+        lines = [line.split() for line in maps]
+    for where, rights, *_, inode, name in (line if len(line) > 5 else [*line, ""] for line in lines):
+        if rights != "rw-p" or inode != "0" or name not in ("", "[heap]"):
+            continue
+        first, last = (int(end, 16) for end in where.split("-"))
+        for page in range(-(-first // LARGE_PAGE) * LARGE_PAGE, last - LARGE_PAGE + 1, LARGE_PAGE):
+            LIBC.madvise(page, LARGE_PAGE, MADV_HUGEPAGE)
+            LIBC.madvise(page, LARGE_PAGE, MADV_COLLAPSE)
+
+
 def main(path: str, owner: int, modules: list[str]) -> None:
     """Import, listen on the socket `path`, and serve requests for as long as the process `owner` lives."""
     os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
@@ -158,23 +202,31 @@ def main(path: str, owner: int, modules: list[str]) -> None:
     listener.listen(128)
     for name in (*KERNEL_IMPORTS, *modules):
         importlib.import_module(name)
+    refused = syscalls.program()
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # one core a kernel: the workers share the machine
+        if sys.modules["torch"].cuda.is_initialized():
+            sys.exit("a module that course.toml preloads initialises CUDA: no kernel forked after that could use it")
     signal.signal(signal.SIGCHLD, lambda *_: reap(os.WNOHANG))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     gc.collect()
     gc.freeze()  # keeps the pages of what is here shared with the children
+    gather()
     listener.settimeout(OWNER_SECONDS)
     try:
         while os.getppid() == owner:
             try:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)  # only here: never in the middle of a fork
                 asker, _ = listener.accept()
             except TimeoutError:
                 continue
+            finally:
+                signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
             with asker:
                 line, doors, _, _ = socket.recv_fds(asker, MAX_REQUEST, 1)
                 if line and doors:
-                    fork_kernel(json.loads(line), asker, doors[0])
+                    fork_kernel(json.loads(line), asker, doors[0], refused)
                 for door in doors:
                     os.close(door)
     finally:

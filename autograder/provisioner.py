@@ -15,7 +15,7 @@ from typing import Any, cast
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.provisioning import KernelProvisionerBase
-from traitlets import Dict, Int, List, Unicode
+from traitlets import Bool, Dict, Int, List, Unicode
 
 from autograder import warm
 from autograder.course import ROOT, Grading, Limits
@@ -23,7 +23,7 @@ from autograder.room import RUN, WORK, Room, RoomError
 
 PROVISIONER = "attention-graded-room"
 PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
-NURSERY_SECONDS = 60
+NURSERY_SECONDS = 180  # it imports torch first, and the machine may be busy
 KILL_SECONDS = 1.0
 
 
@@ -32,8 +32,8 @@ def kernel_spec(limits: Limits, grading: Grading, nursery: str = "") -> KernelSp
 
     `nursery` is the socket of a running nursery; without one, this process starts its own.
     """
-    config = {"limits": limits.model_dump(), "preload": [*grading.preload], "profile": grading.profile}
-    config["nursery"] = nursery
+    config: dict[str, Any] = {"limits": limits.model_dump(), "preload": [*grading.preload], "profile": grading.profile}
+    config |= {"nursery": nursery, "gpu": grading.gpu}
     return KernelSpec(
         display_name="Python 3 (room)",
         language="python",
@@ -43,8 +43,8 @@ def kernel_spec(limits: Limits, grading: Grading, nursery: str = "") -> KernelSp
 
 def fork_kernel(
     path: str, room: Room, door: socket.socket, connection: dict[str, Any], environment: dict[str, str]
-) -> tuple[int, int]:
-    """Ask the nursery at the socket `path` for a kernel in `room`; the process ids of it and of its guardian.
+) -> int:
+    """Ask the nursery at the socket `path` for a kernel in `room`; its process id.
 
     The kernel inherits `door`, one end of the judge's line to it.
 
@@ -74,8 +74,7 @@ def fork_kernel(
         told = asker.makefile().readline()
     if not told:
         raise RoomError("the nursery died, or its kernel could not enter the room")
-    answer = json.loads(told)
-    return answer["kernel"], answer["guardian"]
+    return json.loads(told)
 
 
 class RoomProvisioner(KernelProvisionerBase):
@@ -85,6 +84,7 @@ class RoomProvisioner(KernelProvisionerBase):
     preload = List(Unicode())
     profile = Unicode("smoke")
     nursery = Unicode("")
+    gpu = Bool(False)
     room: Room | None = None
     line: socket.socket | None = None  # the judge's end of the line to the door
     pid = Int(0)
@@ -102,19 +102,18 @@ class RoomProvisioner(KernelProvisionerBase):
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:
         """Open a room, fork a kernel into it, and say how its sockets are reached from outside."""
         assert self.parent is not None
-        self.room = Room(Limits(**self.limits))
+        self.room = Room(Limits(**self.limits), self.gpu)
         session = self.parent.session
         self.line, door = socket.socketpair()
         info = {**PORTS, "transport": "ipc", "signature_scheme": session.signature_scheme, "kernel_name": "room"}
         inside = info | {"ip": f"{RUN}/kernel", "key": session.key.decode()}
         try:
             with door:
-                self.pid, guardian = self._fork(self.room, door, inside)
+                self.pid = self._fork(self.room, door, inside)
             self._pidfd = os.pidfd_open(self.pid)
         except (OSError, RoomError):
             self.room.close()
             raise
-        self.room.watch(guardian)
         outside = info | {"ip": self.room.path(f"{RUN}/kernel"), "key": session.key}
         return cast(KernelConnectionInfo, outside)
 
@@ -157,14 +156,15 @@ class RoomProvisioner(KernelProvisionerBase):
             os.close(self._pidfd)
             self._pidfd = -1
 
-    def _fork(self, room: Room, door: socket.socket, connection: dict[str, Any]) -> tuple[int, int]:
+    def _fork(self, room: Room, door: socket.socket, connection: dict[str, Any]) -> int:
         """A kernel from the nursery we were told of; from our own if that one is gone."""
-        environment = _environment(self.profile)
+        environment = _environment(self.profile, self.gpu)
         if self.nursery:
-            try:
-                return fork_kernel(self.nursery, room, door, connection, environment)
-            except (RoomError, OSError):
-                self.log.warning("the nursery %s is gone: starting another", self.nursery)
+            for _ in range(2):  # killed while we asked, it is started again at the same path
+                try:
+                    return fork_kernel(self.nursery, room, door, connection, environment)
+                except (RoomError, OSError):
+                    self.log.warning("the nursery %s is gone", self.nursery)
         return fork_kernel(warm.nursery(tuple(self.preload)).start(), room, door, connection, environment)
 
     def _runs(self, seconds: float | None) -> bool:
@@ -174,17 +174,23 @@ class RoomProvisioner(KernelProvisionerBase):
         return not ended
 
 
-def _environment(profile: str) -> dict[str, str]:
-    """All that a kernel in a room finds in its environment."""
-    return warm.LOCALE | {
-        "HOME": WORK,
-        "USER": "student",
-        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
-        "MPLCONFIGDIR": "/tmp/matplotlib",
-        "IPYTHONDIR": "/tmp/ipython",
-        "XDG_CACHE_HOME": "/tmp/cache",
-        "PYTHONPATH": str(ROOT),
-        "OMP_NUM_THREADS": "1",
-        "HF_HUB_OFFLINE": "1",
-        "COURSE_PROFILE": profile,
-    }
+def _environment(profile: str, gpu: bool) -> dict[str, str]:
+    """All that a kernel in a room finds in its environment; of our own, the GPU that this worker was given."""
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES") if gpu else ""
+    given = {} if devices is None else {"CUDA_VISIBLE_DEVICES": devices}
+    return (
+        warm.LOCALE
+        | given
+        | {
+            "HOME": WORK,
+            "USER": "student",
+            "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+            "MPLCONFIGDIR": "/tmp/matplotlib",
+            "IPYTHONDIR": "/tmp/ipython",
+            "XDG_CACHE_HOME": "/tmp/cache",
+            "PYTHONPATH": str(ROOT),
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "COURSE_PROFILE": profile,
+        }
+    )

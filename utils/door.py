@@ -52,7 +52,11 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
             target = target(*args, **kwargs)
         return wire.dumps({"value": target}, keep)
     except (Exception, SystemExit) as error:
-        return wire.dumps({"error": describe(error)}, keep)
+        try:
+            return wire.dumps({"error": describe(error)}, keep)
+        except (Exception, SystemExit):  # an exception of the student's own that cannot say what it is
+            silent = {"type": "Exception", "message": "its message cannot be shown", "line": "", "number": 0}
+            return wire.dumps({"error": silent | {"blank": False}}, keep)
 
 
 def attend(namespace: dict[str, Any], fileno: int) -> None:

@@ -2,8 +2,8 @@
 
 Everything goes by value: None, bool, int, float, str, bytes, lists and tuples (both arrive as
 lists), dicts with plain keys, numpy arrays and torch tensors. Anything else stays where it is, and
-the other side gets a handle that names it. The bytes are msgpack, whose decoder evaluates nothing,
-is bounded in depth and length, and is fuzzed by its own project.
+the other side gets a handle that names it. The bytes are msgpack, whose decoder evaluates nothing.
+Length, depth and the number of items are bounded; tests/test_fuzz.py feeds it a million messages.
 """
 
 import math
@@ -17,6 +17,7 @@ import torch
 
 MAX_BYTES = 32 * 2**20
 MAX_DEPTH = 20
+MAX_ITEMS = 2**20  # of all lists and dicts together: a byte of the message may become 64 in memory
 MAX_DIMENSIONS = 16
 TENSOR, ARRAY, HANDLE = 1, 2, 3  # msgpack extension types
 DTYPES = {
@@ -28,22 +29,39 @@ DTYPES = {
 }
 
 
+KEYS = (str, int, bool, float)
+PLAIN = (type(None), bool, int, float, str, bytes, torch.Tensor, np.ndarray)
+
+
 class WireError(ValueError):
     """What came through the wall is not what the wire allows."""
 
 
 class TooLarge(WireError):
-    """The message is longer than `MAX_BYTES`."""
+    """The message is longer than `MAX_BYTES`, or holds more than `MAX_ITEMS`."""
+
+
+class _Counter:
+    """Counts the items of a message and refuses one too many."""
+
+    def __init__(self) -> None:
+        self.items = 0
+
+    def __call__(self, container: Any) -> Any:
+        self.items += 1 + len(container)
+        if self.items > MAX_ITEMS:
+            raise TooLarge(f"lists and dicts of more than {MAX_ITEMS} items")
+        return container
 
 
 def dumps(value: Any, keep: Callable[[Any], int]) -> bytes:
     """Encode `value`; what is not plain data goes as the handle that `keep(value)` answers.
 
     Raises:
-        TooLarge: the message would be longer than `MAX_BYTES`.
+        TooLarge: the message would be longer than `MAX_BYTES`, or hold more than `MAX_ITEMS`.
         WireError: the value is nested deeper than `MAX_DEPTH`.
     """
-    packed = msgpack.packb(_plain(value, keep, 0), use_bin_type=True)
+    packed = msgpack.packb(_plain(value, keep, 0, _Counter()), use_bin_type=True)
     if len(packed) > MAX_BYTES:
         raise TooLarge(f"{len(packed) / 2**20:.0f} MB of data; at most {MAX_BYTES // 2**20} MB cross")
     return packed
@@ -57,30 +75,48 @@ def loads(data: bytes, meet: Callable[[int, str], Any]) -> Any:
     """
     if type(data) is not bytes or len(data) > MAX_BYTES:
         raise TooLarge("the message is too large")
+    counter = _Counter()
+    met: list[Any] = []
 
     def extension(code: int, body: bytes) -> Any:
+        counter(())
         if code == HANDLE:
-            match msgpack.unpackb(body, raw=False):
+            match _unpack(body, counter):
                 case [int(handle), str(name)] if type(handle) is int and handle >= 0:
-                    return meet(handle, name[:100])
+                    met.append(meet(handle, name[:100]))
+                    return met[-1]
         if code in (TENSOR, ARRAY):
-            match msgpack.unpackb(body, raw=False):
+            match _unpack(body, counter):
                 case [str(dtype), list(shape), bytes(raw)] if dtype in DTYPES:
                     tensor = _tensor(raw, DTYPES[dtype], shape)
                     return tensor if code == TENSOR else tensor.numpy()
         raise WireError("unknown extension")
 
     try:
-        value = msgpack.unpackb(data, raw=False, strict_map_key=False, ext_hook=extension)
-        _refuse_deep(value, 0)
+        value = _unpack(data, counter, extension)
+        _refuse_strange(value, 0, {id(one) for one in met})
     except WireError:
         raise
-    except (ValueError, TypeError, RecursionError, MemoryError, msgpack.UnpackException) as bad:
+    except (ValueError, TypeError, RuntimeError, MemoryError, msgpack.UnpackException) as bad:
         raise WireError(f"not plain data: {type(bad).__name__}") from None
     return value
 
 
-def _plain(value: Any, keep: Callable[[Any], int], depth: int) -> Any:
+def _unpack(data: bytes, counter: _Counter, extension: Callable[[int, bytes], Any] = msgpack.ExtType) -> Any:
+    """msgpack's decoder within our limits: it refuses a long list before it makes room for one."""
+    return msgpack.unpackb(
+        data,
+        raw=False,
+        strict_map_key=False,
+        ext_hook=extension,
+        list_hook=counter,
+        object_hook=counter,
+        max_array_len=MAX_ITEMS,
+        max_map_len=MAX_ITEMS,
+    )
+
+
+def _plain(value: Any, keep: Callable[[Any], int], depth: int, counter: _Counter) -> Any:
     """Replace tensors, arrays and handles by extension values; exact types, a subclass may lie."""
     if depth > MAX_DEPTH:
         raise WireError(f"nested deeper than {MAX_DEPTH} levels")
@@ -90,9 +126,9 @@ def _plain(value: Any, keep: Callable[[Any], int], depth: int) -> Any:
     if kind is int:
         return value if -(2**63) <= value < 2**64 else float(value) if abs(value) < 2**1000 else math.inf
     if kind in (list, tuple, torch.Size):
-        return [_plain(item, keep, depth + 1) for item in value]
-    if kind in (dict, OrderedDict) and all(type(key) in (str, int, bool, float) for key in value):
-        return {key: _plain(item, keep, depth + 1) for key, item in value.items()}
+        return [_plain(item, keep, depth + 1, counter) for item in counter(value)]
+    if kind in (dict, OrderedDict) and all(type(key) in KEYS for key in value):
+        return {key: _plain(item, keep, depth + 1, counter) for key, item in counter(value).items()}
     if kind in (torch.Tensor, torch.nn.Parameter) and str(value.dtype)[6:] in DTYPES and not value.is_sparse:
         return msgpack.ExtType(TENSOR, _tensor_body(value))
     if kind is np.ndarray and str(value.dtype) in DTYPES:
@@ -122,12 +158,18 @@ def _tensor(raw: bytes, dtype: torch.dtype, shape: list) -> torch.Tensor:
     return values.view(dtype).reshape(shape)
 
 
-def _refuse_deep(value: Any, depth: int) -> None:
+def _refuse_strange(value: Any, depth: int, met: set[int]) -> None:
+    """Refuse what is nested too deep, and what msgpack knows and this wire does not (time stamps, keys of any kind)."""
     if depth > MAX_DEPTH:
         raise WireError(f"nested deeper than {MAX_DEPTH} levels")
-    if type(value) is list:
+    kind = type(value)
+    if kind is list:
         for item in value:
-            _refuse_deep(item, depth + 1)
-    elif type(value) is dict:
-        for item in value.values():
-            _refuse_deep(item, depth + 1)
+            _refuse_strange(item, depth + 1, met)
+    elif kind is dict:
+        for key, item in value.items():
+            if type(key) not in KEYS:
+                raise WireError(f"a key of type {type(key).__name__}")
+            _refuse_strange(item, depth + 1, met)
+    elif kind not in PLAIN and id(value) not in met:
+        raise WireError(f"an object of type {kind.__name__}")

@@ -1,0 +1,134 @@
+"""Kernels see a GPU only where course.toml says so, each worker one; and dask's dashboard only where asked for."""
+
+import json
+import os
+import time
+
+import pytest
+from distributed import Client, LocalCluster
+
+from autograder import cli, course, demo, grade, kernel, provisioner, room, tree, warm
+
+
+def said(ran):
+    return "".join(output.get("text", "") or output.get("evalue", "") for output in ran.outputs).strip()
+
+
+@pytest.fixture(scope="module")
+def running():
+    known = course.load()
+    assert not known.grading.gpu
+    with kernel.open_kernel(known) as one:
+        yield one
+
+
+def test_a_room_has_no_gpu_unless_the_course_says_so(running):
+    assert said(running.run("import glob; print(glob.glob('/dev/nvidia*'))")) == "[]"
+    assert said(running.run("import os; print(repr(os.environ['CUDA_VISIBLE_DEVICES']))")) == "''"
+    assert said(running.run("import torch; print(torch.cuda.is_available())")) == "False"
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+def test_the_device_files_are_in_the_room_if_the_course_says_so(gpu, monkeypatch, tmp_path):
+    """There need be no GPU here: any file will do for what bubblewrap is told."""
+    device = tmp_path / "nvidia0"
+    device.touch()
+    monkeypatch.setattr(room, "_devices", lambda: ["--dev-bind", str(device), "/dev/nvidia0"])
+    known = course.load()
+    with room.Room(known.limits, gpu) as made:
+        assert os.path.exists(made.path("/dev/nvidia0")) is gpu
+
+
+def test_a_kernel_with_a_gpu_sees_the_one_of_its_worker(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
+    assert provisioner._environment("gpu", True)["CUDA_VISIBLE_DEVICES"] == "3"
+    assert provisioner._environment("gpu", False)["CUDA_VISIBLE_DEVICES"] == ""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert "CUDA_VISIBLE_DEVICES" not in provisioner._environment("gpu", True)
+
+
+def device_of_this_worker(gpus):
+    grade._take_device(gpus)
+    time.sleep(0.2)  # long enough that the other worker takes the next one
+    return os.environ["CUDA_VISIBLE_DEVICES"]
+
+
+def test_each_worker_takes_one_device():
+    size = {"n_workers": 2, "threads_per_worker": 1, "resources": {"GPU": 1}, "dashboard_address": "127.0.0.1:0"}
+    with LocalCluster(memory_limit=0, **size) as local, Client(local) as client:
+        asked = [
+            client.submit(device_of_this_worker, ("5", "7"), pure=False, resources={"GPU": 1}, workers=[place])
+            for place in local.scheduler.workers
+        ]
+        assert sorted(client.gather(asked)) == ["5", "7"]
+
+
+def test_the_nursery_refuses_what_initialises_cuda(tmp_path, monkeypatch, capfd):
+    """A kernel forked after that could not use the GPU. Here CUDA is pretended: torch is asked in the same way."""
+    (tmp_path / "eager.py").write_text("import torch\ntorch.cuda.is_initialized = lambda: True\n")
+    monkeypatch.setitem(warm.ENVIRONMENT, "PYTHONPATH", f"{course.ROOT}:{tmp_path}")
+    nursery = warm.Nursery(("eager",))
+    nursery.start()
+    process, late = nursery._process, time.monotonic() + 60
+    while nursery._process is not None and time.monotonic() < late:
+        time.sleep(0.05)
+    assert nursery._process is None and process.returncode == 1, "it goes on, or was started again"
+    assert "initialises CUDA" in capfd.readouterr().err
+    assert not os.path.exists(os.path.dirname(nursery.path)), "who waits for its socket is not told"
+
+
+def test_after_our_preload_cuda_is_not_initialised(running):
+    """The nursery would have ended otherwise; and the child of a process that had initialised CUDA says so."""
+    asked = "import torch; print(torch.cuda.is_initialized(), torch.cuda._is_in_bad_fork())"
+    assert said(running.run(asked)) == "False False"
+
+
+def test_a_killed_nursery_is_started_again_at_its_place():
+    nursery = warm.Nursery(())
+    path = nursery.start()
+    try:
+        first = nursery._process
+        first.kill()
+        late = time.monotonic() + 30
+        while nursery._process is first and time.monotonic() < late:
+            time.sleep(0.01)
+        assert nursery._process is not first and nursery._process.poll() is None and nursery.path == path
+    finally:
+        nursery.stop()
+    assert nursery._process is None
+
+
+def test_two_nurseries_draw_the_same():
+    """An answer that draws at random, unseeded, fares the same in every run."""
+    drawn = []
+    for _ in range(2):
+        warm.nursery.cache_clear()
+        known = course.load()
+        light = known.grading.model_copy(update={"preload": ("torch",)})
+        with kernel.open_kernel(known.model_copy(update={"grading": light})) as one:
+            drawn.append(said(one.run("import torch, random; print(torch.rand(3), random.random(), hash('word'))")))
+        warm.nursery(light.preload).stop()
+    assert drawn[0] == drawn[1] and "tensor" in drawn[0]
+
+
+def test_the_dashboard_is_served_when_asked_for_and_needs_bokeh(monkeypatch):
+    with grade._client(course.load(), [], 1, None, dashboard=True) as client:
+        assert client.dashboard_link.startswith("http://127.0.0.1:")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(course.CourseError, match="pip install bokeh"):
+        cli.begin(None, "", True, True)
+
+
+def test_json_is_a_line_per_record_and_nothing_else(fresh, monkeypatch, capsys):
+    (entry,) = fresh.notebooks
+    maker = demo.Maker(fresh, entry)
+    tree.write(tree.place(fresh, "submitted", entry, "ada"), maker.file(solved=()))
+    tree.write(tree.place(fresh, "submitted", entry, "hal"), maker.file()[:5000])
+    monkeypatch.setattr(cli, "load", lambda: fresh)
+    for _ in range(2):  # new ones, then known ones
+        with pytest.raises(cli.typer.Exit):
+            cli.grade(json=True)
+        told = capsys.readouterr()
+        lines = {one["student"]: one for one in map(json.loads, told.out.splitlines())}
+        assert lines["ada"]["status"] == "graded" and lines["hal"]["reason"]
+    assert "hal" not in told.err

@@ -1,0 +1,94 @@
+"""What goes wrong in one exercise stays there: a kernel that dies, hangs or runs out of memory costs that alone."""
+
+import pytest
+
+from autograder import demo, judge, kernel, sanitize
+
+DEATHS = {
+    "dies in its cell": ("import os\nos._exit(1)\n", "its kernel died"),
+    "is killed in its cell": ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "its kernel died"),
+    "hangs in its cell": (demo.LOOP, "longer than"),
+    "runs out of memory in its cell": ("held = []\nwhile True:\n    held.append(bytearray(2**24))\n", ""),
+    "dies in its check": ("import os\ndef {name}(*given, **named):\n    os._exit(1)\n", "its kernel died"),
+    "hangs in its check": (
+        "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "def {name}(*given, **named):\n    while True:\n        pass\n",
+        "longer than",
+    ),
+}
+
+
+@pytest.fixture
+def patient(fresh):
+    limits = fresh.limits.model_copy(update={"cell_seconds": 4.0, "memory_mb": 768, "notebook_seconds": 300.0})
+    return fresh.model_copy(update={"limits": limits})
+
+
+def judged(known, answers):
+    """What the judge says of a hand-in that is right but for these answers."""
+    (entry,) = known.notebooks
+    maker = demo.Maker(known, entry)
+    notebook, _ = sanitize.restore(sanitize.read(maker.file(answers), 20), maker.released)
+    return judge.judge(known, entry, notebook, sanitize.shown(notebook, maker.released))
+
+
+def names(known):
+    from autograder.public import checks
+
+    return {number: check.names[0] for number, check in checks(known.notebooks[0]).items()}
+
+
+@pytest.mark.parametrize("how", DEATHS)
+def test_it_costs_its_exercise_alone_and_the_record_names_it(patient, how):
+    source, says = DEATHS[how]
+    wanted = names(patient)
+    number = list(wanted)[2]
+    said = judged(patient, {number: source.replace("{name}", wanted[number])})
+    assert [one.exercise for one in said.verdicts if not one.score] == [number]
+    (lost,) = (one for one in said.verdicts if not one.score)
+    assert says in lost.message
+    if "memory" not in how:  # Python may say MemoryError in time, and then no kernel is lost
+        assert any(remark.startswith(f"exercise {number}, ") for remark in said.remarks), said.remarks
+
+
+def test_kernels_may_die_in_most_exercises_and_the_rest_counts(patient):
+    wanted = list(names(patient))
+    deadly = dict.fromkeys(wanted[:-1], DEATHS["dies in its cell"][0])
+    said = judged(patient, deadly)
+    assert [one.exercise for one in said.verdicts if one.score] == wanted[-1:]
+    for number in deadly:
+        assert any(remark.startswith(f"exercise {number}, ") for remark in said.remarks)
+
+
+def test_a_cell_that_kills_only_when_it_is_run_again_is_left_out(patient):
+    """When the first kernel died, what ran before is run again: the cell that kills then is to blame, not the next."""
+    wanted = list(names(patient))
+    maker = demo.Maker(patient, patient.notebooks[0])
+    replayed = []
+    run = kernel.Kernel.run
+
+    def deadly(self, source):
+        if source == maker.reference[wanted[0]]:
+            replayed.append(source)
+            if len(replayed) == 2:
+                self._kill("its kernel died")
+        return run(self, source)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel.Kernel, "run", deadly)
+        said = judged(patient, {wanted[2]: DEATHS["dies in its cell"][0]})
+    assert [one.exercise for one in said.verdicts if not one.score] == [wanted[2]]
+    assert len(replayed) == 2 and any("left out" in remark for remark in said.remarks), said.remarks
+
+
+def test_what_ran_into_the_time_limit_is_not_run_again(patient):
+    """Else each later restart would wait for it once more."""
+    wanted = list(names(patient))
+    sleepy = "import time\nwhile True:\n    time.sleep(0.01)\n"
+    runs = []
+    run = kernel.Kernel.run
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel.Kernel, "run", lambda self, source: runs.append(source) or run(self, source))
+        said = judged(patient, {wanted[0]: sleepy, wanted[1]: DEATHS["dies in its cell"][0]})
+    assert [one.exercise for one in said.verdicts if not one.score] == wanted[:2]
+    assert runs.count(sleepy) == 1
