@@ -63,7 +63,8 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
         elif marker:
             ((role, exercise),) = marker.items()
             cell.id = f"{role}_{exercise.replace('.', '_')}"
-            section, count = exercise.replace(".", "_"), 0
+            if section != exercise.replace(".", "_"):  # an exercise and its check are one section
+                section, count = exercise.replace(".", "_"), 0
             cell.metadata.nbgrader = _graded(cell, role, exercise, worth, source)
         else:  # numbered within its section, so that an insertion elsewhere moves no id
             cell.id = f"after_{section}_{count:02d}"
@@ -90,7 +91,7 @@ def student_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
 def write(notebook: NotebookNode) -> str:
     """The notebook as the text of its file."""
     nbformat.validate(notebook)
-    return nbformat.writes(notebook, version=nbformat.NO_CONVERT) + "\n"
+    return nbformat.v4.writes(notebook) + "\n"  # nbformat's own would validate once more
 
 
 def parts(path: Path) -> list[NotebookNode]:

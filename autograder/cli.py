@@ -2,11 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from autograder import course as courses
 from autograder.course import Course, CourseError
@@ -24,7 +25,7 @@ app = typer.Typer(
 )
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NOTEBOOK]...", help="By name or number; default: all.")]
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)  # a log has room
-chosen: dict[str, Path] = {}
+chosen: dict[str, Any] = {}
 
 
 @app.callback(help=HELP)
@@ -32,10 +33,16 @@ def options(
     tree: Annotated[
         Path | None, typer.Option(help="The course tree to work in; default: .course/", show_default=False)
     ] = None,
+    db: Annotated[
+        str,
+        typer.Option(envvar="AUTOGRADER_DB", help="The gradebook's URL, postgresql://...; default: course.toml's."),
+    ] = "",
 ) -> None:
     """Note what holds for every command."""
     if tree:
         chosen["tree"] = tree
+    if db:
+        chosen["database"] = db
 
 
 def load() -> Course:
@@ -100,47 +107,176 @@ def collect(
         raise typer.Exit(1)
 
 
+Student = Annotated[list[str] | None, typer.Option(help="Only this student; may be given again.")]
+Workers = Annotated[int, typer.Option(min=1, help="How many hand-ins are graded at a time on this machine.")]
+Cluster = Annotated[str, typer.Option(help="A dask scheduler to grade on, tcp://host:port.")]
+Trust = Annotated[
+    bool, typer.Option("--trust-submissions", help="Run hand-ins WITHOUT a sandbox, as you. The report will say so.")
+]
+Gpus = Annotated[
+    str,
+    typer.Option(help="Devices that the workers take in turn: 0,1,2. Kernels see one if course.toml says gpu = true."),
+]
+Dashboard = Annotated[bool, typer.Option("--dashboard", help="Serve dask's dashboard, and print its address.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print each record as a line of JSON as soon as it is safe; nothing else.")
+]
+
+
 @app.command()
 def grade(
     notebooks: Names = None,
-    student: Annotated[list[str] | None, typer.Option(help="Only this student; may be given again.")] = None,
-    workers: Annotated[int, typer.Option(min=1, help="How many hand-ins are graded at a time on this machine.")] = 2,
-    cluster: Annotated[str, typer.Option(help="A dask scheduler to grade on, tcp://host:port.")] = "",
+    student: Student = None,
+    workers: Workers = 2,
+    cluster: Cluster = "",
     again: Annotated[bool, typer.Option("--again", help="Also those whose verdict is up to date.")] = False,
-    trust_submissions: Annotated[
-        bool,
-        typer.Option("--trust-submissions", help="Run hand-ins WITHOUT a sandbox, as you. The report will say so."),
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the records as JSON lines, for machines.")] = False,
+    trust_submissions: Trust = False,
+    gpus: Gpus = "",
+    dashboard: Dashboard = False,
+    json: AsJson = False,
 ) -> None:
     """Run the hand-ins in sandboxed kernels, judge them, and record the scores in nbgrader's gradebook.
 
     Grades only what is new or changed; interrupt it at any time and give the same command again.
     Ends with status 1 if a hand-in could not be graded: the report says which and why.
     """
-    import dataclasses
-    import json as encoder
-
-    from autograder import warm
-
-    course = load()
-    if not cluster and not trust_submissions:
-        warm.begin(course.grading.preload)  # imports in the background while we import
+    course = begin(notebooks, cluster, trust_submissions, dashboard)
 
     from autograder import grade as grading
     from autograder import report as reporting
 
     entries = course.select(notebooks)
-    records = grading.grade(course, entries, student, workers, cluster or None, trust_submissions, again)
+    new: list[tuple[str, str]] = []
+
+    def heard(record: grading.Record) -> None:
+        new.append((record.notebook, record.student))
+        if json:
+            print_json(record)
+
+    records = grading.grade(
+        course,
+        entries,
+        student,
+        workers,
+        cluster or None,
+        trust_submissions,
+        again,
+        heard,
+        devices(gpus),
+        dashboard,
+    )
     if json:
         for record in records:
-            print(encoder.dumps(dataclasses.asdict(record)))
+            if (record.notebook, record.student) not in new:
+                print_json(record)
     else:
         print_records(records)
         console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
-    if not records:
+    if not records and not json:
         console.print("nothing was handed in for these notebooks; `autograder collect SOURCE` takes hand-ins")
     if any(record.status != grading.GRADED for record in records):
+        raise typer.Exit(1)
+
+
+@app.command()
+def regrade(
+    notebooks: Names = None,
+    exercise: Annotated[
+        list[str] | None, typer.Option(help="Only this one, 1.2; may be given again. Default: whose checks changed.")
+    ] = None,
+    student: Student = None,
+    workers: Workers = 2,
+    cluster: Cluster = "",
+    trust_submissions: Trust = False,
+    gpus: Gpus = "",
+    dashboard: Dashboard = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per hand-in: before and after.")] = False,
+) -> None:
+    """Judge some exercises again after a changed check, and show before and after.
+
+    Runs only graded hand-ins that answer these exercises, and of those only the cells that are needed. The
+    other verdicts and all manual scores stay.
+    """
+    wanted = notebooks or [one.split(".")[0] for one in exercise or ()]
+    course = begin(wanted, cluster, trust_submissions, dashboard)
+
+    from autograder import grade as grading
+    from autograder import report as reporting
+
+    pairs = grading.regrade(
+        course,
+        course.select(wanted),
+        exercise or (),
+        student,
+        workers,
+        cluster or None,
+        trust_submissions,
+        gpus=devices(gpus),
+        dashboard=dashboard,
+    )
+    done = [(before, after) for before, after in pairs if not after.retry]
+    if json:
+        for before, after in done:
+            print_json(before, after)
+    else:
+        print_changes(done)
+        console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
+    if len(done) < len(pairs):
+        raise typer.Exit(1)
+
+
+@app.command()
+def status(
+    notebooks: Names = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show what is graded, what waits, and what is ungradable, with reasons."""
+    import json as encoder
+
+    from autograder import report as reporting
+
+    course = load()
+    found = {entry.name: reporting.status(course, entry) for entry in course.select(notebooks)}
+    if json:
+        print(encoder.dumps(found, indent=1, ensure_ascii=False))
+        return
+    counts = Table(box=None, header_style="bold")
+    for heading in ("notebook", "handed in", *reporting.STATES):
+        counts.add_column(heading, justify="left" if heading == "notebook" else "right")
+    reasons = Table(box=None, header_style="bold")
+    for heading in ("student", "notebook", "state", "reason"):
+        reasons.add_column(heading, overflow="fold")
+    for name, states in found.items():
+        counts.add_row(name, str(sum(map(len, states.values()))), *(str(len(states[one])) for one in reporting.STATES))
+        for state in reporting.STATES[1:]:
+            for one, reason in states[state].items():
+                reasons.add_row(one, name, state, Text(reason))
+    console.print(counts)
+    if reasons.rows:
+        console.print(reasons)
+
+
+@app.command()
+def audit(
+    notebook: Annotated[str, typer.Argument(help="A notebook with experiments, 05 for example.")],
+    fraction: Annotated[float, typer.Option(help="How much of the class's runs to train again.")] = 0.05,
+    seed: Annotated[int, typer.Option(help="Which ones; the same seed takes the same.")] = 0,
+    data_dir: Annotated[Path | None, typer.Option(help="Holds glue/rte; else COURSE_DATA, else the hub.")] = None,
+) -> None:
+    """Train a sample of the handed-in runs again, and compare. Ends with status 1 if one differs."""
+    from autograder import audit as auditing
+
+    course = load()
+    table = Table(box=None, header_style="bold")
+    for heading in ("student", "experiment", "seed", "handed in, %", "found, %", "equal, %", "asked for", ""):
+        table.add_column(heading, justify="right" if "%" in heading or heading == "seed" else "left", overflow="fold")
+    done = list(auditing.audit(course, course.notebook(notebook), fraction, seed, data_dir))
+    for one in done:
+        shares = (f"{100 * share:.1f}" for share in (one.claimed, one.found, one.agreement))
+        verdict = "agrees" if one.agrees else "DIFFERS: ask the student for the notebook as it was run"
+        table.add_row(one.student, one.experiment, str(one.seed), *shares, one.tolerance, verdict)
+    console.print(table)
+    if not all(one.agrees for one in done):
         raise typer.Exit(1)
 
 
@@ -160,6 +296,10 @@ def report(notebooks: Names = None) -> None:
     from autograder import report as reporting
 
     course = load()
+    for entry in course.select(notebooks):
+        table = reporting.class_table(course, entry)
+        if table is not None:
+            console.print(f"{entry.name}, every different run of the class\n{table!r}\n", markup=False, soft_wrap=True)
     console.print(str(reporting.write_report(course, course.select(notebooks))), soft_wrap=True)
 
 
@@ -187,6 +327,57 @@ def demo(
 
     if not demonstration.run(workers, console):
         raise typer.Exit(1)
+
+
+def begin(notebooks: list[str] | None, cluster: str, trusted: bool, dashboard: bool) -> Course:
+    """The course; what grading those notebooks needs is imported in the background while we import the rest."""
+    from importlib.util import find_spec
+
+    from autograder import warm
+
+    course = load()
+    if dashboard and not cluster and not find_spec("bokeh"):
+        raise CourseError("dask's dashboard needs bokeh: pip install bokeh, or grade without --dashboard")
+    if not cluster and not trusted:
+        warm.begin(course, course.select(notebooks))
+    return course
+
+
+def devices(gpus: str) -> tuple[str, ...]:
+    """The devices of `--gpus`."""
+    return tuple(name.strip() for name in gpus.split(",") if name.strip())
+
+
+def print_json(*records: Any) -> None:
+    """A line for machines: the record; or, of two, the one before and the one after."""
+    import dataclasses
+    import json as encoder
+
+    stated = [dataclasses.asdict(record) for record in records]
+    value = stated[0] if len(stated) == 1 else {"before": stated[0], "after": stated[1]}
+    print(encoder.dumps(value, ensure_ascii=False), flush=True)
+
+
+def print_changes(pairs: list) -> None:
+    """A line per verdict that is another one, and how many hand-ins and scores changed."""
+    table = Table(box=None, header_style="bold")
+    for heading in ("student", "exercise", "before", "after", "what they are told now"):
+        table.add_column(heading, justify="right" if heading in ("before", "after") else "left", overflow="fold")
+    scores = 0
+    for before, after in pairs:
+        scores += before.score != after.score
+        told = {row["exercise"]: row for row in before.exercises}
+        for row in after.exercises:
+            old = told[row["exercise"]]
+            if (old["score"], old["message"]) != (row["score"], row["message"]):
+                marks = (f"{old['score']:g}", f"{row['score']:g}")
+                table.add_row(after.student, row["exercise"], *marks, Text(row["message"]))
+        if before.score != after.score:
+            table.add_row(after.student, f"{after.notebook} in all", f"{before.score:g}", f"{after.score:g}", "")
+    if table.rows:
+        console.print(table)
+    summary = f"{len(pairs)} hand-in{'s' * (len(pairs) != 1)} graded again, {scores} score{'s' * (scores != 1)} changed"
+    console.print(f"{summary}; the others and all manual scores stay")
 
 
 def print_records(records: list) -> None:

@@ -7,22 +7,34 @@ hand-in is kept under `handins/`; the latest of each student is the one that is 
 import datetime
 import hashlib
 import io
+import json
 import os
 import re
 import stat
 import unicodedata
 import zipfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from autograder import tree
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.record import timestamp
+from utils.experiment import MAX_FILE, MAX_FILES, Files, read_files
+from utils.verdict import legible
 
 MAX_MEMBERS = 50_000
-MAX_DEPTH = 2  # a student's zip within the LMS's zip
+MAX_OWN_MEMBERS = 1000  # in a student's own zip, which may lie in the platform's; deeper ones are refused
+MAX_OWN_NOTEBOOKS = 4  # how often the size of one notebook a student's zip may unpack to
+MAX_NAME = 120  # bytes
+RESULTS = ".results.json"
+UNREADABLE = (zipfile.BadZipFile, zipfile.LargeZipFile, RuntimeError, ValueError, OSError, EOFError, zlib.error)
+CONTAINERS = ("submissions", "submission", "submitted", "handins", "hand-ins", "downloads", "assignments")
 NOISE = ("__MACOSX", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db", "timestamp.txt")
+# A run of an experiment, as `utils.hand_in` packs it; its folder lies beside the notebook.
+RUN = re.compile(r"^(?P<beside>.*/)?results/(?P<name>[\w.,+-]{1,150}/seed_\d{1,6}\.json)$")
 # How learning platforms name downloads. Canvas: name[_LATE]_user_file_FILE; Blackboard:
 # TITLE_user_attempt_TIME_FILE; Moodle: a folder "Name_user_assignsubmission_file_".
 CANVAS = re.compile(r"^(?P<student>[^_]+)_(?:LATE_)?(?P<id>\d+)_\d+_(?P<file>.+)$")
@@ -32,11 +44,17 @@ MOODLE = re.compile(r"^(?P<student>.+?)_\d+_assignsubmission_\w+?_?$")
 
 @dataclass(frozen=True)
 class Found:
-    """One file that may be a hand-in."""
+    """One file that may be a hand-in.
+
+    `owner` is the path whose names say whose it is: within a student's own zip, that of the zip.
+    """
 
     path: PurePosixPath
     text: bytes
     when: datetime.datetime
+    owner: PurePosixPath
+    packed: bool = False  # in a student's own zip
+    runs: dict[str, bytes] = field(default_factory=dict)  # files of experiments' runs that lay beside it
 
 
 @dataclass
@@ -58,113 +76,233 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None) -> 
     result = Collected()
     if not source.exists():
         raise CourseError(f"{source} does not exist")
-    most = int(course.limits.notebook_mb * 2**20)
-    for found in _files(source, most, result):
+    packed: set[tuple[PurePosixPath, str]] = set()
+    for found in _Reader(course, result).files(source):
         entry = _notebook(course, found) or only
-        student = slug(_student(course, found.path))
+        name = _student(course, found.owner)
+        student, path = slug(name), legible(str(found.path), 300)
         if entry is None:
-            result.refused.append(f"{found.path}: which notebook is it? Name it like in the course, or use --notebook")
+            result.refused.append(f"{path}: which notebook is it? Name it like in the course, or use --notebook")
         elif not student:
-            result.refused.append(f"{found.path}: whose is it? Put it into a folder with the student's name")
-        elif not _is_the_same(course, student, _student(course, found.path)):
-            result.refused.append(f"{found.path}: another student is called {student} already; rename one of the two")
+            result.refused.append(f"{path}: whose is it? Put it into a folder with the student's name")
+        elif not _is_the_same(course, student, name):
+            result.refused.append(f"{path}: another student is called {student} already; rename one of the two")
+        elif found.packed and (found.owner, entry.name) in packed:
+            why = "if the zip holds several students' files, collect it by itself"
+            result.refused.append(f"{path}: a second {entry.name} in the zip of {student}; {why}")
         else:
+            packed.add((found.owner, entry.name))
             result.taken.append(_keep(course, entry, student, found))
+    result.refused = [legible(line) for line in result.refused]
     return result
 
 
 def slug(name: str) -> str:
-    """A student's name as a folder name: letters of any script, digits, `. _ @ + -`; spaces become `_`."""
+    """A student's name as a folder name: letters of any script, digits, `. _ @ + -`; spaces become `_`.
+
+    It begins with none of the signs that a shell, a folder listing or a spreadsheet reads in its own way.
+    """
     name = re.sub(r"\s+", "_", unicodedata.normalize("NFC", name).strip())
-    return re.sub(r"[^\w.@+-]", "", name).lstrip(".-")[:80]
+    return re.sub(r"[^\w.@+-]", "", name).lstrip(".-+@").encode()[:MAX_NAME].decode(errors="ignore")
 
 
-def _files(source: Path, most: int, result: Collected) -> Iterator[Found]:
-    if source.is_dir():
+class _Reader:
+    """Reads the notebooks of a folder or a zip one by one, and says what it refuses."""
+
+    def __init__(self, course: Course, result: Collected):
+        self.course, self.result = course, result
+        self.most = int(course.limits.notebook_mb * 2**20)
+
+    def files(self, source: Path) -> Iterator[Found]:
+        """Every notebook below `source`."""
+        if not source.is_dir():
+            when = datetime.datetime.fromtimestamp(source.stat().st_mtime, datetime.UTC)
+            if source.suffix.lower() == ".zip" and not source.is_symlink():
+                with source.open("rb") as file:
+                    yield from self._zip(file, PurePosixPath(), when)
+            else:
+                yield from self._file(source, PurePosixPath(source.name), 0)
+            return
+        inside: list[PurePosixPath] = []
         for folder, folders, names in os.walk(source, followlinks=False):
             folders.sort()
-            for name in sorted(names):
-                path = Path(folder, name)
-                yield from _file(path, PurePosixPath(path.relative_to(source).as_posix()), most, result)
-    else:
-        yield from _file(source, PurePosixPath(source.name), most, result)
+            below = PurePosixPath(Path(folder).relative_to(source).as_posix())
+            inside += [below / name for name in sorted(names)]
+        above = _containers(self.course, inside)
+        for path in inside:
+            yield from self._file(source / path, path, above)
 
+    def _refuse(self, name: object, why: str) -> None:
+        self.result.refused.append(f"{name}: {why}")
 
-def _file(path: Path, inside: PurePosixPath, most: int, result: Collected) -> Iterator[Found]:
-    if any(part in NOISE for part in inside.parts):
-        return
-    if path.is_symlink() or not path.is_file():
-        result.refused.append(f"{inside}: a link or special file, not followed")
-        return
-    when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
-    if path.suffix.lower() == ".zip":
-        top = inside.parent if inside.parent.parts else PurePosixPath()
-        with path.open("rb") as file:
-            yield from _zip(file, top, when, most, result, 1)
-    elif path.suffix.lower() == ".ipynb":
-        with path.open("rb") as file:
-            yield Found(inside, file.read(most + 1), when)  # one byte too many is refused when it is graded
-    else:
-        result.refused.append(f"{inside}: not a notebook")
+    def _file(self, path: Path, inside: PurePosixPath, above: int) -> Iterator[Found]:
+        """A file of a folder. `above` is the number of folders over it that name no student."""
+        if any(part in NOISE for part in inside.parts):
+            return
+        if path.is_symlink() or not path.is_file():
+            self._refuse(inside, "a link or special file, not followed")
+            return
+        owner = PurePosixPath(*inside.parts[above:])
+        when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
+        if path.suffix.lower() == ".zip":
+            own = bool(owner.parent.parts) or _platform(owner.name) is not None
+            with path.open("rb") as file:
+                yield from self._zip(file, owner if own else PurePosixPath(), when, own)
+        elif path.suffix.lower() == ".ipynb":
+            runs = read_files(path.parent / "results")
+            with path.open("rb") as file:
+                yield from self._found(inside, file.read(self.most + 1), when, owner, runs=runs)
+        elif not RUN.match(inside.as_posix()):  # runs are read with the notebook that they lie beside
+            self._refuse(inside, "not a notebook")
 
-
-def _zip(
-    file: io.BufferedIOBase, top: PurePosixPath, when: datetime.datetime, most: int, result: Collected, depth: int
-) -> Iterator[Found]:
-    """The notebooks of a zip, read in memory one by one; a nested zip is a student's own."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-            if len(members) > MAX_MEMBERS:
-                result.refused.append(f"{top}: a zip of more than {MAX_MEMBERS} files")
+    def _found(
+        self,
+        path: PurePosixPath,
+        text: bytes,
+        when: datetime.datetime,
+        owner: PurePosixPath,
+        packed: bool = False,
+        runs: dict[str, bytes] | None = None,
+    ) -> Iterator[Found]:
+        """The file itself; one byte too many is refused when it is graded. Blackboard states the time in its name."""
+        match = BLACKBOARD.match(owner.name) if len(owner.parts) == 1 else None
+        if match:
+            try:
+                when = datetime.datetime.strptime(match["time"], "%Y-%m-%d-%H-%M-%S").astimezone(datetime.UTC)
+            except (ValueError, OverflowError):
+                self._refuse(path, "its name states no valid time")
                 return
-            for member in members:
-                yield from _member(archive, member, top, when, most, result, depth)
-    except (zipfile.BadZipFile, NotImplementedError, OSError, EOFError) as bad:
-        result.refused.append(f"{top or 'the zip'}: cannot be read as a zip ({bad})")
+        yield Found(path, text, when, owner, packed, runs or {})
 
-
-def _member(
-    archive: zipfile.ZipFile,
-    member: zipfile.ZipInfo,
-    top: PurePosixPath,
-    when: datetime.datetime,
-    most: int,
-    result: Collected,
-    depth: int,
-) -> Iterator[Found]:
-    name = PurePosixPath(member.filename.replace("\\", "/"))
-    if member.is_dir() or any(part in NOISE for part in name.parts):
-        return
-    if name.is_absolute() or ".." in name.parts or re.match(r"^[A-Za-z]:", member.filename):
-        result.refused.append(f"{member.filename}: its path leads out of the zip")
-        return
-    if stat.S_ISLNK(member.external_attr >> 16):
-        result.refused.append(f"{member.filename}: a link, not followed")
-        return
-    suffix = name.suffix.lower()
-    if suffix not in (".ipynb", ".zip") or (suffix == ".zip" and depth >= MAX_DEPTH):
-        result.refused.append(f"{member.filename}: not a notebook")
-        return
-    # A student's own zip states a student's own times; the LMS's zip states when the LMS took it.
-    stamp = when
-    if depth == 1 and member.date_time > (1981,):
+    def _zip(self, file: BinaryIO, owner: PurePosixPath, when: datetime.datetime, own: bool = False) -> Iterator[Found]:
+        """The notebooks of a zip, read in memory. A student's `own` says nothing of names and times that we believe."""
         try:
-            stamp = datetime.datetime(*member.date_time).astimezone(datetime.UTC)
-        except ValueError:
-            result.refused.append(f"{member.filename}: has no valid time; the zip's own is used")
-    try:
-        with archive.open(member) as file:
-            text = file.read(most + 1)  # what it claims to hold is not believed
-    except (RuntimeError, zipfile.BadZipFile, NotImplementedError, OSError, EOFError) as bad:
-        result.refused.append(f"{member.filename}: cannot be unpacked ({bad})")
-        return
-    if suffix == ".ipynb":
-        yield Found(top / name, text, stamp)
-    elif len(text) > most:
-        result.refused.append(f"{member.filename}: a zip larger than one notebook may be")
-    else:
-        yield from _zip(io.BytesIO(text), top / name.with_suffix(""), stamp, most, result, depth + 1)
+            with zipfile.ZipFile(file) as archive:
+                members = [member for member in archive.infolist() if not member.is_dir()]
+                if len(members) > (MAX_OWN_MEMBERS if own else MAX_MEMBERS):
+                    self._refuse(owner, f"a zip of {len(members)} files")
+                    return
+                if own:  # of two versions, the one that lies deeper is the older one
+                    members.sort(key=lambda member: member.filename.count("/"))
+                names = [PurePosixPath(member.filename.replace("\\", "/")) for member in members]
+                above = 0 if own else _containers(self.course, names)
+                room = MAX_OWN_NOTEBOOKS * self.most
+                runs = self._runs(archive, members, names)
+                for member, name in zip(members, names, strict=True):
+                    if RUN.match(name.as_posix()):
+                        continue
+                    text = self._member(archive, member, owner / name, own)
+                    if text is None:
+                        continue
+                    room -= len(text)
+                    if own and room < 0:
+                        self._refuse(owner / name, f"a student's zip of more than {MAX_OWN_NOTEBOOKS} large notebooks")
+                        return
+                    whose = owner if own else PurePosixPath(*name.parts[above:])
+                    stamp = when if own else self._stated(member, when)
+                    if name.suffix.lower() == ".ipynb":
+                        beside = runs.get(name.parent.as_posix(), {})
+                        yield from self._found(owner / name if own else name, text, stamp, whose, own, beside)
+                    elif len(text) > self.most:
+                        self._refuse(owner / name, "a zip larger than one notebook may be")
+                    else:
+                        yield from self._zip(io.BytesIO(text), whose, stamp, own=True)
+        except UNREADABLE as bad:
+            self._refuse(owner if owner.name else "the zip", f"cannot be read as a zip ({bad})")
+
+    def _runs(
+        self, archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], names: list[PurePosixPath]
+    ) -> dict[str, dict[str, bytes]]:
+        """The files of runs by the folder that their `results` lies in; what is too much is refused."""
+        found: dict[str, dict[str, bytes]] = {}
+        for member, name in zip(members, names, strict=True):
+            match = RUN.match(name.as_posix())
+            if not match or stat.S_ISLNK(member.external_attr >> 16) or ".." in name.parts or name.is_absolute():
+                continue
+            some = found.setdefault(PurePosixPath(match["beside"] or ".").as_posix(), {})
+            if len(some) >= MAX_FILES:
+                self._refuse(name, f"more than {MAX_FILES} runs")
+                continue
+            try:
+                with archive.open(member) as file:
+                    some[match["name"]] = file.read(MAX_FILE + 1)
+            except UNREADABLE as bad:
+                self._refuse(name, f"cannot be unpacked ({bad})")
+        return found
+
+    def _member(
+        self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: PurePosixPath, own: bool
+    ) -> bytes | None:
+        """What a member of a zip holds, or None if it is refused."""
+        if any(part in NOISE for part in path.parts):
+            return None
+        suffix, name = path.suffix.lower(), member.filename.replace("\\", "/")
+        if name.startswith("/") or ".." in path.parts or re.match(r"^[A-Za-z]:", name):
+            self._refuse(path, "its path leads out of the zip")
+        elif stat.S_ISLNK(member.external_attr >> 16):
+            self._refuse(path, "a link, not followed")
+        elif suffix not in (".ipynb", ".zip") or (suffix == ".zip" and own):
+            self._refuse(path, "not a notebook")
+        else:
+            try:
+                with archive.open(member) as file:
+                    return file.read(self.most + 1)  # what it claims to hold is not believed
+            except UNREADABLE as bad:
+                self._refuse(path, f"cannot be unpacked ({bad})")
+        return None
+
+    def _stated(self, member: zipfile.ZipInfo, when: datetime.datetime) -> datetime.datetime:
+        """When the learning platform took a file; the zip's own time if it states none."""
+        if member.date_time <= (1981,):
+            return when
+        try:
+            return datetime.datetime(*member.date_time).astimezone(datetime.UTC)
+        except (ValueError, OverflowError):
+            self._refuse(member.filename, "has no valid time; the zip's own is used")
+            return when
+
+
+def pack(runs: Files) -> bytes:
+    """The files of runs as one file of the course tree; none is b""."""
+    whole = {name: content.decode(errors="replace") for name, content in sorted(runs.items())}
+    return json.dumps(whole).encode() if runs else b""
+
+
+def unpack(packed: bytes) -> dict[str, bytes]:
+    """What `pack` packed."""
+    return {name: content.encode() for name, content in json.loads(packed or b"{}").items()}
+
+
+def _containers(course: Course, paths: list[PurePosixPath]) -> int:
+    """How many folders above all hand-ins name no student, since all hand-ins lie in them.
+
+    Folders below a student's are the student's to name, so only those count that hold several
+    students, or that are called what platforms call them.
+    """
+    known = [path for path in paths if path.suffix.lower() in (".ipynb", ".zip") and not set(path.parts) & {*NOISE}]
+    for above in range(max((len(path.parts) for path in known), default=0)):
+        keys = {_key(course, PurePosixPath(*path.parts[above + 1 :])) for path in known}
+        if len({path.parts[: above + 1] for path in known}) > 1 or "" in keys:
+            return above
+        if len(keys) < 2 and known[0].parts[above].lower() not in CONTAINERS:
+            return above
+    return 0
+
+
+def _key(course: Course, path: PurePosixPath) -> str:
+    """Whose a path seems to be, "" if it does not say."""
+    folders = _folders(course, path)
+    return folders[0] if folders else _platform(path.name) or ""
+
+
+def _folders(course: Course, path: PurePosixPath) -> list[str]:
+    return [part for part in path.parts[:-1] if all(part != entry.name for entry in course.notebooks)]
+
+
+def _platform(name: str) -> str | None:
+    """The student whom a learning platform names in a file's name."""
+    match = CANVAS.match(name) or BLACKBOARD.match(name)
+    return "_".join(part for part in (match["student"], match.groupdict().get("id")) if part) if match else None
 
 
 def _notebook(course: Course, found: Found) -> NotebookEntry | None:
@@ -180,24 +318,20 @@ def _notebook(course: Course, found: Found) -> NotebookEntry | None:
 
 
 def _student(course: Course, path: PurePosixPath) -> str:
-    """Whose it is: the topmost folder that is no notebook's, or a part of the file's name."""
-    for pattern in (CANVAS, BLACKBOARD):
-        match = pattern.match(path.name)
-        if match:
-            return "_".join(part for part in (match["student"], match.groupdict().get("id")) if part)
-    folders = [part for part in path.parts[:-1] if all(part != entry.name for entry in course.notebooks)]
+    """Whose it is: the topmost folder that is no notebook's, else what the file's name says."""
+    folders = _folders(course, path)
     if folders:
-        moodle = next((match for match in map(MOODLE.match, folders) if match), None)
-        return moodle["student"] if moodle else folders[-1]
+        moodle = MOODLE.match(folders[0])
+        return moodle["student"] if moodle else folders[0]
     name = path.stem
     for entry in course.notebooks:
         name = name.replace(entry.name, "")
-    return re.sub(r"^[\s_+-]+|[\s_+-]+$|\s*\(\d+\)$", "", name)
+    return _platform(path.name) or re.sub(r"^[\s_+-]+|[\s_+-]+$|\s*\(\d+\)$", "", name)
 
 
 def _is_the_same(course: Course, student: str, name: str) -> bool:
     """Whether `student` stands for this name; two names must not share a folder."""
-    known = course.tree / "handins" / student / "name.txt"
+    known, name = course.tree / "handins" / student / "name.txt", legible(name)
     if not known.exists():
         tree.write(known, name)
     return known.read_text() == name
@@ -205,21 +339,27 @@ def _is_the_same(course: Course, student: str, name: str) -> bool:
 
 def _keep(course: Course, entry: NotebookEntry, student: str, found: Found) -> str:
     """File a hand-in; the latest becomes the one that is graded, the others stay beside it."""
-    match = BLACKBOARD.match(found.path.name)
-    when = found.when
-    if match:
-        when = datetime.datetime.strptime(match["time"], "%Y-%m-%d-%H-%M-%S").astimezone(datetime.UTC)
-    digest = hashlib.sha256(found.text).hexdigest()[:8]
+    results = pack(found.runs)
+    digest = hashlib.sha256(found.text + results).hexdigest()[:8]
     folder = course.tree / "handins" / student / entry.name
-    tree.write(folder / f"{when:%Y%m%dT%H%M%SZ}-{digest}.ipynb", found.text)
+    kept = folder / f"{found.when:%Y%m%dT%H%M%SZ}-{digest}.ipynb"
+    if results:  # first: the notebook says that the hand-in is there
+        tree.write(kept.with_suffix(RESULTS), results)
+    tree.write(kept, found.text)
     latest = max(folder.glob("*.ipynb"), key=lambda path: path.name[:16])
     submitted = tree.place(course, "submitted", entry, student)
     taken = datetime.datetime.strptime(latest.name[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
     stamp = submitted.with_name("timestamp.txt")
     if not submitted.exists() or submitted.read_bytes() != latest.read_bytes():
         tree.write(submitted, latest.read_bytes())
+    runs = latest.with_suffix(RESULTS)
+    place = tree.results_path(course, entry, student)
+    if runs.exists():
+        tree.write(place, runs.read_bytes())
+    else:
+        place.unlink(missing_ok=True)
     if not stamp.exists() or stamp.read_text() != timestamp(taken) + "\n":
         tree.write(stamp, timestamp(taken) + "\n")
     older = len(list(folder.glob("*.ipynb"))) - 1
     also = f" ({older} other hand-in{'s' * (older > 1)} kept; the latest counts)" if older else ""
-    return f"{student}: {entry.name} from {found.path}{also}"
+    return f"{student}: {entry.name} from {legible(str(found.path), 300)}{also}"

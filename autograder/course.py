@@ -2,6 +2,7 @@
 
 import datetime
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -37,6 +38,9 @@ class Grading(_Section):
 
     profile: str = "smoke"
     pictures: bool = False
+    gpu: bool = False  # whether kernels see the worker's GPU
+    database: str = ""  # the gradebook's URL; "": SQLite in the course tree
+    results_profiles: tuple[str, ...] = ("cpu", "gpu")  # in whose sizes experiments may have been run
     preload: tuple[str, ...] = ()
 
 
@@ -46,6 +50,8 @@ class NotebookEntry(_Section):
     name: Name
     title: str
     deadline: datetime.datetime | None = None
+    preload: tuple[str, ...] = ()  # what its kernels import besides `Grading.preload`
+    preload_checks: tuple[str, ...] = ()  # what its checks import besides
 
     @property
     def number(self) -> str:
@@ -76,13 +82,18 @@ class Course(_Section):
             raise CourseError(f"there is no notebook `{name}` in course.toml; it lists {known}")
         return found[0]
 
+    def running(self, entries: Sequence[NotebookEntry]) -> "Course":
+        """The course for a run of these notebooks: `Grading.preload` holds all that their kernels import."""
+        preload = dict.fromkeys((*self.grading.preload, *(name for entry in entries for name in entry.preload)))
+        return self.model_copy(update={"grading": self.grading.model_copy(update={"preload": tuple(preload)})})
+
     def select(self, names: list[str] | None) -> list[NotebookEntry]:
-        """The notebooks called `names`, or all of them."""
-        return [self.notebook(name) for name in names] if names else list(self.notebooks)
+        """The notebooks called `names`, each once, or all of them."""
+        return list(dict.fromkeys(self.notebook(name) for name in names) if names else self.notebooks)
 
 
-def load(path: Path = ROOT / "course.toml", tree: Path | None = None) -> Course:
-    """Read and check `course.toml`; `tree` replaces the course tree `.course/`.
+def load(path: Path = ROOT / "course.toml", tree: Path | None = None, database: str = "") -> Course:
+    """Read and check `course.toml`; `tree` replaces the course tree `.course/`, `database` the gradebook's URL.
 
     Raises:
         CourseError: the file is missing or says something it may not; the message names the line or key.
@@ -92,6 +103,8 @@ def load(path: Path = ROOT / "course.toml", tree: Path | None = None) -> Course:
     except (OSError, tomllib.TOMLDecodeError) as bad:
         raise CourseError(f"{path}: {bad}") from None
     try:
+        if database:
+            stated["grading"] = stated.get("grading", {}) | {"database": database}
         return Course.model_validate(stated | ({"tree": tree.resolve()} if tree else {}))
     except ValidationError as bad:
         lines = (f"  {'.'.join(map(str, error['loc']))}: {error['msg']}" for error in bad.errors())

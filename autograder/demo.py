@@ -4,9 +4,10 @@ import io
 import json
 import random
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import nbformat
@@ -19,6 +20,11 @@ from autograder import collect as collecting
 from autograder import course as courses
 from autograder.course import ROOT, Course, NotebookEntry
 from autograder.public import checks
+from utils import rte
+from utils.evidence import SEEDS, ResultsCheck
+from utils.experiment import Run, dumps, path_of
+from utils.runs import run_seeds
+from utils.seed_table import SeedTable
 
 TREE = ROOT / ".demo"
 SEED = 0
@@ -48,35 +54,40 @@ class Made:
     student: str
     file: bytes
     score: float | None  # None: it must be ungradable
+    runs: dict[str, str] = field(default_factory=dict)  # files of experiments' runs
 
 
 def hand_ins(course: Course, entry: NotebookEntry) -> list[Made]:
     """Twelve hand-ins of a notebook: right, wrong, broken, hostile."""
     maker = Maker(course, entry)
-    whole = sum(maker.points.values())
-    numbers = list(maker.points)
+    points = maker.points
+    numbers = [number for number in points if number != maker.results]  # those that are graded from code
     middle, late = numbers[len(numbers) // 2], numbers[-1]
     first = {case.exercise: case for case in reversed(maker.cases) if not case.right}
     others = {case.exercise: case.source for case in maker.cases if case.right}
     mistaken = numbers[1::3]
     half = numbers[: len(numbers) // 2]
+    whole, code = sum(points.values()), sum(points[number] for number in numbers)
+    ada = maker.runs(0)
+    some = dict(list(maker.runs(1).items())[1:])  # a seed is missing
     return [
-        Made("Ada Perfect", maker.file(), whole),
+        Made("Ada Perfect", maker.file(), whole, ada),
         Made("Bo Blank", maker.file(solved=()), 0),
-        Made("Cy Halfway", maker.file(solved=half), sum(maker.points[number] for number in half)),
+        Made("Cy Halfway", maker.file(solved=half), sum(points[number] for number in half)),
         Made(
             "Di Mistaken",
             maker.file({number: first[number].source for number in mistaken}),
-            whole - sum(maker.points[number] for number in mistaken),
+            code - sum(points[number] for number in mistaken),
+            some,
         ),
-        Made("Ed Otherwise", maker.file(others), whole),
-        Made("Flo Crash", maker.file({middle: "def broken(:\n    return 1 / 0\n"}), whole - maker.points[middle]),
-        Made("Gil Endless", maker.file({late: LOOP}), whole - maker.points[late]),
-        Made("Hal Broken", maker.file()[:5000], None),
-        Made("Ivy Shuffled", maker.file(change=maker.shuffle), whole),
-        Made("Jo Cheater", maker.file(solved=(), change=maker.cheat), 0),
-        Made("Kit Killer", maker.file({middle: "import os\nos._exit(1)\n"}), whole - maker.points[middle]),
-        Made("Zoë Müller", maker.file(change=maker.noisy), whole),
+        Made("Ed Otherwise", maker.file(others), whole, maker.runs(2)),
+        Made("Flo Crash", maker.file({middle: "def broken(:\n    return 1 / 0\n"}), code - points[middle]),
+        Made("Gil Endless", maker.file({late: LOOP}), whole - points[late], maker.runs(3)),
+        Made("Hal Broken", maker.file()[:5000], None, maker.runs(4)),
+        Made("Ivy Shuffled", maker.file(change=maker.shuffle), whole, maker.runs(5)),
+        Made("Jo Cheater", maker.file(solved=(), change=maker.cheat), 0, ada),
+        Made("Kit Killer", maker.file({middle: "import os\nos._exit(1)\n"}), whole - points[middle], maker.runs(6)),
+        Made("Zoë Müller", maker.file(change=maker.noisy), whole, maker.runs(7)),
     ]
 
 
@@ -86,14 +97,23 @@ def zipped(entry: NotebookEntry, made: list[Made]) -> bytes:
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for one in made:
             archive.writestr(f"{one.student}/{entry.name}.ipynb", one.file)
+            for name, text in one.runs.items():
+                archive.writestr(f"{one.student}/results/{name}", text)
     return packed.getvalue()
+
+
+def course_in(root: Path) -> Course:
+    """The course as the demonstration grades it: impatient, and with experiments that are made in seconds."""
+    course = courses.load(tree=root)
+    limits = course.limits.model_copy(update={"cell_seconds": CELL_SECONDS})
+    grading = course.grading.model_copy(update={"results_profiles": ("smoke",)})
+    return course.model_copy(update={"limits": limits, "grading": grading})
 
 
 def run(workers: int, console: Console, root: Path = TREE) -> bool:
     """Build, collect, grade, write feedback and report; print the table; whether every score is the right one."""
     shutil.rmtree(root, ignore_errors=True)
-    course = courses.load(tree=root)
-    course = course.model_copy(update={"limits": course.limits.model_copy(update={"cell_seconds": CELL_SECONDS})})
+    course = course_in(root)
     console.print("building the notebooks and the course tree ...")
     tree.build_notebooks(course)
     tree.build_tree(course)
@@ -124,6 +144,7 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
         remarks = record.reason or _first(record.remarks)
         table.add_row(record.student, record.notebook, shown, expected, remarks, style="" if right else "bold red")
     console.print(table, markup=False)
+    print_seed_tables(console)
     console.print(f"class report    {page}", soft_wrap=True)
     console.print(f"feedback        {len(pages)} pages, the first is {pages[0]}", soft_wrap=True)
     console.print(f"scores          {rows} rows in {root / 'grades.csv'}", soft_wrap=True)
@@ -135,6 +156,15 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
     else:
         console.print("every score is the expected one")
     return not wrong and not wanted
+
+
+def print_seed_tables(console: Console) -> None:
+    """The recorded experiments that come with the course."""
+    for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION):
+        table = SeedTable(rte.recorded(notebook))
+        console.print(f"\n{notebook}, RTE with the packaged encoder (data/results/, see data/README.md)")
+        console.print(repr(table), markup=False, soft_wrap=True)
+    console.print()
 
 
 def _first(remarks: list[str]) -> str:
@@ -150,6 +180,22 @@ class Maker:
         self.reference = {case.exercise: case.source for case in answers.reference_cases(course, entry)}
         self.cases = answers.answer_cases(entry)
         self.points = {number: check.points for number, check in checks(entry).items()}
+        of_files = [number for number, check in checks(entry).items() if isinstance(check, ResultsCheck)]
+        self.results = of_files[0] if of_files else ""  # the exercise that is graded from runs
+        self._runs: list[Run] = []
+        self.experiments = rte.experiments(entry.name, "smoke") if self.results else {}
+        if self.results:
+            with tempfile.TemporaryDirectory() as folder:
+                for experiment in self.experiments.values():
+                    self._runs += run_seeds(experiment, range(1, SEEDS + 1), folder)
+
+    def runs(self, student: int) -> dict[str, str]:
+        """The files of all runs as this student's machine made them: the same predictions, in its own time."""
+        found = {}
+        for run in self._runs:
+            own = replace(run, seconds=round(run.seconds + 0.001 * student, 6))
+            found[path_of(self.experiments[run.experiment["name"]], run.seed, "").as_posix()] = dumps(own)
+        return found
 
     def file(
         self,

@@ -1,27 +1,51 @@
 """The grading run: hand-ins in, verdicts out, many at a time, one writer, resumed where it stopped."""
 
+import ast
 import datetime
+import errno
+import gc
 import hashlib
 import json
 import logging
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import dask
 import distributed
 import nbformat
+from filelock import FileLock, Timeout
+from nbformat import NotebookNode
 from tqdm import tqdm
 
-from autograder import author, record, sanitize, tree, warm
-from autograder.course import ROOT, Course, NotebookEntry, room
+from autograder import author, copies, record, sanitize, tree, warm
+from autograder.collect import unpack
+from autograder.course import ROOT, Course, CourseError, NotebookEntry, room
 from autograder.room import require_rooms
+from utils.verdict import Outcome, Verdict
 
 GRADED, UNGRADABLE = "graded", "ungradable"
 CHECKING = ("wire", "door", "answer", "check", "expect", "toys")  # modules of utils that a verdict hangs on
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+MARKERS = ("check", "private", "results_check")  # the decorators that say which exercise a function is for
+AHEAD, LEAST_AHEAD = 4, 64  # hand-ins that wait at the workers, for each of their threads and at least
+STARTS = 3  # how often to try to start the workers
+DASHBOARD = "127.0.0.1:8787"
+DASK = {
+    "distributed.worker.multiprocessing-method": "forkserver",
+    "distributed.admin.low-level-log-length": 10,  # a log for dask's developers, of the last thousand hand-ins, whole
+    "distributed.worker.profile.enabled": False,
+}
+
+
+class GradingStopped(CourseError):
+    """A run that cannot go on; what it has recorded is safe, and the same command goes on from there."""
 
 
 @dataclass
@@ -42,6 +66,33 @@ class Record:
     hand_in: str = ""  # sha256 of the file
     grader: str = ""  # sha256 of all that the verdict hangs on
     graded_at: str = ""
+    retry: bool = False  # the grader failed, not the hand-in: the next run tries again
+
+
+@dataclass(frozen=True)
+class Job:
+    """One hand-in to be graded."""
+
+    entry: NotebookEntry
+    student: str
+    digest: str  # what tells this hand-in from an earlier one
+    release: NotebookNode
+    graders: dict[str, str]  # by exercise, see `fingerprints`
+    known: Record | None = None
+    only: tuple[str, ...] = ()  # these exercises; (): all
+    copied: str = ""  # whose runs they are, if not the student's own
+
+    def state(self, trusted: bool = False) -> str:
+        """Why it has to be graded; "" if its record is up to date."""
+        if self.known is None:
+            return "not graded yet"
+        if self.known.retry:
+            return f"to be tried again: {self.known.reason}"
+        if self.known.hand_in != self.digest:
+            return "handed in anew"
+        if self.known.grader != whole(self.graders):
+            return "a check, a limit or the notebook changed"
+        return "" if self.known.trusted == trusted else "graded without a room"
 
 
 def verdict_path(course: Course, entry: NotebookEntry, student: str) -> Path:
@@ -55,15 +106,53 @@ def hand_ins(course: Course, entry: NotebookEntry, students: list[str] | None = 
     return [student for student in found if students is None or student in students]
 
 
-def fingerprint(course: Course, entry: NotebookEntry) -> str:
-    """A digest of everything that a verdict hangs on besides the hand-in: checks, release, limits."""
-    parts = [ROOT / "utils" / f"{name}.py" for name in CHECKING]
-    parts += [ROOT / "utils" / "checks" / f"nb{entry.name}.py", room(entry) / "private_checks.py"]
-    parts += [tree.place(course, "release", entry)]
-    digest = hashlib.sha256(course.limits.model_dump_json().encode() + course.grading.model_dump_json().encode())
-    for path in parts:
-        digest.update(path.read_bytes() if path.exists() else b"")
-    return digest.hexdigest()
+def fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
+    """For each exercise a digest of all that its verdict hangs on besides the hand-in.
+
+    That is its own checks, and what all exercises share: the rest of the check modules, the release,
+    the limits.
+    """
+    grading = course.grading.model_dump_json(exclude={"database"})
+    common = hashlib.sha256(course.limits.model_dump_json().encode() + grading.encode())
+    for path in (*(ROOT / "utils" / f"{name}.py" for name in CHECKING), tree.place(course, "release", entry)):
+        common.update(path.read_bytes() if path.exists() else b"")
+    own: dict[str, str] = {}
+    for path in (ROOT / "utils" / "checks" / f"nb{entry.name}.py", room(entry) / "private_checks.py"):
+        for node in ast.parse(path.read_text()).body if path.exists() else ():
+            exercise = _exercise(node)
+            if exercise:
+                own[exercise] = own.get(exercise, "") + ast.unparse(node)
+            else:
+                common.update(ast.unparse(node).encode())
+    shared = common.hexdigest()
+    return {name: hashlib.sha256((shared + own.get(name, "")).encode()).hexdigest() for name in _numbers(course, entry)}
+
+
+def whole(graders: dict[str, str]) -> str:
+    """One digest for all exercises of a notebook."""
+    return hashlib.sha256(json.dumps(graders, sort_keys=True).encode()).hexdigest()
+
+
+def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None) -> list[Job]:
+    """Every hand-in of a notebook, with what is known of it.
+
+    Raises:
+        CourseError: the course tree was not built.
+    """
+    release, graders = tree.release_notebook(course, entry), fingerprints(course, entry)
+    copied, found = copies.of(course, entry), []
+    for student in hand_ins(course, entry, students):
+        whose = copied.get(student, "")
+        digest = hashlib.sha256(b"".join(handed_in(course, entry, student)) + whose.encode()).hexdigest()
+        found.append(Job(entry, student, digest, release, graders, load_record(course, entry, student), copied=whose))
+    return found
+
+
+def handed_in(course: Course, entry: NotebookEntry, student: str) -> tuple[bytes, bytes]:
+    """A hand-in as the tree holds it: the notebook, and the runs that came with it, see `collect.pack`."""
+    runs = tree.results_path(course, entry, student)
+    notebook = tree.place(course, "submitted", entry, student)
+    return notebook.read_bytes(), runs.read_bytes() if runs.exists() else b""
 
 
 def grade(
@@ -74,81 +163,216 @@ def grade(
     cluster: str | None = None,
     trusted: bool = False,
     again: bool = False,
-    say: Callable[[str], None] = tqdm.write,
+    heard: Callable[[Record], None] = lambda record: None,
+    gpus: tuple[str, ...] = (),
+    dashboard: bool = False,
 ) -> list[Record]:
     """Grade what is handed in and not graded yet; the records of all selected hand-ins.
 
     A hand-in is graded anew when it or anything that its verdict hangs on has changed, or with
-    `again`. An interrupted run loses what was being graded then, and nothing else.
+    `again`. An interrupted run loses what was being graded then, and nothing else. `heard` is told
+    each record that is new, as soon as it is safe.
 
     Raises:
         RoomError: rooms cannot be made here, and the submissions are not trusted.
-        CourseError: the course tree was not built.
+        CourseError: the course tree was not built, or another run is at work in it.
+        GradingStopped: the disk is full or the gradebook is gone.
     """
     if not trusted:
         require_rooms()
-    records, waiting = [], []
-    for entry in entries:
-        release, wanted = tree.release_notebook(course, entry), fingerprint(course, entry)
-        for student in hand_ins(course, entry, students):
-            text = tree.place(course, "submitted", entry, student).read_bytes()
-            known = load_record(course, entry, student)
-            digest = hashlib.sha256(text).hexdigest()
-            if known and not again and (known.hand_in, known.grader, known.trusted) == (digest, wanted, trusted):
-                records.append(known)
-            else:
-                waiting.append((entry, student, text, digest, wanted, release))
-    if not waiting:
-        return records
-    nursery = "" if cluster or trusted else warm.nursery(course.grading.preload).start()
-    with record.open_recorder(course) as recorder, _client(course, min(workers, len(waiting)), cluster) as client:
-        futures = {}
-        for job in waiting:
-            what = (course, *job[:3], author.write(job[5]), trusted, nursery)
-            futures[client.submit(grade_one, *what, retries=2, pure=False)] = job
-        bar = tqdm(
-            distributed.as_completed(futures), total=len(futures), unit="notebook", disable=None, file=sys.stderr
-        )
-        for future in bar:
-            entry, student, _, digest, wanted, release = futures.pop(future)
-            done, notebook = _result(future, entry, student)
-            done.hand_in, done.grader, done.trusted = digest, wanted, trusted
-            done.graded_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            if done.status == GRADED:
-                recorder.record(entry, student, nbformat.reads(notebook, as_version=4))
-            else:
-                recorder.refuse(entry, student, release, done.reason)
-                say(f"{student} {entry.name}: ungradable: {done.reason}")
-            # Written last: it says that this hand-in is done, whatever happens next.
-            tree.write_json(verdict_path(course, entry, student), asdict(done))
-            records.append(done)
-            future.release()
+    with _told(course), _alone(course):
+        settled: list[Job] = []
+        waiting: list[Job] = []
+        for job in (job for entry in entries for job in jobs(course, entry, students)):
+            (waiting if again or job.state(trusted) else settled).append(job)
+        with record.open_recorder(course) as recorder:
+            lost = _restore(course, recorder, entries, settled)
+            waiting += lost
+            records = [job.known for job in settled if job.known and job not in lost]
+            records += _run(course, recorder, entries, waiting, workers, cluster, trusted, heard, gpus, dashboard)
     return sorted(records, key=lambda one: (one.notebook, one.student))
 
 
+def regrade(
+    course: Course,
+    entries: list[NotebookEntry],
+    exercises: Collection[str] = (),
+    students: list[str] | None = None,
+    workers: int = 2,
+    cluster: str | None = None,
+    trusted: bool = False,
+    heard: Callable[[Record], None] = lambda record: None,
+    gpus: tuple[str, ...] = (),
+    dashboard: bool = False,
+) -> list[tuple[Record, Record]]:
+    """Judge some exercises again and keep the other verdicts; the records before and after.
+
+    Without `exercises`, those whose checks changed since. Only hand-ins that are graded and answer
+    one of them are run; the others are as they were. New hand-ins are left to `grade`.
+
+    Raises: as `grade`; and CourseError if no selected notebook has one of `exercises`.
+    """
+    if not trusted:
+        require_rooms()
+    known = {number for entry in entries for number in _numbers(course, entry)}
+    if not known.issuperset(exercises):
+        missing = ", ".join(sorted({*exercises} - known))
+        raise CourseError(f"there is no exercise {missing}; the notebooks have {', '.join(sorted(known))}")
+    with _told(course), _alone(course):
+        waiting = []
+        for job in (job for entry in entries for job in jobs(course, entry, students)):
+            before = job.known
+            if before is None or before.status != GRADED or before.hand_in != job.digest or before.trusted != trusted:
+                continue
+            stale = [row for row in before.exercises if row.get("grader") != job.graders.get(row["exercise"])]
+            rows = [row for row in before.exercises if row["exercise"] in exercises] if exercises else stale
+            only = tuple(row["exercise"] for row in rows if row["outcome"] != Outcome.BLANK)
+            if not only and rows:  # no answer, no other verdict
+                _note(course, job, before, {row["exercise"] for row in rows})
+            elif only and tree.place(course, "autograded", job.entry, job.student).exists():
+                waiting.append(replace(job, only=only))
+        with record.open_recorder(course) as recorder:
+            after = {
+                (one.notebook, one.student): one
+                for one in _run(course, recorder, entries, waiting, workers, cluster, trusted, heard, gpus, dashboard)
+            }
+    pairs = ((job.known, after[job.entry.name, job.student]) for job in waiting)
+    return [(before, done) for before, done in pairs if before is not None]
+
+
+def _note(course: Course, job: Job, known: Record, judged: Collection[str]) -> None:
+    """Note which exercises' verdicts today's checks have reached, and write the record."""
+    for row in known.exercises:
+        if row["exercise"] in judged:
+            row["grader"] = job.graders.get(row["exercise"], "")
+    complete = known.status != GRADED or {row["exercise"]: row.get("grader") for row in known.exercises} == job.graders
+    known.grader = whole(job.graders) if complete else ""  # else `grade` is to do the others
+    tree.write_json(verdict_path(course, job.entry, job.student), asdict(known))
+
+
+def _run(
+    course: Course,
+    recorder: record.Recorder,
+    entries: list[NotebookEntry],
+    waiting: list[Job],
+    workers: int,
+    cluster: str | None,
+    trusted: bool,
+    heard: Callable[[Record], None],
+    gpus: tuple[str, ...],
+    dashboard: bool,
+) -> list[Record]:
+    """Spread the hand-ins over the workers, and keep each result as it comes."""
+    if not waiting:
+        return []
+    records = []
+    nursery = "" if cluster or trusted else warm.nursery(course.running(entries).grading.preload).start()
+    public = course.model_copy(update={"grading": course.grading.model_copy(update={"database": ""})})  # has a password
+    needs = {"resources": {"GPU": 1}} if gpus else {}
+    releases = {job.entry.name: author.write(job.release) for job in waiting}
+    with _client(course, entries, min(workers, len(waiting)), cluster, gpus, dashboard) as client:
+
+        def submit(job: Job) -> distributed.Future:
+            text, results = handed_in(course, job.entry, job.student)
+            what = (public, job.entry, job.student, text, releases[job.entry.name], trusted, nursery)
+            partly: tuple[Any, ...] = ()
+            if job.only:
+                stored = tree.place(course, "autograded", job.entry, job.student).read_text()
+                partly = (job.only, job.known, stored)
+            more = {"gpus": gpus, "results": results, "copied": job.copied}
+            return client.submit(grade_one, *what, *partly, **more, retries=2, pure=False, **needs)
+
+        bar = tqdm(_done(client, waiting, submit), total=len(waiting), unit="notebook", disable=None, file=sys.stderr)
+        slowest = 0.0
+        for job, future in bar:
+            done, notebook = _result(future, job.entry, job.student)
+            done = keep(course, recorder, job, done, notebook, trusted)
+            if done.status != GRADED:
+                tqdm.write(f"{done.student} {done.notebook}: ungradable: {done.reason}", file=sys.stderr)
+            if done.slowest_cell and done.slowest_cell[1] > slowest:
+                cell, slowest = done.slowest_cell
+                bar.set_postfix_str(f"slowest cell {slowest:.1f} s: {done.student} {done.notebook} {cell}")
+            heard(done)
+            records.append(done)
+            future.release()
+    return records
+
+
+def _done(
+    client: distributed.Client, waiting: list[Job], submit: Callable[[Job], distributed.Future]
+) -> Iterator[tuple[Job, distributed.Future]]:
+    """Every job with its future, as it is done. Few are with the workers at a time: a class need not fit in memory."""
+    left = iter(waiting)
+    most = max(LEAST_AHEAD, AHEAD * sum(client.nthreads().values()))
+    futures = {submit(job): job for job in islice(left, most)}
+    coming = distributed.as_completed(futures)
+    for future in coming:
+        job = futures.pop(future)
+        following = next(left, None)
+        if following is not None:
+            another = submit(following)
+            futures[another] = following
+            coming.add(another)
+        yield job, future
+
+
+def keep(
+    course: Course, recorder: record.Recorder, job: Job, done: Record, notebook: str, trusted: bool = False
+) -> Record:
+    """Put a result where it stays: gradebook, graded notebook, record. Killed anywhere, doing it again mends it."""
+    entry, student = job.entry, job.student
+    if done.retry and job.only:
+        return done  # the verdicts that there are still hold
+    same = job.known is not None and job.known.hand_in == job.digest
+    done.hand_in, done.trusted = job.digest, trusted
+    done.graded_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    if done.status == GRADED:
+        cells = {f"check_{number.replace('.', '_')}" for number in job.only} if job.only else None
+        recorder.record(entry, student, notebook, not same, cells)
+    elif not done.retry:
+        recorder.refuse(entry, student, job.release, done.reason)
+    # Written last: it says that this hand-in is done, whatever happens next.
+    blank = {row["exercise"] for row in done.exercises if row["outcome"] == Outcome.BLANK}
+    _note(course, job, done, blank.union(job.only) if job.only else job.graders)
+    return done
+
+
 def grade_one(
-    course: Course, entry: NotebookEntry, student: str, text: bytes, release: str, trusted: bool, nursery: str
+    course: Course,
+    entry: NotebookEntry,
+    student: str,
+    text: bytes,
+    release: str,
+    trusted: bool,
+    nursery: str,
+    only: tuple[str, ...] = (),
+    known: Record | None = None,
+    stored: str = "",
+    gpus: tuple[str, ...] = (),
+    results: bytes = b"",
+    copied: str = "",
 ) -> tuple[Record, str]:
     """Grade one hand-in, in a worker: its record, and the graded notebook as text ("" if ungradable).
 
     `text` is the file as handed in, `release` the released notebook; no file is read or written.
+    With `only`, these exercises are judged and the rest is taken from the record `known` and the
+    graded notebook `stored`. `results` are the runs that were handed in, `copied` says whose they seem to
+    be. Of the devices `gpus` the kernels of this worker see one.
     """
-    import torch  # the coordinator, which imports this module too, needs neither
+    from autograder.judge import judge, write_scoreboard  # imports torch, which the coordinator does not need
 
-    from autograder.judge import judge
-
-    torch.set_num_threads(1)  # one core a judge: threads that wait for each other spin, and starve the kernels
+    _settle()
+    _take_device(gpus)
     started = datetime.datetime.now()
     done = Record(student, entry.name, GRADED)
     try:
-        handed_in = sanitize.read(text, course.limits.notebook_mb)
-        released = nbformat.reads(release, as_version=4)
-        notebook, done.remarks = sanitize.restore(handed_in, released)
+        released = _released(release)
+        notebook, done.remarks = sanitize.restore(sanitize.read(text, course.limits.notebook_mb), released)
     except sanitize.Ungradable as why:
         done.status, done.reason = UNGRADABLE, str(why)
         return done, ""
     shown = set() if course.grading.pictures else sanitize.shown(notebook, released)
-    judged = judge(course, entry, notebook, shown, trusted, nursery)
+    judged = judge(course, entry, notebook, shown, trusted, nursery, only, unpack(results), copied)
     for verdict in judged.verdicts:
         done.exercises.append(
             {
@@ -161,10 +385,22 @@ def grade_one(
                 "instructor_only": judged.private.get(verdict.exercise, ""),
             }
         )
-    done.score = sum(verdict.score for verdict in judged.verdicts)
-    done.points = sum(verdict.points for verdict in judged.verdicts)
     done.remarks += judged.remarks
     done.slowest_cell = [*judged.slowest]
+    if only and known:
+        new = {row["exercise"]: row for row in done.exercises}
+        done.exercises = [new.get(row["exercise"], row) for row in known.exercises]
+        done.remarks = [*dict.fromkeys([*known.remarks, *done.remarks])]
+        done.slowest_cell = max(known.slowest_cell, done.slowest_cell, key=lambda cell: cell[1] if cell else 0)
+        fresh = {cell.id: cell for cell in notebook.cells}
+        notebook = nbformat.reads(stored, as_version=4)
+        for number in only:
+            name = f"check_{number.replace('.', '_')}"
+            next(cell for cell in notebook.cells if cell.id == name).outputs = fresh[name].outputs
+        rows = done.exercises
+        write_scoreboard(notebook, [Verdict(row["exercise"], row["points"], Outcome(row["outcome"])) for row in rows])
+    done.score = sum(row["score"] for row in done.exercises)
+    done.points = sum(row["points"] for row in done.exercises)
     done.seconds = round((datetime.datetime.now() - started).total_seconds(), 2)
     return done, author.write(notebook)
 
@@ -178,30 +414,168 @@ def load_record(course: Course, entry: NotebookEntry, student: str) -> Record | 
         return None
 
 
+def _restore(course: Course, recorder: record.Recorder, entries: list[NotebookEntry], settled: list[Job]) -> list[Job]:
+    """Put into the gradebook what the records say and it does not, as when it was lost or is another one.
+
+    Answers with the hand-ins that must be graded anew because their graded notebook is missing, too.
+    """
+    lost = []
+    for entry in entries:
+        try:
+            scores = recorder.scores(entry)
+        except record.MissingEntry:
+            tree.enter(course, entry)
+            scores = {}
+        for job in settled:
+            if job.entry != entry or job.known is None:
+                continue
+            rows = {f"check_{row['exercise'].replace('.', '_')}": row["score"] for row in job.known.exercises}
+            has = {name: mark for name, mark in scores.get(job.student, {}).items() if name.startswith("check_")}
+            if job.known.status != GRADED:
+                if not has:
+                    recorder.refuse(entry, job.student, job.release, job.known.reason)
+            elif has != rows:
+                graded = tree.place(course, "autograded", entry, job.student)
+                text = graded.read_text() if graded.exists() else ""
+                if text and _scores(nbformat.v4.reads(text)) == rows:
+                    recorder.record(entry, job.student, text, anew=False)
+                else:
+                    lost.append(job)
+    return lost
+
+
+def _scores(notebook: NotebookNode) -> dict[str, float]:
+    """The scores that a graded notebook holds, by cell."""
+    found = {}
+    for cell in notebook.cells:
+        if cell.id.startswith("check_") and cell.get("outputs"):
+            found[cell.id] = float(cell.outputs[-1].data["text/plain"])
+    return found
+
+
 def _result(future: distributed.Future, entry: NotebookEntry, student: str) -> tuple[Record, str]:
     """What the worker answered; a failure of the grader itself becomes a record as well."""
     try:
         return future.result()
     except Exception as bug:
+        if isinstance(bug, OSError) and bug.errno in FULL:
+            raise
         reason = f"the grader itself failed, please report it ({type(bug).__name__}: {bug})"
-        return Record(student, entry.name, UNGRADABLE, reason), ""
+        return Record(student, entry.name, UNGRADABLE, reason, retry=True), ""
+
+
+@lru_cache(maxsize=16)
+def _released(text: str) -> NotebookNode:
+    """The released notebook, parsed once for all hand-ins of a worker; nobody changes it."""
+    return nbformat.reads(text, as_version=4)
+
+
+@cache
+def _settle() -> None:
+    """Once in each worker: what its hand-ins have in common."""
+    import torch
+
+    torch.set_num_threads(1)  # one core a judge: threads that wait for each other spin, and starve the kernels
+    gc.freeze()  # what is imported stays, and need not be looked through for garbage again and again
+
+
+def _take_device(gpus: tuple[str, ...]) -> None:
+    """The device of this worker: by its name, so that a worker which is started anew gets the same."""
+    name = distributed.get_worker().name if gpus else None
+    if isinstance(name, int):  # ours; the workers of a cluster have the devices that they were started with
+        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[name % len(gpus)]
+
+
+def _numbers(course: Course, entry: NotebookEntry) -> list[str]:
+    return list(tree.exercises(course, entry))
+
+
+def _exercise(node: ast.stmt) -> str:
+    """The exercise that a top-level function of a check module is for; "" if it is for all."""
+    for decorator in getattr(node, "decorator_list", ()):
+        match decorator:
+            case ast.Call(func=ast.Name(id=marker), args=[ast.Constant(value=str(exercise)), *_]) if marker in MARKERS:
+                return exercise
+    return ""
 
 
 @contextmanager
-def _client(course: Course, workers: int, address: str | None) -> Iterator[distributed.Client]:
+def _alone(course: Course) -> Iterator[None]:
+    """One run at a time in a tree; what a killed one left half written is removed."""
+    course.tree.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(course.tree / ".grading.lock", timeout=0):  # the system's: a killed run leaves it open
+            for folder in ("verdicts", "autograded"):
+                for partial in course.tree.glob(f"{folder}/**/.partial-*"):
+                    partial.unlink()
+            yield
+    except Timeout:
+        raise CourseError(f"another run is grading in {course.tree}: wait for it, or end it") from None
+
+
+@contextmanager
+def _told(course: Course) -> Iterator[None]:
+    """Say in one line what stopped a run that lost its disk or its gradebook."""
+    try:
+        yield
+    except OSError as bad:
+        if bad.errno not in FULL:
+            raise
+        where = f" ({bad.filename})" if bad.filename else ""
+        raise GradingStopped(f"grading stopped: {bad.strerror}{where}. {_safe('Make room')}") from bad
+    except record.DATABASE_ERRORS as bad:
+        said = str(getattr(bad, "orig", None) or bad).strip().splitlines()[0]
+        where = tree.shown_database(course)
+        raise GradingStopped(
+            f"grading stopped: the gradebook {where} cannot be used: {said}. {_safe('Mend it')}"
+        ) from bad
+
+
+def _safe(do: str) -> str:
+    return f"What was recorded is safe. {do}, then give the same command again: it goes on from there."
+
+
+def _local_cluster(**size: Any) -> distributed.LocalCluster:
+    """A cluster on this machine. dask replaces a worker that dies later, but not one that dies as it starts."""
+    for attempt in range(STARTS):
+        try:
+            return distributed.LocalCluster(**size)
+        except RuntimeError as died:
+            if attempt == STARTS - 1:
+                raise GradingStopped(f"the workers cannot be started ({died}). {_safe('See what ends them')}") from died
+    raise AssertionError("not reached")
+
+
+@contextmanager
+def _client(
+    course: Course,
+    entries: list[NotebookEntry],
+    workers: int,
+    address: str | None,
+    gpus: tuple[str, ...] = (),
+    dashboard: bool = False,
+) -> Iterator[distributed.Client]:
     """dask's client: of a cluster that runs already, or of one on this machine for as long as we grade."""
     if address:
         with distributed.Client(address) as client:
+            if dashboard:
+                tqdm.write(f"dashboard: {client.dashboard_link}", file=sys.stderr)
             yield client
         return
-    warm.begin(course.grading.preload)
-    size = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": 0}  # the rooms have limits of their own
+    warm.begin(course, entries)
+    size: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1}
+    size["memory_limit"] = 0  # the rooms have limits of their own
+    if gpus:
+        size["resources"] = {"GPU": 1}
+    shown = DASHBOARD if dashboard else "127.0.0.1:0"  # for us alone: None would be port 8787 for everybody
     with (
-        dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}),
-        distributed.LocalCluster(dashboard_address=None, silence_logs=logging.ERROR, **size) as local,
+        dask.config.set(DASK),
+        _local_cluster(dashboard_address=shown, silence_logs=logging.ERROR, **size) as local,
         distributed.Client(local) as client,
     ):
+        if dashboard:
+            tqdm.write(f"dashboard: {client.dashboard_link}", file=sys.stderr)
         try:
             yield client
         finally:
-            warm.nursery(course.grading.preload).stop()
+            warm.nursery(course.running(entries).grading.preload).stop()

@@ -3,7 +3,9 @@
 Cells run in a sandboxed kernel; checks run here, and ask that kernel for plain data.
 """
 
+import ast
 import dataclasses
+import re
 import time
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
@@ -17,9 +19,11 @@ from autograder.private import PrivateCheck, private_checks
 from autograder.public import checks
 from utils.answer import StudentError
 from utils.check import Check, Scoreboard
+from utils.evidence import ResultsCheck
+from utils.experiment import Files
 from utils.verdict import Outcome, Verdict
 
-MAX_KERNELS = 5  # a hand-in whose kernels keep dying is not started for ever
+MAX_KERNELS = 40  # two for each exercise of the longest notebook; all of them share the notebook's time
 SKIPPED = "experiment"
 UNDEFINED = "is not defined"
 SCOREBOARD = "scoreboard(checks)"
@@ -43,29 +47,46 @@ def judge(
     shown: Collection[str] = (),
     trusted: bool = False,
     nursery: str = "",
+    only: Collection[str] = (),
+    runs: Files | None = None,
+    copied: str = "",
 ) -> Judged:
     """Run the cells of `notebook` in order and judge each exercise where its graded cell stands.
 
     Outputs are written into the notebook, the graded cells' as nbgrader reads partial credit. The
     cells whose ids are in `shown` only show what answers do; they are put off, and run when an answer
-    misses a name, if ever.
+    misses a name, if ever. With `only`, these exercises alone are judged, and cells that they can do
+    without are put off as well. `runs` are the files of experiments' runs that came with it; `copied`
+    says what speaks against them.
     """
     public, hidden = checks(entry), private_checks(entry)
     judged = Judged()
+    if only:
+        shown = {*shown, *spare(notebook, {number: public[number] for number in only})}
+    left = set(only)
     with ExitStack() as stack:
-        session = _Session(course, (trusted, nursery), stack, judged)
+        session = _Session(course.running([entry]), (trusted, nursery), stack, judged)
         put_off: list[NotebookNode] = []
         for exercise, cells in _sections(notebook):
             mine = [cell for cell in cells if _runs(cell)]
-            if not exercise:
+            if only and not left:
+                break
+            if not exercise or (only and exercise not in only):
                 for cell in mine:
                     if cell.id in shown:
                         put_off.append(cell)
                     else:
                         session.run(cell)
                 continue
-            started = time.monotonic()
-            verdict, private = _examine(public[exercise], hidden.get(exercise, []), mine, session)
+            started, session.exercise = time.monotonic(), exercise
+            left.discard(exercise)
+            check = public[exercise]
+            if isinstance(check, ResultsCheck):  # of files, which no kernel can touch
+                verdict, against = check.verdict_on(runs or {}, course.grading.results_profiles, copied)
+                judged.remarks += [f"exercise {exercise}: {why}" for why in against[1:]]
+                private = ""
+            else:
+                verdict, private = _examine(check, hidden.get(exercise, []), mine, session)
             if put_off and UNDEFINED in verdict.message + private:
                 # An answer may use a name that those cells define: no point is lost for having put them off.
                 for cell in put_off:
@@ -77,11 +98,55 @@ def judge(
             judged.verdicts.append(verdict)
             judged.seconds[exercise] = round(time.monotonic() - started, 3)
             _write(_graded(notebook, exercise), verdict)
-    for cell in notebook.cells:
-        if cell.source.strip() == SCOREBOARD:  # at home the checks remember; here the judge does
-            table = Scoreboard((one.exercise, one.points, one) for one in judged.verdicts)
-            cell.outputs = [new_output("display_data", data={"text/plain": repr(table)})]
+            session.exercise = ""
+    write_scoreboard(notebook, judged.verdicts)
     return judged
+
+
+def write_scoreboard(notebook: NotebookNode, verdicts: list[Verdict]) -> None:
+    """The table of the last cell. At home the checks remember; here the judge does."""
+    for cell in notebook.cells:
+        if cell.source.strip() == SCOREBOARD:
+            table = Scoreboard((one.exercise, one.points, one) for one in verdicts)
+            cell.outputs = [new_output("display_data", data={"text/plain": repr(table)})]
+
+
+def spare(notebook: NotebookNode, wanted: dict[str, Check]) -> set[str]:
+    """The cells of other exercises that the `wanted` ones can do without.
+
+    Such a cell only defines things, and none that a needed cell or check mentions. Whatever may
+    have another effect is needed.
+    """
+    names = {name for check in wanted.values() for name in check.names}
+    found: set[str] = set()
+    for exercise, cells in reversed(list(_sections(notebook))):
+        for cell in reversed([cell for cell in cells if _runs(cell)]):
+            defined = _defines(cell.source)
+            if exercise and exercise not in wanted and defined is not None and not defined & names:
+                found.add(cell.id)
+            else:
+                names.update(re.findall(r"\w+", cell.source))  # magics do not parse
+    return found
+
+
+def _defines(source: str) -> set[str] | None:
+    """The names that a cell of definitions defines; None if it may do anything else."""
+    try:
+        body = ast.parse(source).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    found: set[str] = set()
+    for node in body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.Import(names=names) | ast.ImportFrom(names=names) if all(one.name != "*" for one in names):
+                found.update((one.asname or one.name).split(".")[0] for one in names)
+            case ast.Expr(value=ast.Constant()):
+                continue
+            case _:
+                return None
+    return found
 
 
 def _sections(notebook: NotebookNode) -> Iterator[tuple[str, list[NotebookNode]]]:
@@ -149,7 +214,8 @@ class _Session:
 
     def __init__(self, course: Course, how: tuple[bool, str], stack: ExitStack, judged: Judged):
         self.course, self.how, self.stack, self.judged = course, how, stack, judged
-        self.history: list[str] = []
+        self.history: list[NotebookNode] = []
+        self.exercise = ""  # the one that is being judged
         self.kernels = 0
         self.deadline = time.monotonic() + course.limits.notebook_seconds
         self._kernel: Kernel | None = None
@@ -160,13 +226,14 @@ class _Session:
             ran = self._living().run(cell.source)
         except StudentError as stopped:
             if isinstance(stopped, KernelGone):
-                self._bury(f"cell {cell.id}", stopped)
+                self._bury(self._where(cell), stopped)
             ran = Ran(error=str(stopped), refused=str(stopped))
             ran.outputs.append(new_output("error", ename="Stopped", evalue=str(stopped), traceback=[str(stopped)]))
         else:
-            self.history.append(cell.source)
             if ran.refused:
-                self.judged.remarks.append(f"cell {cell.id}: {ran.refused}")
+                self.judged.remarks.append(f"{self._where(cell)}: {ran.refused}")
+            if not ran.refused or ran.seconds < self.course.limits.cell_seconds:  # what ran into a limit does so again
+                self.history.append(cell)
         cell.outputs, cell.execution_count = ran.outputs, None
         if ran.seconds > self.judged.slowest[1]:
             self.judged.slowest = (cell.id, round(ran.seconds, 2))
@@ -177,21 +244,29 @@ class _Session:
         try:
             return self._living().ask(request)
         except KernelGone as gone:
-            self._bury("a check", gone)
+            self._bury(f"exercise {self.exercise}, its check", gone)
             raise
 
     def _living(self) -> Kernel:
         if time.monotonic() > self.deadline:
             raise StudentError(f"the notebook took longer than {self.course.limits.notebook_seconds:g} seconds in all")
-        if self._kernel is None:
+        while self._kernel is None:
             if self.kernels >= MAX_KERNELS:
                 raise StudentError(f"{MAX_KERNELS} kernels died of this notebook: it is not started again")
             self._kernel = self.stack.enter_context(open_kernel(self.course, *self.how))
             self._kernel.deadline = self.deadline
             self.kernels += 1
-            for source in self.history:
-                self._kernel.run(source)
+            for cell in self.history:
+                try:
+                    self._kernel.run(cell.source)
+                except KernelGone as gone:  # its fault, and not that of the cell which we were about to run
+                    self.history.remove(cell)
+                    self._bury(f"{self._where(cell)}, run again and now left out", gone)
+                    break
         return self._kernel
+
+    def _where(self, cell: NotebookNode) -> str:
+        return f"exercise {self.exercise}, cell {cell.id}" if self.exercise else f"cell {cell.id}"
 
     def _bury(self, where: str, gone: KernelGone) -> None:
         self._kernel = None

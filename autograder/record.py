@@ -1,50 +1,90 @@
 """The one writer: puts verdicts into nbgrader's gradebook and the graded notebook into its tree."""
 
 import datetime
-import warnings
-from collections.abc import Iterator
+import logging
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
-from nbgrader.api import Gradebook
-from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
-from nbgrader.utils import parse_utc
-from sqlalchemy.exc import SAWarning
+from nbgrader.api import (
+    Assignment,
+    BaseCell,
+    Comment,
+    Grade,
+    Gradebook,
+    GradeCell,
+    InvalidEntry,
+    MissingEntry,
+    Notebook,
+    SolutionCell,
+    Student,
+    SubmittedAssignment,
+    SubmittedNotebook,
+    new_uuid,
+)
+from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution, parse_utc
+from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy.exc import SQLAlchemyError
 
 from autograder import author, tree
 from autograder.course import Course, NotebookEntry
 
-# nbgrader 0.9 reads relations of rows that are not added yet; SQLAlchemy 2 warns of each, and is right to read on.
-warnings.filterwarnings("ignore", message="Object of type", category=SAWarning)
+WAITS = (1.0, 2.0, 4.0)  # seconds: formgrader may hold SQLite's lock, a server may be starting anew
+HOPELESS = ("full", "readonly", "not a database", "malformed")  # waiting mends none of these
+DATABASE_ERRORS = (SQLAlchemyError, InvalidEntry)  # nbgrader turns some of the former into the latter
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """The ids of the rows of a notebook in the gradebook; those of its graded cells and of its answers by name."""
+
+    assignment: str
+    notebook: str
+    grades: dict[str, str]
+    comments: dict[str, str]
 
 
 class Recorder:
-    """Writes to the gradebook. `open_recorder` makes one."""
+    """Writes to the gradebook. `open_recorder` makes one.
+
+    What nbgrader's SaveAutoGrades would write is written, by its own rules, in one transaction a hand-in:
+    its preprocessor makes several queries and a commit for each cell, and its objects sum up all marks
+    of the course whenever they are loaded.
+    """
 
     def __init__(self, course: Course, gradebook: Gradebook):
         self.course, self.gradebook = course, gradebook
-        self._save = _Save(gradebook)
+        self._sheets: dict[str, _Sheet] = {}
 
-    def record(self, entry: NotebookEntry, student: str, notebook: NotebookNode) -> None:
-        """Record the scores in the outputs of `notebook`; doing it again changes nothing.
+    def record(
+        self,
+        entry: NotebookEntry,
+        student: str,
+        text: str,
+        anew: bool = True,
+        only: Collection[str] | None = None,
+    ) -> None:
+        """Record the scores in the outputs of a graded notebook, given as `text`; doing it again changes nothing.
 
-        Manual scores stay as they are, as nbgrader keeps them.
+        Manual scores stay as they are, as nbgrader keeps them. A hand-in that is `anew` is marked for
+        a person to look at; when the same one is graded again, a cell is marked only if its score
+        changed. With `only`, the cells of these ids are recorded and the others left as they are.
+
+        Raises:
+            SQLAlchemyError, InvalidEntry: the gradebook cannot be written, even after some seconds.
         """
-        submission = self._submission(entry, student)
-        resources = {"nbgrader": {"notebook": entry.name, "assignment": entry.name, "student": student}}
-        self._save.preprocess(notebook, resources)
-        mine = self.gradebook.find_submission_notebook(entry.name, entry.name, student)
-        mine.late_submission_penalty = None
-        self.gradebook.db.commit()
-        if submission.total_seconds_late > 0:
-            resources["nbgrader"]["db_url"] = tree.database(self.course)
-            AssignLatePenalties().preprocess(notebook, resources)
-        target = tree.place(self.course, "autograded", entry, student)
-        tree.write(target, author.write(notebook))
+        notebook = nbformat.v4.reads(text)
         stamp = tree.place(self.course, "submitted", entry, student).with_name("timestamp.txt")
-        if stamp.exists():
-            tree.write(target.with_name("timestamp.txt"), stamp.read_bytes())
+        when = stamp.read_text() if stamp.exists() else ""
+        _patiently(lambda: self._record(entry, student, when, notebook, anew, only), self._reconnect)
+        target = tree.place(self.course, "autograded", entry, student)
+        tree.write(target, text)
+        if when:
+            tree.write(target.with_name("timestamp.txt"), when)
 
     def refuse(self, entry: NotebookEntry, student: str, release: NotebookNode, reason: str) -> None:
         """Record an ungradable hand-in: no points, and the reason where the student reads feedback."""
@@ -56,20 +96,144 @@ class Recorder:
             if cell.id.startswith("check_"):
                 text = {"text/plain": "0"}
                 cell.outputs = [nbformat.v4.new_output("execute_result", data=text, execution_count=None)]
-        self.record(entry, student, notebook)
+        self.record(entry, student, author.write(notebook))
 
-    def _submission(self, entry: NotebookEntry, student: str):
-        self.gradebook.update_or_create_student(student)
-        stamp = tree.place(self.course, "submitted", entry, student).with_name("timestamp.txt")
-        when = parse_utc(stamp.read_text().strip()) if stamp.exists() else None
-        return self.gradebook.update_or_create_submission(entry.name, student, timestamp=when)
+    def scores(self, entry: NotebookEntry) -> dict[str, dict[str, float | None]]:
+        """What the gradebook holds of a notebook: each student's automatic scores by cell.
+
+        Raises:
+            MissingEntry: it does not know the notebook.
+        """
+        self.gradebook.find_notebook(entry.name, entry.name)
+        found: dict[str, dict[str, float | None]] = {}
+        rows = (
+            self.gradebook.db.query(SubmittedAssignment.student_id, BaseCell.name, Grade.auto_score)
+            .select_from(Grade)
+            .join(SubmittedNotebook, Grade.notebook_id == SubmittedNotebook.id)
+            .join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+            .join(Notebook, SubmittedNotebook.notebook_id == Notebook.id)
+            .join(BaseCell, Grade.cell_id == BaseCell.id)
+        )
+        for student, cell, score in rows.filter(Notebook.name == entry.name):
+            found.setdefault(student, {})[cell] = score
+        self.gradebook.db.rollback()  # ends the transaction: nobody waits for a reader
+        return found
+
+    def _reconnect(self) -> None:
+        self._sheets.clear()  # the gradebook may have been made anew
+        self.gradebook.db.remove()
+        self.gradebook.engine.dispose()
+
+    def _record(
+        self,
+        entry: NotebookEntry,
+        student: str,
+        when: str,
+        notebook: NotebookNode,
+        anew: bool,
+        only: Collection[str] | None,
+    ) -> None:
+        database = self.gradebook.db.connection()
+        sheet = self._sheet(database, entry)
+        mine = self._submitted(database, sheet, student, parse_utc(when.strip()) if when else None)
+        columns = (Grade.cell_id, Grade.auto_score, Grade.manual_score, Grade.needs_manual_grade)
+        marks = select(*columns).where(Grade.cell_id.in_(sheet.grades.values()), Grade.notebook_id == mine)
+        before = {mark.cell_id: mark for mark in database.execute(marks)}
+        grades, comments = [], []
+        for cell in notebook.cells:
+            if only is not None and cell.id not in only:
+                continue
+            if is_grade(cell):
+                row, (score, _) = sheet.grades[cell.metadata.nbgrader.grade_id], determine_grade(cell)
+                grades.append({"row": row, "score": score, "needed": _to_look_at(before[row], score, anew)})
+            if is_solution(cell):
+                untouched = cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
+                text = "No response." if untouched else None
+                comments.append({"row": sheet.comments[cell.metadata.nbgrader.grade_id], "text": text})
+        for table, values, rows in (
+            (Grade, {"auto_score": bindparam("score"), "needs_manual_grade": bindparam("needed")}, grades),
+            (Comment, {"auto_comment": bindparam("text")}, comments),
+        ):
+            if rows:
+                place = (table.cell_id == bindparam("row"), table.notebook_id == mine)
+                database.execute(update(table.__table__).where(*place).values(**values), rows)
+        self.gradebook.db.commit()
+
+    def _sheet(self, database: Any, entry: NotebookEntry) -> _Sheet:
+        """Where a notebook stands in the gradebook.
+
+        Raises:
+            MissingEntry: nowhere.
+        """
+        if entry.name not in self._sheets:
+            asked = select(Notebook.id, Notebook.assignment_id).join(Assignment).where(Assignment.name == entry.name)
+            found = database.execute(asked.where(Notebook.name == entry.name)).one_or_none()
+            if found is None:
+                raise MissingEntry(f"the gradebook has no notebook {entry.name}")
+            cells = select(BaseCell.name, BaseCell.id, BaseCell.type).where(BaseCell.notebook_id == found.id)
+            rows = database.execute(cells).all()
+            ids = {
+                kind: {row.name: row.id for row in rows if row.type == kind.__name__}
+                for kind in (GradeCell, SolutionCell)
+            }
+            self._sheets[entry.name] = _Sheet(found.assignment_id, found.id, ids[GradeCell], ids[SolutionCell])
+        return self._sheets[entry.name]
+
+    def _submitted(self, database: Any, sheet: _Sheet, student: str, when: datetime.datetime | None) -> str:
+        """The id of a student's notebook; it is entered, with a mark for every cell, if it is not there."""
+        asked = select(SubmittedAssignment.id, SubmittedNotebook.id.label("notebook"))
+        asked = asked.join(SubmittedNotebook, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+        asked = asked.where(
+            SubmittedAssignment.assignment_id == sheet.assignment,
+            SubmittedAssignment.student_id == student,
+            SubmittedNotebook.notebook_id == sheet.notebook,
+        )
+        found = database.execute(asked).one_or_none()
+        if found is not None:
+            theirs = SubmittedAssignment.__table__
+            database.execute(update(theirs).where(theirs.c.id == found.id).values(timestamp=when))
+            return found.notebook
+        if database.execute(select(Student.id).where(Student.id == student)).one_or_none() is None:
+            database.execute(insert(Student.__table__), {"id": student})
+        whole, mine = new_uuid(), new_uuid()
+        handed_in = {"id": whole, "assignment_id": sheet.assignment, "student_id": student, "timestamp": when}
+        database.execute(insert(SubmittedAssignment.__table__), handed_in)
+        notebook = {"id": mine, "assignment_id": whole, "notebook_id": sheet.notebook}
+        database.execute(insert(SubmittedNotebook.__table__), notebook)
+        for table, cells in ((Grade, sheet.grades), (Comment, sheet.comments)):
+            rows = [{"cell_id": cell, "notebook_id": mine} for cell in cells.values()]
+            database.execute(insert(table.__table__), rows)
+        return mine
+
+
+def _to_look_at(mark: Any, score: float | None, anew: bool) -> bool:
+    """Whether a person has to look at a mark, as nbgrader decides it; but not again at what did not change."""
+    looked_at = mark.manual_score is not None and not mark.needs_manual_grade
+    if looked_at and not anew and mark.auto_score == score:
+        return False
+    return mark.manual_score is not None or score is None
 
 
 @contextmanager
 def open_recorder(course: Course) -> Iterator[Recorder]:
     """A recorder on the course's gradebook, closed afterwards."""
-    with Gradebook(tree.database(course), course.course_id) as gradebook:
+    logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # nbgrader's tracebacks; we tell it ourselves
+    gradebook = _patiently(lambda: Gradebook(tree.database(course), course.course_id), lambda: None)
+    with gradebook:
         yield Recorder(course, gradebook)
+
+
+def _patiently(use: Callable[[], Any], renew: Callable[[], None]) -> Any:
+    """Use the database; if it is locked or away, begin anew on a new connection, a few times."""
+    for wait in (*WAITS, None):
+        try:
+            return use()
+        except DATABASE_ERRORS as bad:
+            renew()
+            if wait is None or any(word in str(bad) for word in HOPELESS):
+                raise
+            time.sleep(wait)
+    raise AssertionError
 
 
 def timestamp(when: datetime.datetime) -> str:
@@ -77,21 +241,4 @@ def timestamp(when: datetime.datetime) -> str:
     return when.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S.%f UTC")
 
 
-class _Save(SaveAutoGrades):
-    """nbgrader's preprocessor on one open gradebook instead of a new database engine per notebook."""
-
-    def __init__(self, gradebook: Gradebook):
-        super().__init__()
-        self.gradebook = gradebook
-
-    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
-        """Save the grade of every graded cell and the comment of every answer."""
-        names = resources["nbgrader"]
-        self.notebook_id, self.assignment_id, self.student_id = (
-            names["notebook"],
-            names["assignment"],
-            names["student"],
-        )
-        for index, cell in enumerate(nb.cells):
-            nb.cells[index], resources = self.preprocess_cell(cell, resources, index)
-        return nb, resources
+__all__ = ["DATABASE_ERRORS", "MissingEntry", "Recorder", "open_recorder", "timestamp"]

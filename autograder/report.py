@@ -1,7 +1,10 @@
 """What the instructor reads: a table of the class, as a page, in the terminal and as CSV."""
 
 import collections
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import jinja2
 import pandas
@@ -10,8 +13,13 @@ from nbgrader.api import Gradebook
 from autograder import grade, tree
 from autograder.course import Course, NotebookEntry
 from autograder.grade import Record
+from utils.experiment import Run
 from utils.verdict import Outcome
 
+if TYPE_CHECKING:
+    from utils.seed_table import SeedTable
+
+STATES = ("graded", "waiting", "ungradable")
 MARKS = {Outcome.PASSED: "&#10003;", Outcome.WRONG: "&#10007;", Outcome.ERROR: "!", Outcome.BLANK: "&#183;"}
 
 
@@ -19,6 +27,25 @@ def records(course: Course, entry: NotebookEntry) -> list[Record]:
     """The records of all graded hand-ins of a notebook, by student."""
     found = (grade.load_record(course, entry, student) for student in grade.hand_ins(course, entry))
     return [record for record in found if record is not None]
+
+
+def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
+    """The hand-ins of a notebook by state, each with the reason for it ("" if there is nothing to say).
+
+    Raises:
+        CourseError: the course tree was not built.
+    """
+    found: dict[str, dict[str, str]] = {state: {} for state in STATES}
+    for job in grade.jobs(course, entry):
+        trusted = job.known is not None and job.known.trusted
+        waits = job.state(trusted)
+        if waits or job.known is None:
+            found["waiting"][job.student] = waits
+        elif job.known.status == grade.GRADED:
+            found["graded"][job.student] = "without a room" if trusted else ""
+        else:
+            found["ungradable"][job.student] = job.known.reason
+    return found
 
 
 def write_report(course: Course, entries: list[NotebookEntry]) -> Path:
@@ -30,6 +57,27 @@ def write_report(course: Course, entries: list[NotebookEntry]) -> Path:
     marks = {str(outcome): jinja2.utils.markupsafe.Markup(mark) for outcome, mark in MARKS.items()}
     tree.write(path, template.render(title=course.title, sections=sections, marks=marks))
     return path
+
+
+def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
+    """The class's accepted runs of a notebook's experiments as one table; None if there are none.
+
+    Runs with the same logits, as machines of one kind give them, count once.
+    """
+    if not list(course.tree.glob(f"submitted/*/{entry.name}/results.json")):
+        return None
+    from autograder import audit
+    from utils.seed_table import SeedTable
+
+    different: dict[str, dict[str, Run]] = {}
+    for runs in audit.accepted(course, entry).values():
+        for name, some in runs.items():
+            different.setdefault(name, {}).update((json.dumps(run.logits), run) for run in some)
+    numbered = {
+        name: [replace(run, seed=number) for number, run in enumerate(some.values())]
+        for name, some in different.items()
+    }
+    return SeedTable(numbered) if numbered else None
 
 
 def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
@@ -97,4 +145,4 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
         )
     scores = pandas.Series([record.score for record in complete], dtype=float)
     return {"entry": entry, "numbers": numbers, "students": students, "shares": shares, "scores": scores,
-            "points": sum(points.values())}  # fmt: skip
+            "points": sum(points.values()), "table": class_table(course, entry)}  # fmt: skip

@@ -13,6 +13,8 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
 from traitlets.config import Config
 
 from autograder import author, safe
@@ -23,6 +25,7 @@ NBGRADER_CONFIG = """\
 c = get_config()
 c.CourseDirectory.root = {root!r}
 c.CourseDirectory.course_id = {course_id!r}
+c.CourseDirectory.db_url = {database!r}
 c.HTMLExporter.sanitize_html = True
 c.SanitizeHTML.tags = {tags!r}
 """
@@ -38,9 +41,27 @@ def place(course: Course, folder: str, entry: NotebookEntry, student: str = ".")
     return course.tree / folder / student / entry.name / f"{entry.name}.ipynb"
 
 
+def results_path(course: Course, entry: NotebookEntry, student: str) -> Path:
+    """The file with the runs that were handed in beside a notebook; see `collect.pack`."""
+    return place(course, "submitted", entry, student).with_name("results.json")
+
+
 def database(course: Course) -> str:
     """The gradebook's URL."""
-    return f"sqlite:///{course.tree}/gradebook.db"
+    if not course.grading.database:
+        return f"sqlite:///{course.tree}/gradebook.db"
+    try:
+        url = make_url(course.grading.database)
+    except ArgumentError:
+        raise CourseError("the gradebook's URL is none; it looks like postgresql://user:password@host/name") from None
+    if url.drivername in ("postgres", "postgresql"):  # SQLAlchemy's default driver is not the one that we install
+        url = url.set(drivername="postgresql+psycopg2")
+    return url.render_as_string(hide_password=False)
+
+
+def shown_database(course: Course) -> str:
+    """The gradebook's URL as a message may show it, without a password."""
+    return make_url(database(course)).render_as_string(hide_password=True)
 
 
 def build_notebooks(course: Course, check: bool = False) -> list[str]:
@@ -60,21 +81,36 @@ def build_tree(course: Course) -> None:
 
     What is there already and unchanged is left alone, so that a gradebook with grades stays as it is.
     """
-    settings = NBGRADER_CONFIG.format(root=str(course.tree), course_id=course.course_id, tags=safe.TAGS)
+    settings = NBGRADER_CONFIG.format(
+        root=str(course.tree), course_id=course.course_id, tags=safe.TAGS, database=database(course)
+    )
     write(course.tree / "nbgrader_config.py", settings)
+    (course.tree / "nbgrader_config.py").chmod(0o600)  # the URL of a database may hold a password
+    with nbgrader_api(course).gradebook as gradebook:
+        entered = {assignment.name for assignment in gradebook.assignments if assignment.notebooks}
     for entry in course.notebooks:
         source, release = place(course, "source", entry), place(course, "release", entry)
         text = author.write(author.solution_notebook(course, entry))
-        if source.exists() and source.read_text() == text and release.exists():
+        if source.exists() and source.read_text() == text and release.exists() and entry.name in entered:
             continue
+        release.unlink(missing_ok=True)  # killed from here on, the next build tries again
         write(source, text)
-        api = nbgrader_api(course)
-        result = api.generate_assignment(entry.name, force=True, create=True)
-        if not result["success"]:
-            source.unlink()  # so that the next build tries again
-            raise CourseError(f"nbgrader refuses {entry.name}:\n{result.get('log') or result.get('error')}")
-        with api.gradebook as gradebook:
-            gradebook.update_or_create_assignment(entry.name, duedate=_utc(entry))
+        enter(course, entry)
+
+
+def enter(course: Course, entry: NotebookEntry) -> None:
+    """Enter an assignment in the gradebook, from the tree's source, and write its release; grades stay.
+
+    Raises:
+        CourseError: nbgrader refuses it.
+    """
+    api = nbgrader_api(course)
+    result = api.generate_assignment(entry.name, force=True, create=True)
+    if not result["success"]:
+        place(course, "source", entry).unlink(missing_ok=True)  # so that the next build tries again
+        raise CourseError(f"nbgrader refuses {entry.name}:\n{result.get('log') or result.get('error')}")
+    with api.gradebook as gradebook:
+        gradebook.update_or_create_assignment(entry.name, duedate=_utc(entry))
 
 
 def release_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
@@ -116,6 +152,8 @@ def write(path: Path, text: str | bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
         os.chmod(partial, 0o644)
         os.replace(partial, path)
     except BaseException:

@@ -5,17 +5,28 @@ Imports nothing heavy itself, so that a command can call `begin` first and impor
 
 import multiprocessing
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from functools import cache
 from multiprocessing import forkserver
+from pathlib import Path
 
-from autograder.course import ROOT
+from autograder.course import ROOT, Course, NotebookEntry
 
 STOP_SECONDS = 5
 LOCALE = {"LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+ENVIRONMENT = {
+    "PYTHONPATH": str(ROOT),
+    "OMP_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",  # the order of a set is the same in every run
+    "HF_HUB_OFFLINE": "1",
+    # A library that asks whether there is a GPU must not initialise CUDA: forked kernels could not use it any more.
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
+}
 
 
 class Nursery:
@@ -25,21 +36,42 @@ class Nursery:
         self.preload, self._lock = preload, threading.Lock()
         self._folder = tempfile.TemporaryDirectory(prefix="nursery-")  # for our user alone
         self._process: subprocess.Popen[bytes] | None = None
-        self.path = ""
+        self.path = f"{self._folder.name}/socket"
 
     def start(self) -> str:
-        """Begin importing, unless it runs already; answers with the path of its socket."""
+        """Begin importing, unless it runs already; answers with the path of its socket.
+
+        If it is killed, another takes its place at the same path: who asks in between only waits.
+        """
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
-                self.path = tempfile.mktemp(dir=self._folder.name)
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "autograder.nursery", self.path, str(os.getpid()), *self.preload],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    cwd=ROOT,
-                    env=LOCALE | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
-                )
+            if self._process is None:
+                self._spawn()
+                threading.Thread(target=self._keep, daemon=True).start()
             return self.path
+
+    def _spawn(self) -> None:
+        os.makedirs(self._folder.name, mode=0o700, exist_ok=True)
+        Path(self.path).unlink(missing_ok=True)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "autograder.nursery", self.path, str(os.getpid()), *self.preload],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            cwd=ROOT,
+            env=LOCALE | ENVIRONMENT,
+        )
+
+    def _keep(self) -> None:
+        """Start it again when it was killed; not when it ended by itself, which it would do again."""
+        while process := self._process:
+            ended = process.wait()
+            with self._lock:
+                if self._process is not process:  # stopped, by us
+                    return
+                if ended >= 0:
+                    self._process = None
+                    shutil.rmtree(self._folder.name, ignore_errors=True)  # tells who waits for it
+                    return
+                self._spawn()
 
     def stop(self) -> None:
         """End it; its kernels are in their rooms and end with those."""
@@ -60,8 +92,12 @@ def nursery(preload: tuple[str, ...]) -> Nursery:
     return Nursery(preload)
 
 
-def begin(preload: tuple[str, ...]) -> None:
+def begin(course: Course, entries: Sequence[NotebookEntry]) -> None:
     """Begin to import in the background what grading needs: kernels' libraries, and the workers' own."""
-    nursery(preload).start()
-    multiprocessing.set_forkserver_preload(["autograder.grade", "autograder.judge"])
+    kernels = course.running(entries).grading.preload
+    nursery(kernels).start()
+    checks = [name for entry in entries for name in entry.preload_checks]
+    # Checks build the same models as the cells that they check, and draw nothing.
+    shared = [name for name in kernels if not name.startswith(("matplotlib", "ipywidgets", "PIL"))]
+    multiprocessing.set_forkserver_preload(["autograder.grade", "autograder.judge", *shared, *checks])
     forkserver.ensure_running()

@@ -1,0 +1,16 @@
+"""A worker's part with the answer known beforehand: a real kernel in a real room, but only one sum in it."""
+
+import os
+from pathlib import Path
+
+from autograder.grade import Record, json
+from autograder.kernel import open_kernel
+
+
+def grade_one(course, entry, student, text, release, trusted, nursery, gpus=()):
+    """Stands in for `autograder.grade.grade_one`; the answers lie in the folder $CANNED."""
+    with open_kernel(course, trusted, nursery) as kernel:
+        ran = kernel.run("print(6 * 7)")
+    assert ran.outputs[0].text == "42\n", ran
+    stated, notebook = json.loads(Path(os.environ["CANNED"], f"{student}.json").read_text())
+    return Record(**stated), notebook

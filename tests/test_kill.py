@@ -1,0 +1,292 @@
+"""Killed anywhere, at any moment, a grading run goes on and ends with what it would have ended with.
+
+The short form kills six times over a class of ten. The long one kills 200 times over a class of 50, 20 of
+them while whole notebooks are judged, 180 while each hand-in is one sum in a room and its result is canned:
+COURSE_LONG_TESTS=1 python -m pytest -s tests/test_kill.py
+"""
+
+import collections
+import copy
+import dataclasses
+import datetime
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+import sqlalchemy
+from sqlalchemy import Connection
+from sqlalchemy.orm import Session
+
+from autograder import course, demo, grade, record, sanitize, tree
+
+LONG = bool(os.environ.get("COURSE_LONG_TESTS"))
+NURSERY = "autograder.nursery"
+MOMENTS, CLASS = (20, 50) if LONG else (6, 10)
+CANNED_MOMENTS = 180
+KINDS = ("worker", "nursery", "coordinator")
+LONGEST_WAIT = 0.4  # to the next kill, as a share of the time that an undisturbed run takes
+GRADE = """\
+import sys
+from autograder import course, grade
+known = course.Course.model_validate_json(sys.argv[1])
+if sys.argv[2:]:
+    sys.path.append(sys.argv[2])
+    import canned
+    grade.grade_one = canned.grade_one
+grade.grade(known, list(known.notebooks))
+"""
+TIMES = ("seconds", "slowest_cell", "graded_at")
+MARKS = """
+select submitted_assignment.student_id, submitted_assignment.timestamp, submitted_notebook.late_submission_penalty,
+       submitted_notebook.flagged,
+       base_cell.name, grade.auto_score, grade.manual_score, grade.extra_credit, grade.needs_manual_grade
+from grade join base_cell on grade.cell_id = base_cell.id
+join submitted_notebook on grade.notebook_id = submitted_notebook.id
+join submitted_assignment on submitted_notebook.assignment_id = submitted_assignment.id
+"""
+COMMENTS = """
+select submitted_assignment.student_id, base_cell.name, comment.auto_comment, comment.manual_comment
+from comment join base_cell on comment.cell_id = base_cell.id
+join submitted_notebook on comment.notebook_id = submitted_notebook.id
+join submitted_assignment on submitted_notebook.assignment_id = submitted_assignment.id
+"""
+
+
+def plain(value):
+    """A value as every database would show it."""
+    if isinstance(value, datetime.datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S.%f}"
+    return str(int(value) if isinstance(value, bool) else value)
+
+
+def outcome(known):
+    """All that a run leaves, but for times and random row ids: gradebook, verdicts, graded notebooks."""
+    engine = sqlalchemy.create_engine(tree.database(known))
+    with engine.connect() as connection:
+        rows = [
+            sorted(" ".join(map(plain, row)) for row in connection.execute(sqlalchemy.text(query)))
+            for query in (MARKS, COMMENTS, "select * from student", "select name from assignment")
+        ]
+    engine.dispose()
+    verdicts = {}
+    for path in known.tree.glob("verdicts/**/*"):
+        if path.is_file():
+            stated = json.loads(path.read_text())
+            for part in (stated, *stated["exercises"]):
+                for name in TIMES:
+                    part.pop(name, None)
+            verdicts[str(path.relative_to(known.tree))] = json.dumps(stated, indent=1)
+    graded = {
+        str(path.relative_to(known.tree)): path.read_bytes()
+        for path in known.tree.glob("autograded/**/*")
+        if path.is_file()
+    }
+    return rows, verdicts, graded
+
+
+def a_class(known, size):
+    """Hand-ins of every kind, some of them late."""
+    (entry,) = known.notebooks
+    maker = demo.Maker(known, entry)
+    made = [one.file for one in demo.hand_ins(known, entry) if one.student != "Gil Endless"]
+    made += [maker.file({case.exercise: case.source}) for case in maker.cases if not case.right]
+    for number in range(size):
+        place = tree.place(known, "submitted", entry, f"student{number:02d}")
+        tree.write(place, made[number % len(made)])
+        late = f"{entry.deadline.year + number % 2}-02-01 12:00:00.000000 UTC"
+        tree.write(place.with_name("timestamp.txt"), late)
+
+
+def start(known, results=None):
+    call = [sys.executable, "-c", GRADE, known.model_dump_json(), *([str(Path(__file__).parent)] if results else [])]
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(call, cwd=course.ROOT, env=os.environ | {"CANNED": str(results)}, **streams)
+
+
+def targets(run, kind):
+    """The processes of a run of which one is to be killed."""
+    coordinator = psutil.Process(run.pid)
+    if kind == "coordinator":
+        return [coordinator]
+    children = coordinator.children()
+    if kind == "nursery":
+        return [child for child in children if NURSERY in child.cmdline()]
+    servers = [child for child in children if any("forkserver" in word for word in child.cmdline())]
+    return [worker for server in servers for worker in server.children()]
+
+
+def kill(run, kind, chance):
+    """Kill one process of the kind, if there is one; whether there was."""
+    try:
+        found = targets(run, kind)
+        everything = psutil.Process(run.pid).children(recursive=True)
+        if not found:
+            return False
+        os.kill(chance.choice(found).pid, signal.SIGKILL)
+    except (psutil.Error, ProcessLookupError):
+        return False
+    if kind == "coordinator":
+        run.wait()
+        _, alive = psutil.wait_procs(everything, timeout=60)  # what is importing looks up only afterwards
+        assert not alive, f"the killed run left {alive}"
+    return True
+
+
+def storm(known, moments, longest, chance, counts, results=None):
+    """Grade the class, killing something now and then, and resume until it is done; how many kills are left."""
+    while True:
+        run = start(known, results)
+        while run.poll() is None:
+            late = time.monotonic() + chance.uniform(0, longest)
+            while run.poll() is None and (not moments or time.monotonic() < late):
+                time.sleep(0.01)
+            kind = KINDS[moments % len(KINDS)]
+            if run.poll() is None and kill(run, kind, chance):
+                counts[kind] += 1
+                moments -= 1
+        said = run.stderr.read()
+        run.stderr.close()
+        if run.returncode == 0:
+            return moments
+        assert run.returncode == -signal.SIGKILL, said
+
+
+def test_killed_at_random_moments_it_ends_with_the_same(built, tmp_path):
+    patient = built.limits.model_copy(update={"cell_seconds": 60.0, "memory_mb": 3072})  # nothing here is endless
+    known = built.model_copy(update={"limits": patient, "tree": tmp_path / "prepared"})
+    shutil.copytree(built.tree, known.tree)
+    a_class(known, CLASS)
+    survive(known, MOMENTS, tmp_path)
+
+
+@pytest.mark.skipif(not LONG, reason="only with COURSE_LONG_TESTS=1: it takes half an hour")
+def test_killed_at_many_more_moments_it_ends_with_the_same(built, tmp_path):
+    light = built.grading.model_copy(update={"preload": ()})  # no torch: each start takes two seconds
+    known = built.model_copy(update={"grading": light, "tree": tmp_path / "prepared"})
+    shutil.copytree(built.tree, known.tree)
+    results, chance = tmp_path / "results", random.Random(3)
+    for number in range(CLASS):
+        student = f"student{number:02d}"
+        job, done, notebook = canned(known, student)
+        book = nbformat.reads(notebook, as_version=4)
+        for row in done.exercises:
+            if chance.random() < 0.3:
+                row |= {"score": 0.0, "outcome": "wrong"}
+                name = f"check_{row['exercise'].replace('.', '_')}"
+                next(cell for cell in book.cells if cell.id == name).outputs[-1].data["text/plain"] = "0"
+        done.score = sum(row["score"] for row in done.exercises)
+        if chance.random() < 0.1:
+            done, notebook = grade.Record(student, job.entry.name, grade.UNGRADABLE, "the file is empty"), ""
+        tree.write_json(results / f"{student}.json", [dataclasses.asdict(done), nbformat.writes(book)])
+    survive(known, CANNED_MOMENTS, tmp_path, results)
+
+
+def survive(prepared, moments, folder, results=None):
+    """Grade a class undisturbed once, then under fire until `moments` kills are done; all must end alike."""
+    quiet = prepared.model_copy(update={"tree": folder / "quiet"})
+    shutil.copytree(prepared.tree, quiet.tree)
+    began, run = time.monotonic(), start(quiet, results)
+    _, said = run.communicate()
+    longest = LONGEST_WAIT * (time.monotonic() - began)
+    assert run.returncode == 0, said
+    wanted = outcome(quiet)
+    assert len(wanted[1]) == CLASS
+
+    chance, counts, left, classes = random.Random(7), collections.Counter(), moments, 0
+    began = time.monotonic()
+    while left:
+        classes += 1
+        killed = prepared.model_copy(update={"tree": folder / "killed"})
+        shutil.rmtree(killed.tree, ignore_errors=True)
+        shutil.copytree(prepared.tree, killed.tree)
+        left = storm(killed, left, longest, chance, counts, results)
+        for one, other in zip(outcome(killed), wanted, strict=True):
+            assert one == other
+        print(f"{moments - left} kills {dict(counts)}, {classes} classes, {time.monotonic() - began:.0f} s", flush=True)
+
+
+def canned(known, student="ada", solved=None):
+    """A job and its result, as a worker would answer: full marks."""
+    (entry,) = known.notebooks
+    text = demo.Maker(known, entry).file(solved=solved)
+    place = tree.place(known, "submitted", entry, student)
+    tree.write(place, text)
+    tree.write(place.with_name("timestamp.txt"), "2028-02-01 12:00:00.000000 UTC")
+    (job,) = grade.jobs(known, entry, [student])
+    notebook, _ = sanitize.restore(sanitize.read(text, 20), job.release)
+    done = grade.Record(student, entry.name, grade.GRADED)
+    for number, points in tree.exercises(known, entry).items():
+        cell = next(cell for cell in notebook.cells if cell.id == f"check_{number.replace('.', '_')}")
+        cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
+        done.exercises.append(
+            {"exercise": number, "points": points, "score": points, "outcome": "passed", "message": ""}
+        )
+        done.score = done.points = done.points + points
+    return job, done, nbformat.writes(notebook)
+
+
+def keep(known, job, done, notebook):
+    with record.open_recorder(known) as recorder:
+        grade.keep(known, recorder, job, copy.deepcopy(done), notebook)
+
+
+def killed_at(step, known, result):
+    """Keep a result in a child that is killed before its write or statement number `step`; whether it was."""
+    child = os.fork()
+    if not child:
+        done = 0
+
+        def counted(write):
+            def instead(*given, **named):
+                nonlocal done
+                done += 1
+                if done == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return write(*given, **named)
+
+            return instead
+
+        try:
+            Session.commit, Connection.execute = counted(Session.commit), counted(Connection.execute)
+            os.replace, os.fsync = counted(os.replace), counted(os.fsync)
+            keep(known, *result)
+        finally:
+            os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status)
+
+
+def test_killed_at_every_single_write_it_ends_with_the_same(built, tmp_path):
+    quiet = built.model_copy(update={"tree": tmp_path / "quiet"})
+    shutil.copytree(built.tree, quiet.tree)
+    result = canned(quiet)
+    shutil.copytree(quiet.tree, tmp_path / "prepared")
+    keep(quiet, *result)
+    wanted, step = outcome(quiet), 0
+    while True:
+        step += 1
+        known = built.model_copy(update={"tree": tmp_path / f"killed{step}"})
+        shutil.copytree(tmp_path / "prepared", known.tree)
+        if not killed_at(step, known, result):
+            break
+        assert not grade.load_record(known, known.notebooks[0], "ada"), "its record was written before the end"
+        with grade._alone(known):
+            keep(known, *result)
+        assert outcome(known) == wanted, step
+        shutil.rmtree(known.tree)
+    assert outcome(known) == wanted
+    assert step > 20
+
+
+def test_two_runs_do_not_meet_in_one_tree(fresh):
+    with grade._alone(fresh), pytest.raises(course.CourseError, match="another run"):
+        grade.grade(fresh, list(fresh.notebooks))

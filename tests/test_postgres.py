@@ -1,0 +1,155 @@
+"""The gradebook on a real PostgreSQL server, started for these tests alone on a private port."""
+
+import os
+import pwd
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from test_kill import canned, keep, outcome
+
+from autograder import cli, demo, grade, record, report, tree
+from autograder.grade import GradingStopped
+
+PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [
+    Path(path) for path in (shutil.which("initdb"),) if path
+]
+pytestmark = pytest.mark.skipif(
+    not PROGRAMS, reason="no PostgreSQL server is installed (Debian: apt install postgresql)"
+)
+
+
+class Server:
+    """A server in a folder of its own; as root it runs as the user `postgres`, since it refuses root."""
+
+    def __init__(self, folder):
+        self.folder, self.bin = folder / "data", PROGRAMS[-1].parent
+        self.user = "postgres" if os.getuid() == 0 else pwd.getpwuid(os.getuid()).pw_name
+        if os.getuid() == 0:
+            shutil.chown(folder, self.user)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        secret = folder / "secret"
+        secret.write_text("hush")
+        secret.chmod(0o644)
+        self("initdb", "-D", self.folder, "-U", "teacher", "-A", "scram-sha-256", "--pwfile", secret, "--no-sync")
+
+    @property
+    def url(self):
+        return f"postgresql://teacher:hush@127.0.0.1:{self.port}/postgres"
+
+    def __call__(self, program, *words):
+        as_user = {"user": self.user} if os.getuid() == 0 else {}
+        call = [self.bin / program, *words]
+        subprocess.run(call, check=True, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT, **as_user)
+
+    def start(self):
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
+        self("pg_ctl", "-D", self.folder, "-o", options, "-w", "start")
+
+    def stop(self):
+        self("pg_ctl", "-D", self.folder, "-m", "immediate", "-w", "stop")
+
+    def sql(self, *statements):
+        import psycopg2
+
+        with psycopg2.connect(self.url) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+
+@pytest.fixture(scope="module")
+def server():
+    # Not below pytest's own folder, which nobody but its owner may enter.
+    folder = Path(subprocess.run(["mktemp", "-d"], check=True, capture_output=True, text=True).stdout.strip())
+    made = Server(folder)
+    made.start()
+    yield made
+    made.stop()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def elsewhere(server, fresh):
+    """The course with its gradebook on the server, which is empty; the tree was built for SQLite."""
+    server.sql("drop schema public cascade", "create schema public")
+    grading = fresh.grading.model_copy(update={"database": server.url})
+    return fresh.model_copy(update={"grading": grading})
+
+
+def test_the_whole_way_on_a_server(elsewhere, tmp_path):
+    """Build, grade, grade again, a manual score, feedback and export; nothing of it in SQLite."""
+    (elsewhere.tree / "gradebook.db").unlink()
+    tree.build_tree(elsewhere)
+    (entry,) = elsewhere.notebooks
+    maker = demo.Maker(elsewhere, entry)
+    for student, file in {"ada": maker.file(), "bo": maker.file(solved=()), "hal": maker.file()[:5000]}.items():
+        place = tree.place(elsewhere, "submitted", entry, student)
+        tree.write(place, file)
+        tree.write(place.with_name("timestamp.txt"), "2028-02-01 12:00:00.000000 UTC")
+    records = grade.grade(elsewhere, [entry])
+    assert [one.score for one in records] == [records[0].points, 0, 0]
+    once = outcome(elsewhere)
+    assert len(once[0][2]) == 3, "the server does not hold the students"
+    assert grade.grade(elsewhere, [entry]) == records and outcome(elsewhere) == once
+    with record.open_recorder(elsewhere) as recorder:
+        marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
+        mine = next(mark for mark in marks if mark.name.startswith("written_"))
+        mine.manual_score, mine.needs_manual_grade = 1.5, False
+        recorder.gradebook.db.commit()
+    grade.grade(elsewhere, [entry], again=True)
+    assert report.export(elsewhere, [entry], tmp_path / "grades.csv") > 20
+    exported = (tmp_path / "grades.csv").read_text()
+    assert re.search(r"^ada,.*,1\.5,None,1\.5,|^ada,.*,1\.5,,1\.5,", exported, re.M), exported
+    assert len(report.write_feedback(elsewhere, [entry])) == 3
+    assert not (elsewhere.tree / "gradebook.db").exists()
+
+
+def test_both_databases_hold_the_same(elsewhere):
+    result = canned(elsewhere)
+    on_sqlite = elsewhere.model_copy(update={"grading": elsewhere.grading.model_copy(update={"database": ""})})
+    keep(on_sqlite, *result)
+    assert grade.grade(elsewhere, list(elsewhere.notebooks))[0].score > 0  # entered and filled from the record
+    assert outcome(elsewhere) == outcome(on_sqlite)
+    keep(elsewhere, *result)
+    assert outcome(elsewhere) == outcome(on_sqlite)
+
+
+def test_a_server_that_starts_anew_is_waited_for(server, elsewhere, monkeypatch):
+    result = canned(elsewhere)
+    tree.enter(elsewhere, elsewhere.notebooks[0])
+    waited = []
+    monkeypatch.setattr(record.time, "sleep", lambda seconds: waited.append(seconds) or server.start())
+    with record.open_recorder(elsewhere) as recorder:
+        recorder.scores(elsewhere.notebooks[0])
+        server.stop()  # in the middle, with our connection open
+        grade.keep(elsewhere, recorder, *result)
+    assert waited == [record.WAITS[0]]
+    assert grade.load_record(elsewhere, elsewhere.notebooks[0], "ada").status == grade.GRADED
+
+
+def test_a_server_that_stays_away_is_told_without_the_password_and_the_run_goes_on(server, elsewhere, monkeypatch):
+    result = canned(elsewhere)
+    tree.enter(elsewhere, elsewhere.notebooks[0])
+    monkeypatch.setattr(record, "WAITS", (0.1,))
+    with record.open_recorder(elsewhere) as recorder, pytest.raises(GradingStopped) as told, grade._told(elsewhere):
+        server.stop()
+        grade.keep(elsewhere, recorder, *result)
+    assert "teacher:***@127.0.0.1" in str(told.value) and "hush" not in str(told.value)
+    assert "\n" not in str(told.value) and "goes on from there" in str(told.value)
+    with pytest.raises(GradingStopped, match="gradebook"):
+        grade.grade(elsewhere, list(elsewhere.notebooks))
+    server.start()
+    keep(elsewhere, *result)
+    assert outcome(elsewhere)[1]
+
+
+def test_the_command_line_names_the_database(monkeypatch):
+    monkeypatch.setattr(cli, "chosen", {})
+    cli.options(db="postgresql://u:p@h/d")
+    course = cli.load()
+    assert tree.database(course) == "postgresql+psycopg2://u:p@h/d" and "p@" not in tree.shown_database(course)

@@ -1,0 +1,59 @@
+"""What we write into the gradebook is what stock nbgrader's preprocessors write, row by row."""
+
+import nbformat
+import pytest
+import sqlalchemy
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
+from nbgrader.utils import parse_utc
+from test_kill import outcome
+
+from autograder import course, grade, record, tree
+
+STUDENTS = ("Ada_Perfect", "Bo_Blank", "Zoë_Müller")
+LATE = "2031-02-01 12:00:00.000000 UTC"
+
+
+@pytest.fixture
+def two_trees(tmp_path):
+    """The same course twice, graded by nobody yet."""
+    made = [course.load(tree=tmp_path / name / "tree") for name in ("ours", "stock")]
+    for known in made:
+        tree.build_tree(known)
+    return made
+
+
+def stock(known, entry, student, text):
+    with Gradebook(tree.database(known), known.course_id) as gradebook:
+        gradebook.update_or_create_student(student)
+        gradebook.update_or_create_submission(entry.name, student, timestamp=parse_utc(LATE))
+    names = {"notebook": entry.name, "assignment": entry.name, "student": student, "db_url": tree.database(known)}
+    for step in (SaveAutoGrades(), AssignLatePenalties()):
+        step.preprocess(nbformat.reads(text, as_version=4), {"nbgrader": names})
+
+
+def ours(known, entry, student, text):
+    tree.write(tree.place(known, "submitted", entry, student).with_name("timestamp.txt"), LATE + "\n")
+    with record.open_recorder(known) as recorder:
+        recorder.record(entry, student, text)
+
+
+def test_the_gradebook_is_the_one_that_stock_nbgrader_writes(demo_run, two_trees):
+    graded, _, _ = demo_run
+    assert {one.status for one in grade.grade(graded, list(graded.notebooks), list(STUDENTS))} == {grade.GRADED}
+    for again in (False, True):
+        for entry in graded.notebooks:
+            for student in STUDENTS:
+                text = tree.place(graded, "autograded", entry, student).read_text()
+                ours(two_trees[0], entry, student, text)
+                stock(two_trees[1], entry, student, text)
+        (wrote, *_), (wanted, *_) = map(outcome, two_trees)
+        assert wrote == wanted and len(wanted[0]) > 100 and len(wanted[1]) > 100
+        if not again:  # a person marks written answers and some others, and everything is handed in once more
+            for known in two_trees:
+                engine = sqlalchemy.create_engine(tree.database(known))
+                names = "select id from base_cell where name like 'written_%' or name like 'check_%_1'"
+                marked = f"update grade set manual_score = 0.5, needs_manual_grade = 0 where cell_id in ({names})"
+                with engine.begin() as connection:
+                    assert connection.execute(sqlalchemy.text(marked)).rowcount > 10
+                engine.dispose()

@@ -1,0 +1,193 @@
+"""A check changed: only what hangs on it is run again, and the person who changed it sees what that did."""
+
+import json
+
+import nbformat
+import pytest
+from test_kill import canned, outcome
+
+from autograder import author, cli, course, demo, grade, judge, public, record, report, tree
+from utils.check import Check
+
+
+def numbers(known):
+    return list(tree.exercises(known, known.notebooks[0]))
+
+
+@pytest.fixture
+def graded(fresh):
+    """Three hand-ins, as if graded: all right, all wrong in the first exercise, and blank."""
+    first = numbers(fresh)[0]
+    for student in ("ada", "bo", "cy"):
+        job, done, notebook = canned(fresh, student, () if student == "cy" else None)
+        book = nbformat.reads(notebook, as_version=4)
+        for row in done.exercises:
+            lost = student == "cy" or (student == "bo" and row["exercise"] == first)
+            if lost:
+                row |= {"score": 0.0, "outcome": "not attempted yet" if student == "cy" else "wrong"}
+                name = f"check_{row['exercise'].replace('.', '_')}"
+                cell = next(cell for cell in book.cells if cell.id == name)
+                cell.outputs[-1].data["text/plain"] = "0"
+        done.score = sum(row["score"] for row in done.exercises)
+        with record.open_recorder(fresh) as recorder:
+            grade.keep(fresh, recorder, job, done, author.write(book))
+    return fresh
+
+
+def mark(known, student, name):
+    (entry,) = known.notebooks
+    with record.open_recorder(known) as recorder:
+        found = recorder.gradebook.find_grade(name, entry.name, entry.name, student)
+        return found.auto_score, found.manual_score, found.needs_manual_grade
+
+
+def test_one_exercise_is_judged_again_and_all_else_stays(graded):
+    (entry,) = graded.notebooks
+    first, second = numbers(graded)[:2]
+    cell, written = f"check_{first.replace('.', '_')}", None
+    with record.open_recorder(graded) as recorder:
+        for one in recorder.gradebook.find_submission_notebook(entry.name, entry.name, "bo").grades:
+            if one.name.startswith("written_"):
+                written, one.manual_score, one.needs_manual_grade = one.name, 1.5, False
+        recorder.gradebook.db.commit()
+    cy = grade.load_record(graded, entry, "cy")
+    pairs = grade.regrade(graded, [entry], [first])
+    assert [before.student for before, _ in pairs] == ["ada", "bo"], "a blank answer was run"
+    scores = {after.student: after.score - before.score for before, after in pairs}
+    worth = tree.exercises(graded, entry)[first]
+    assert scores == {"ada": 0, "bo": worth}  # what is handed in there is right
+    for before, after in pairs:
+        assert after.exercises[1:] == before.exercises[1:]
+        assert after == grade.load_record(graded, entry, after.student)
+    assert mark(graded, "bo", cell) == (worth, None, False)
+    assert mark(graded, "bo", written) == (None, 1.5, False)
+    assert grade.load_record(graded, entry, "cy").exercises == cy.exercises
+    stored = nbformat.read(tree.place(graded, "autograded", entry, "bo"), as_version=4)
+    outputs = {one.id: one.get("outputs") for one in stored.cells}
+    assert "passed" in outputs[cell][0].text and len(outputs[f"check_{second.replace('.', '_')}"]) == 1
+
+
+def test_a_changed_check_makes_its_exercise_stale_and_no_other(graded, monkeypatch):
+    (entry,) = graded.notebooks
+    first = numbers(graded)[0]
+    before = grade.fingerprints(graded, entry)
+    assert grade.regrade(graded, [entry]) == []
+    read = grade.Path.read_text
+    changed = f'\n\n@check("{first}", points=2)\ndef another(causal_mask):\n    assert causal_mask\n'
+    module = f"nb{entry.name}.py"
+    monkeypatch.setattr(grade.Path, "read_text", lambda path: read(path) + (changed if path.name == module else ""))
+    after = grade.fingerprints(graded, entry)
+    assert {number for number in after if after[number] != before[number]} == {first}
+    assert {state for one in grade.jobs(graded, entry) for state in [one.state()]} == {
+        "a check, a limit or the notebook changed"
+    }
+    asked = []
+    monkeypatch.setattr(grade, "_run", lambda course, recorder, entries, waiting, *rest: asked.extend(waiting) or [])
+    with pytest.raises(KeyError):  # nothing came back
+        grade.regrade(graded, [entry])
+    assert [(job.student, job.only) for job in asked] == [("ada", (first,)), ("bo", (first,))]
+    assert grade.jobs(graded, entry)[2].state() == "", "a blank answer needs no new verdict"
+
+
+def test_what_all_checks_share_makes_all_stale(graded, monkeypatch):
+    (entry,) = graded.notebooks
+    before, read = grade.fingerprints(graded, entry), grade.Path.read_text
+    module = f"nb{entry.name}.py"
+    monkeypatch.setattr(
+        grade.Path, "read_text", lambda path: read(path) + ("\nEVERYWHERE = 1\n" if path.name == module else "")
+    )
+    after = grade.fingerprints(graded, entry)
+    assert all(after[number] != before[number] for number in before)
+    comment = "\n# a comment changes nothing\n"
+    monkeypatch.setattr(grade.Path, "read_text", lambda path: read(path) + (comment if path.name == module else ""))
+    assert grade.fingerprints(graded, entry) == before
+
+
+def test_an_exercise_that_is_nowhere_is_told(graded):
+    with pytest.raises(course.CourseError, match=r"no exercise 9\.9"):
+        grade.regrade(graded, list(graded.notebooks), ["9.9"])
+
+
+def test_the_command_says_before_after_and_how_many(graded, capsys):
+    (entry,) = graded.notebooks
+    before, after = (grade.load_record(graded, entry, "bo") for _ in range(2))
+    after.exercises[0] |= {"score": 2.0, "message": "Exercise 1.1: passed (2 points)"}
+    after.score += 2
+    ada = grade.load_record(graded, entry, "ada")
+    cli.print_changes([(ada, ada), (before, after)])
+    printed = capsys.readouterr().out
+    assert "2 hand-ins graded again, 1 score changed" in printed and "ada" not in printed
+    assert ["bo", "1.1", "0", "2"] in [line.split()[:4] for line in printed.splitlines()], printed
+
+
+def sectioned(*sources):
+    """A notebook of exercises 1.1, 1.2, ... with one answer cell each."""
+    cells = []
+    for number, source in enumerate(sources, 1):
+        cells += [nbformat.v4.new_code_cell(source), nbformat.v4.new_code_cell("")]
+        cells[-2].id, cells[-1].id = f"exercise_1_{number}", f"check_1_{number}"
+    return nbformat.v4.new_notebook(cells=cells)
+
+
+@pytest.mark.parametrize(
+    ("first", "third", "spared"),
+    [
+        ("def helper(): pass", "def wanted(): pass", True),
+        ("import math\n'''words'''\nclass A: pass", "def wanted(): pass", True),
+        ("def helper(): pass", "def wanted(): return helper()", False),
+        ("def helper(): pass", "def wanted(): return globals()['helper']", False),
+        ("def wanted(): pass", "pass", False),  # the check asks for this name
+        ("import torch\ntorch.relu = None", "def wanted(): pass", False),
+        ("%matplotlib inline", "def wanted(): pass", False),
+        ("from math import *", "def wanted(): pass", False),
+        ("setup = patch()", "def wanted(): pass", False),
+    ],
+)
+def test_cells_that_only_define_what_nobody_mentions_are_spared(first, third, spared):
+    notebook = sectioned(first, "def other(): pass", third)
+    wanted = {"1.3": Check("1.3", 2, (), lambda wanted: None)}
+    assert ("exercise_1_1" in judge.spare(notebook, wanted)) is spared
+    assert "exercise_1_3" not in judge.spare(notebook, wanted)
+
+
+def test_a_spared_cell_can_be_needed_by_another_needed_one():
+    notebook = sectioned("def a(): pass", "def b(): return a()", "def wanted(): return b()")
+    assert judge.spare(notebook, {"1.3": Check("1.3", 2, (), lambda wanted: None)}) == set()
+
+
+def test_status_says_what_is_graded_waiting_and_ungradable(graded, monkeypatch, capsys):
+    (entry,) = graded.notebooks
+    maker = demo.Maker(graded, entry)
+    tree.write(tree.place(graded, "submitted", entry, "dan"), maker.file())
+    tree.write(tree.place(graded, "submitted", entry, "bo"), maker.file(solved=()))
+    with record.open_recorder(graded) as recorder:
+        job = grade.jobs(graded, entry)[2]
+        failed = grade.Record("cy", entry.name, grade.UNGRADABLE, "the file is empty")
+        grade.keep(graded, recorder, job, failed, "")
+    assert report.status(graded, entry) == {
+        "graded": {"ada": ""},
+        "waiting": {"bo": "handed in anew", "dan": "not graded yet"},
+        "ungradable": {"cy": "the file is empty"},
+    }
+    monkeypatch.setattr(cli, "load", lambda: graded)
+    cli.status(json=True)
+    assert json.loads(capsys.readouterr().out)[entry.name]["waiting"]["dan"] == "not graded yet"
+    cli.status()
+    printed = capsys.readouterr().out
+    assert "the file is empty" in printed and "handed in anew" in printed
+
+
+def test_regrading_everything_says_what_grading_says(fresh):
+    """Each exercise alone, with the cells that it needs, fares as in the whole notebook."""
+    (entry,) = fresh.notebooks
+    maker = demo.Maker(fresh, entry)
+    wrong = {case.exercise: case.source for case in reversed(maker.cases) if not case.right}
+    number = numbers(fresh)[1]
+    tree.write(tree.place(fresh, "submitted", entry, "wrong"), maker.file({number: wrong[number]}))
+    (once,) = grade.grade(fresh, [entry])
+    before = outcome(fresh)
+    for one in (numbers(fresh)[1], numbers(fresh)[-1]):
+        ((was, now),) = grade.regrade(fresh, [entry], [one])
+        assert now.score == was.score == once.score
+    assert outcome(fresh)[0] == before[0] and outcome(fresh)[2] == before[2]
+    assert public.checks(entry)

@@ -1,0 +1,159 @@
+"""What a run survives besides being killed: a full disk, a gradebook that is locked, lost or another one."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import threading
+
+import pytest
+from test_kill import canned, keep, outcome
+
+from autograder import course, demo, grade, record, tree
+from autograder.grade import GradingStopped
+
+GRADE = """\
+import errno, os, sys
+from pathlib import Path
+from autograder import course, grade, tree
+write, left = tree.write, int(sys.argv[2])
+def full(path, text):
+    global left
+    left -= 1
+    if left < 0:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    write(path, text)
+tree.write = full
+known = course.Course.model_validate_json(sys.argv[1])
+try:
+    grade.grade(known, list(known.notebooks))
+except course.CourseError as stopped:
+    sys.exit(f"autograder: {stopped}")
+"""
+
+
+def hand_in(known, *students):
+    (entry,) = known.notebooks
+    file = demo.Maker(known, entry).file(solved=())
+    for student in students:
+        tree.write(tree.place(known, "submitted", entry, student), file)
+
+
+def recorded(known):
+    return len(list(known.tree.glob("verdicts/*/*.json")))
+
+
+def test_a_full_disk_stops_with_one_line_and_the_run_goes_on_from_there(fresh):
+    hand_in(fresh, "ada", "bo", "cy")
+    call = [sys.executable, "-c", GRADE, fresh.model_dump_json(), "3"]  # room for one hand-in and a half
+    ended = subprocess.run(call, cwd=course.ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1 and "Traceback" not in ended.stderr, ended.stderr
+    assert "No space left on device" in ended.stderr and "same command again" in ended.stderr
+    assert recorded(fresh) == 1
+    once = {path: path.read_bytes() for path in fresh.tree.glob("verdicts/*/*.json")}
+    assert len(grade.grade(fresh, list(fresh.notebooks))) == 3 == recorded(fresh)
+    assert all(path.read_bytes() == text for path, text in once.items()), "what was recorded was graded again"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="mounting a small file system needs root")
+def test_a_really_full_file_system(fresh, tmp_path):
+    """Two megabytes for everything that a run writes: gradebook, graded notebooks, records."""
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", small], check=False).returncode:
+        pytest.skip("no file system may be mounted here")
+    try:
+        known = fresh.model_copy(update={"tree": small / "tree"})
+        subprocess.run(["cp", "-r", fresh.tree, known.tree], check=True)
+        hand_in(known, "ada", "bo")
+        filler = small / "filler"
+        space = os.statvfs(small)
+        filler.write_bytes(bytes(max(space.f_bavail * space.f_frsize - 60_000, 0)))
+        with pytest.raises(GradingStopped, match=r"No space|full"):
+            grade.grade(known, list(known.notebooks))
+        assert recorded(known) < 2
+        filler.unlink()
+        assert len(grade.grade(known, list(known.notebooks))) == 2 == recorded(known)
+        assert all(job.state() == "" for job in grade.jobs(known, known.notebooks[0]))
+    finally:
+        subprocess.run(["umount", "-l", small], check=True)
+
+
+@pytest.fixture
+def result(fresh):
+    return canned(fresh)
+
+
+def test_a_lock_is_waited_for(fresh, result):
+    """Formgrader holds SQLite's lock. sqlite gives up after five seconds; we do not."""
+    with record.open_recorder(fresh) as recorder:
+        other = sqlite3.connect(fresh.tree / "gradebook.db", check_same_thread=False, isolation_level=None)
+        other.execute("begin exclusive")
+        release = threading.Timer(6, other.rollback)
+        release.start()
+        grade.keep(fresh, recorder, *result)
+        release.join()
+        other.close()
+    assert grade.load_record(fresh, fresh.notebooks[0], "ada").status == grade.GRADED
+
+
+def test_a_lock_that_stays_is_told_in_one_line(fresh, result, monkeypatch):
+    monkeypatch.setattr(record, "WAITS", ())
+    other = sqlite3.connect(fresh.tree / "gradebook.db", isolation_level=None)
+    with record.open_recorder(fresh) as recorder, pytest.raises(GradingStopped) as told, grade._told(fresh):
+        other.execute("begin exclusive")
+        grade.keep(fresh, recorder, *result)
+    other.close()
+    assert "database is locked" in str(told.value) and "\n" not in str(told.value)
+    assert not grade.load_record(fresh, fresh.notebooks[0], "ada")
+    keep(fresh, *result)
+
+
+def test_a_gradebook_that_is_removed_meanwhile_is_noticed_and_made_anew(fresh, result, tmp_path):
+    """Writing on into a deleted file would lose every score in silence."""
+    shutil.copytree(fresh.tree, tmp_path / "quiet")
+    quiet = fresh.model_copy(update={"tree": tmp_path / "quiet"})
+    keep(quiet, *result)
+    with record.open_recorder(fresh) as recorder, pytest.raises(GradingStopped, match="gradebook"), grade._told(fresh):
+        recorder.scores(fresh.notebooks[0])  # it is open
+        (fresh.tree / "gradebook.db").unlink()
+        grade.keep(fresh, recorder, *result)
+    assert not grade.load_record(fresh, fresh.notebooks[0], "ada")
+    tree.build_tree(fresh)
+    keep(fresh, *result)
+    assert outcome(fresh) == outcome(quiet)
+
+
+def test_a_lost_gradebook_is_written_again_from_the_records(fresh, result, monkeypatch):
+    keep(fresh, *result)
+    before = outcome(fresh)
+    (fresh.tree / "gradebook.db").unlink()
+    monkeypatch.setattr(grade, "_client", None)  # nothing is run for it
+    grade.grade(fresh, list(fresh.notebooks))
+    assert outcome(fresh) == before
+
+
+def test_a_failure_of_the_grader_costs_no_grade_and_is_tried_again(fresh, result, monkeypatch):
+    keep(fresh, *result)
+    before = outcome(fresh)
+    job = grade.jobs(fresh, fresh.notebooks[0])[0]
+    failed = grade.Record("ada", job.entry.name, grade.UNGRADABLE, "the grader itself failed", retry=True)
+    with record.open_recorder(fresh) as recorder:
+        grade.keep(fresh, recorder, job, failed, "")
+    assert outcome(fresh)[0] == before[0]
+    assert "tried again" in grade.jobs(fresh, fresh.notebooks[0])[0].state()
+
+
+def test_a_manual_score_survives_and_is_asked_for_again_only_if_the_hand_in_changed(fresh, result):
+    job, _, notebook = result
+    keep(fresh, *result)
+    with record.open_recorder(fresh) as recorder:
+        marks = recorder.gradebook.find_submission_notebook(job.entry.name, job.entry.name, "ada").grades
+        mine = next(mark for mark in marks if mark.name.startswith("written_"))
+        name, mine.manual_score, mine.needs_manual_grade = mine.name, 1.5, False
+        recorder.gradebook.db.commit()
+        for anew in (False, True):
+            recorder.record(job.entry, "ada", notebook, anew=anew)
+            mark = recorder.gradebook.find_grade(name, job.entry.name, job.entry.name, "ada")
+            assert (mark.manual_score, mark.needs_manual_grade) == (1.5, anew)
