@@ -1,32 +1,50 @@
 """Hand-ins per minute: stock `nbgrader autograde` against `autograder grade`, in one run on one machine.
 
-    python benchmarks/grading.py [--notebook 01_causal_mask_lm]
+    python benchmarks/grading.py [--students 40] [--stock-students 40] [--notebooks 01 02 03 04]
 
-Both grade the same twelve hand-ins, one after the other for stock nbgrader (it has no other way) and
-with two workers for ours, from the command to its end, start-up included. None of the twelve is
-broken or endless: stock nbgrader ends its batch at the first copied test cell. The stock notebook asks
-the same as ours: its graded cells run the public check and, as hidden tests, the private ones.
-CPU seconds are those of all processes, kernels included, as the operating system accounts them.
+A class hands in notebooks 01 to 04, and all of it is graded three times, from the command to its end,
+start-up included: by stock nbgrader, one hand-in after the other; by two processes of it at once, each
+with half of the students and a gradebook of its own, as its users work around that; and by
+`autograder grade` with two workers. No hand-in is broken or endless: stock nbgrader ends its batch at the
+first copied test cell. The stock notebook asks the same as ours: its graded cells run the public check
+and, as hidden tests, the private ones.
+
+CPU seconds are those of all processes, kernels included, as the operating system accounts them. What
+the cells and checks themselves cost is measured in one process that runs every hand-in in a fork of
+itself, without kernel, room, messages, gradebook or files; the rest is ours, start-up included. Memory
+is that of all processes together, shared pages counted once (PSS), sampled every five seconds.
 The last line is a JSON object.
 """
 
 import argparse
+import ctypes
 import json
 import os
 import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import cycle, islice
 from pathlib import Path
 
 import nbformat
+import psutil
+from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from autograder import author, course, demo, tree  # noqa: E402
+from autograder import author, course, demo, grade, judge, sanitize, tree  # noqa: E402
+from autograder.kernel import Ran  # noqa: E402
+from utils import door  # noqa: E402
 
+PR_SET_CHILD_SUBREAPER = 36
+SAMPLE_SECONDS = 5.0
+WRONG = 36  # named wrong answers in a class, one in each hand-in
 SHIM = """\
 import sys
 sys.path.insert(0, {root!r})
@@ -70,81 +88,194 @@ def stock_course(known: course.Course, entry: course.NotebookEntry, folder: Path
     notebook.cells = [*kept[: setup + 1], shim, *kept[setup + 1 :]]
     tree.write(folder / "source" / entry.name / f"{entry.name}.ipynb", author.write(notebook))
     tree.write(folder / "nbgrader_config.py", CONFIG.format(root=str(folder), seconds=int(known.limits.cell_seconds)))
-    call(["nbgrader", "generate_assignment", entry.name], folder, folder, check=True)
+    if start(["nbgrader", "generate_assignment", entry.name], folder, folder / "log.txt").wait():
+        sys.exit((folder / "log.txt").read_text()[-2000:])
 
 
 def ordinary(known: course.Course, entry: course.NotebookEntry) -> list[bytes]:
-    """Twelve hand-ins that stock nbgrader can grade: right, blank, half done, and wrong in named ways."""
+    """Hand-ins that stock nbgrader can grade: right, blank, half done, right in other ways, wrong in named ways."""
     maker = demo.Maker(known, entry)
     numbers = list(maker.points)
     wrong = [case for case in maker.cases if not case.right]
-    made = [maker.file(), maker.file(solved=()), maker.file(solved=numbers[: len(numbers) // 2])]
-    made += [maker.file({case.exercise: case.source}) for case in wrong[:: len(wrong) // 8][:8]]
-    return [*made, maker.file({case.exercise: case.source for case in maker.cases if case.right})]
+    made = [maker.file(), maker.file({case.exercise: case.source for case in maker.cases if case.right})]
+    made += [maker.file(solved=()), maker.file(solved=numbers[: len(numbers) // 2])]
+    return made + [maker.file({case.exercise: case.source}) for case in wrong[:: max(1, len(wrong) // WRONG)][:WRONG]]
 
 
-def hand_in(files: list[bytes], entry: course.NotebookEntry, folder: Path, shim: bool) -> None:
+def hand_in(students: dict[str, bytes], entry: course.NotebookEntry, folder: Path, shim: bool) -> None:
     """The files into `submitted/`; for stock, with the one cell that its graded cells lean on."""
-    for number, text in enumerate(files):
+    for student, text in students.items():
         if shim:
             notebook = nbformat.reads(text.decode(), as_version=4)
             kept = [cell for cell in notebook.cells if "experiment" not in cell.metadata.get("tags", [])]
             released = nbformat.read(folder / "release" / entry.name / f"{entry.name}.ipynb", as_version=4)
             notebook.cells = [next(cell for cell in released.cells if cell.id == "shim"), *kept]
             text = nbformat.writes(notebook).encode()
-        tree.write(folder / "submitted" / f"student{number:02d}" / entry.name / f"{entry.name}.ipynb", text)
+        tree.write(folder / "submitted" / student / entry.name / f"{entry.name}.ipynb", text)
 
 
-def call(command: list[str], folder: Path, logs: Path, check: bool = False) -> tuple[float, float]:
-    """Run a command; its wall seconds and the CPU seconds of it and all its descendants."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+@contextmanager
+def measured() -> Iterator[dict[str, float]]:
+    """Wall seconds, CPU seconds of all ended children, and the most memory (MB) that the children held together."""
+    figures: dict[str, float] = {"peak_mb": 0.0}
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(SAMPLE_SECONDS):
+            held = 0
+            for process in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):
+                    held += process.memory_full_info().pss
+            figures["peak_mb"] = max(figures["peak_mb"], held / 2**20)
+
+    watcher = threading.Thread(target=watch)
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    with (logs / "log.txt").open("ab") as log:
-        environment = os.environ | {"PATH": path, "COURSE_PROFILE": "smoke"}
-        subprocess.run(command, cwd=folder, check=check, stdout=log, stderr=log, env=environment)
-    wall, after = time.monotonic() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    watcher.start()
+    try:
+        yield figures
+    finally:
+        figures["wall"] = time.monotonic() - started
+        with suppress(ChildProcessError):
+            while True:  # orphans come to us, and count only when they are waited for
+                os.wait()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        figures["cpu"] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        done.set()
+        watcher.join()
+
+
+def start(command: list[str], folder: Path, log: Path) -> subprocess.Popen:
+    """A command in `folder`, in the smallest profile."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = os.environ | {"PATH": path, "COURSE_PROFILE": "smoke"}
+    with log.open("ab") as said:
+        return subprocess.Popen(command, cwd=folder, stdout=said, stderr=said, env=environment)
+
+
+def stock(trees: list[Path], entries: list[course.NotebookEntry]) -> dict[str, float]:
+    """`nbgrader autograde` on every notebook, in all `trees` at once."""
+    autograde = "; ".join(f"nbgrader autograde {entry.name}" for entry in entries)
+    with measured() as figures:
+        for process in [start(["sh", "-c", autograde], folder, folder / "log.txt") for folder in trees]:
+            process.wait()
+    figures["graded"] = sum(len(list(folder.glob("autograded/*/*/*.ipynb"))) for folder in trees)
+    return figures
+
+
+def ours(known: course.Course, entries: list[course.NotebookEntry], workers: int) -> dict[str, float]:
+    """`autograder grade` on all of them."""
+    command = [sys.executable, "-m", "autograder.cli", "--tree", str(known.tree), "grade"]
+    command += [*(entry.name for entry in entries), "--workers", str(workers), "--again"]
+    with measured() as figures:
+        if start(command, ROOT, known.tree / "log.txt").wait():
+            sys.exit((known.tree / "log.txt").read_text()[-2000:])
+    figures["graded"] = len(list(known.tree.glob("verdicts/*/*.json")))
+    return figures
+
+
+class Direct:
+    """In a kernel's place: this process. Cells are executed, requests answered, and that is all."""
+
+    def __init__(self) -> None:
+        self.names: dict = {"__name__": "__main__"}
+
+    def run(self, source: str) -> Ran:
+        """Execute a cell."""
+        ran = Ran()
+        try:
+            exec(compile(source, "<cell>", "exec"), self.names)
+        except (Exception, SystemExit) as error:
+            ran.error = f"{type(error).__name__}: {error}"
+            ran.blank = type(error) is NotImplementedError and not error.args
+        return ran
+
+    def ask(self, request: bytes) -> bytes:
+        """Answer a request of a check."""
+        return door.answer(self.names, request)
+
+
+def cells_and_checks(known: course.Course, entries: list[course.NotebookEntry]) -> float:
+    """CPU seconds that the cells and checks of all hand-ins take, each hand-in in a fork of this process."""
+
+    @contextmanager
+    def direct(*_: object) -> Iterator[Direct]:
+        yield Direct()
+
+    import torch
+
+    torch.set_num_threads(1)
+    whole, opened, judge.open_kernel = 0.0, judge.open_kernel, direct  # type: ignore[assignment]
+    for entry in entries:
+        released = tree.release_notebook(known, entry)
+        students = grade.hand_ins(known, entry)
+        first = True  # imports what the others then find here, and is not counted
+        for student in tqdm([students[0], *students], desc=f"cells and checks of {entry.number}", disable=None):
+            handed_in = sanitize.read(grade.handed_in(known, entry, student)[0], known.limits.notebook_mb)
+            notebook, _ = sanitize.restore(handed_in, released)
+            child = 0 if first else os.fork()
+            if child:
+                _, status, used = os.wait4(child, 0)
+                assert status == 0, f"{student} {entry.name}"
+                whole += used.ru_utime + used.ru_stime
+                continue
+            with open(os.devnull, "w") as nowhere, tempfile.TemporaryDirectory() as folder:
+                back, sys.stdout = os.getcwd(), nowhere
+                os.chdir(folder)
+                judge.judge(known, entry, notebook, sanitize.shown(notebook, released))
+                sys.stdout = sys.__stdout__
+                os.chdir(back)
+            if not first:
+                os._exit(0)
+            first = False
+    judge.open_kernel = opened
+    return whole
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--notebook", default="01_causal_mask_lm")
+    options.add_argument("--notebooks", nargs="+", default=["01", "02", "03", "04"])
+    options.add_argument("--students", type=int, default=40)
     options.add_argument("--workers", type=int, default=2)
+    options.add_argument(
+        "--stock-students", type=int, help="fewer for stock, which takes a quarter of an hour; 0: ours alone"
+    )
     chosen = options.parse_args()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory() as name:
-        stock, ours = Path(name, "stock"), Path(name, "ours")
-        stock.mkdir()
-        known = course.load(tree=ours)
-        entry = known.notebook(chosen.notebook)
-        made = ordinary(known, entry)
-        stock_course(known, entry, stock)
-        hand_in(made, entry, stock, shim=True)
+        folders = [Path(name, folder) for folder in ("stock", "first", "second")]
+        known = course.load(tree=Path(name, "ours"))
+        entries = known.select(chosen.notebooks)
         tree.build_tree(known)
-        hand_in(made, entry, ours, shim=False)
-        command = [sys.executable, "-m", "autograder.cli", "--tree", str(ours), "grade", entry.name]
-        call([*command, "--student", "student00"], ROOT, ours)  # the first run compiles what pip has just installed
-        startup, _ = call([*command, "--student", "student00", "--again"], ROOT, ours)
-        runs = {
-            "autograder grade": call([*command, "--workers", str(chosen.workers), "--again"], ROOT, ours),
-            "nbgrader autograde": call(["nbgrader", "autograde", entry.name], stock, stock),
-        }
-        graded = {
-            "autograder grade": len(list(ours.glob("verdicts/*/*.json"))),
-            "nbgrader autograde": len(list(stock.glob("autograded/*/*/*.ipynb"))),
-        }
-    print(f"{'':22}{'wall s':>9}{'CPU s':>9}{'per hand-in':>13}{'CPU each':>10}{'graded':>8}")
-    for title, (wall, cpu) in runs.items():
-        each = len(made)
-        print(f"{title:22}{wall:9.1f}{cpu:9.1f}{wall / each:13.2f}{cpu / each:10.2f}{graded[title]:5} of {each}")
-    after = (runs["autograder grade"][0] - startup) / (len(made) - 1)
-    print(f"one hand-in alone, start-up included: {startup:.1f} s; each further one: {after:.2f} s")
-    ratio = runs["nbgrader autograde"][0] / runs["autograder grade"][0]
-    each_stock = runs["nbgrader autograde"][0] / len(made)
+        students = [f"student{number:03d}" for number in range(chosen.students)]
+        some = students[: len(students) if chosen.stock_students is None else chosen.stock_students]
+        halves = (some, some[::2], some[1::2])
+        for entry in entries:
+            made = dict(zip(students, islice(cycle(ordinary(known, entry)), len(students)), strict=True))
+            hand_in(made, entry, known.tree, shim=False)
+            for folder, those in zip(folders, halves, strict=True) if some else ():
+                stock_course(known, entry, folder)
+                hand_in({student: made[student] for student in those}, entry, folder, shim=True)
+        each = len(students) * len(entries)
+        ours(known, entries[:1], chosen.workers)  # the first run compiles what pip has just installed
+        runs = {f"autograder grade, {chosen.workers} workers": ours(known, entries, chosen.workers)}
+        if some:
+            runs["nbgrader autograde"] = stock(folders[:1], entries)
+            runs["nbgrader autograde, 2 processes"] = stock(folders[1:], entries)
+        bare = cells_and_checks(known, entries) / each
+    print(f"{'':32}{'hand-ins':>9}{'graded':>8}{'wall s':>9}{'a minute':>10}{'CPU s each':>12}{'peak MB':>9}")
+    for title, run in runs.items():
+        count = each if run is next(iter(runs.values())) else len(some) * len(entries)
+        run["rate"], cpu = 60 * count / run["wall"], run["cpu"] / count
+        columns = f"{count:9}{run['graded']:8.0f}{run['wall']:9.1f}{run['rate']:10.1f}{cpu:12.3f}{run['peak_mb']:9.0f}"
+        print(f"{title:32}{columns}")
+    print(f"{'cells and checks alone':32}{'':36}{bare:12.3f}")
+    mine, *theirs = runs.values()
+    ratios = [round(mine["rate"] / run["rate"], 2) for run in theirs] or [None, None]
     figures = {
-        "throughput_ratio": round(ratio, 2),
-        "throughput_ratio_after_startup": round(each_stock / after, 2),
-        "cpu_seconds_ours": round(runs["autograder grade"][1] / len(made), 3),
-        "cpu_seconds_stock": round(runs["nbgrader autograde"][1] / len(made), 3),
+        "throughput_ratio": ratios[0],
+        "throughput_ratio_2proc": ratios[1],
+        "overhead_cpu_seconds": round(mine["cpu"] / each - bare, 3),
+        "peak_mb": round(mine["peak_mb"]),
     }
     print(json.dumps(figures))
 

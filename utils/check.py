@@ -14,7 +14,7 @@ from typing import Any
 
 from utils import door
 from utils.answer import Answer, Ask, StudentError, library, named
-from utils.verdict import Outcome, Verdict
+from utils.verdict import Outcome, Verdict, legible
 
 if not __debug__:
     raise RuntimeError("checks are made of assert statements: run Python without -O and PYTHONOPTIMIZE")
@@ -90,11 +90,12 @@ def examine(asserts: Callable[..., None], ask: Ask) -> tuple[Outcome, str]:
     try:
         asserts(**objects)
     except StudentError as error:
-        return (Outcome.BLANK, "") if error.blank else (Outcome.ERROR, error.sentence())
+        return (Outcome.BLANK, "") if error.blank else (Outcome.ERROR, legible(error.sentence()))
     except AssertionError as wrong:
-        return Outcome.WRONG, str(wrong)
+        return Outcome.WRONG, legible(str(wrong))
     except Exception as surprise:  # a value of a kind the check did not foresee
-        return Outcome.WRONG, f"what your code returned cannot be used ({type(surprise).__name__}: {surprise})"
+        why = f"what your code returned cannot be used ({type(surprise).__name__}: {surprise})"
+        return Outcome.WRONG, legible(why)
     return Outcome.PASSED, ""
 
 

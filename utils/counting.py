@@ -7,13 +7,15 @@ about three seconds once.
 
 import io
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import pandas as pd
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -54,9 +56,25 @@ class LanguageModel(nn.Module):
         return self.head(self.layers(self.embedding(tokens)))
 
 
+class _Undrawn(TorchFunctionMode):
+    """Leaves fresh parameters as they are: to draw numbers that are not there takes long, too."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.normal_ or getattr(func, "__module__", None) == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def meta() -> Iterator[None]:
+    """Whatever is built inside has names and shapes and no numbers."""
+    with torch.device("meta"), _Undrawn():
+        yield
+
+
 def on_meta(build: Callable[..., nn.Module], *args: Any, **kwargs: Any) -> nn.Module:
     """`build(*args, **kwargs)` without numbers: names and shapes only."""
-    with torch.device("meta"):
+    with meta():
         return build(*args, **kwargs)
 
 
@@ -94,7 +112,7 @@ def adapters_head(D: int, C: int, layers: int = 2) -> int:
     """Parameters of the classification head of `layers` linear layers that adapters puts on a model D wide."""
     model = adapter_model(V=3, D=D, F=1, L=1)
     before = numel(model)
-    with torch.device("meta"):
+    with meta():
         model.add_classification_head("task", num_labels=C, layers=layers)
     return numel(model) - before
 
@@ -113,7 +131,7 @@ def adapter_and_fusion(D: int, L: int, n: int = 2, reduction: int = 16, per_laye
     model = adapter_model(V=3, D=D, F=1, L=L)
     config = (SeqBnConfig if per_layer == 1 else DoubleSeqBnConfig)(reduction_factor=reduction)
     counts = [numel(model)]
-    with torch.device("meta"):
+    with meta():
         for number in range(n):
             model.add_adapter(f"task{number}", config=config)
             counts.append(numel(model))

@@ -11,6 +11,8 @@ import torch
 
 from utils.answer import Answer, StudentError, kind
 
+Guess = torch.Tensor | Callable[[], torch.Tensor]  # what a misconception gives, or how to compute it
+
 
 def tensor(value: Any, shape: tuple[int, ...], what: str) -> torch.Tensor:
     """`value`, which must be a floating-point or integer tensor of `shape`; `what` names it."""
@@ -59,17 +61,19 @@ def raises(call: Callable[[], Any], type_name: str, sentence: str) -> None:
 
 
 def like(
-    actual: torch.Tensor, wanted: torch.Tensor, otherwise: str, guesses: Mapping[str, torch.Tensor], tolerance=1e-4
+    actual: torch.Tensor, wanted: torch.Tensor, otherwise: str, guesses: Mapping[str, Guess], tolerance=1e-4
 ) -> None:
     """Fail unless the two agree within `tolerance`, with the sentence whose guess explains `actual`.
 
-    `guesses` maps a sentence that names a misconception to what it would have given; `otherwise`
-    is said when none fits. A guess that equals `wanted` explains nothing and is passed over.
+    `guesses` maps a sentence that names a misconception to what it would have given, or to a function
+    that computes this: a right answer then need not wait for it. `otherwise` is said when none fits.
+    A guess that equals `wanted` explains nothing and is passed over.
     """
     try:
         close(actual, wanted, otherwise, tolerance)
     except AssertionError:
-        for sentence, guess in guesses.items():
+        for sentence, given in guesses.items():
+            guess = given if isinstance(given, torch.Tensor) else given()
             if guess.shape == actual.shape and torch.allclose(actual.double(), guess.double(), tolerance, tolerance):
                 raise AssertionError(sentence) from None
         raise

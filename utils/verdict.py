@@ -1,7 +1,18 @@
 """What a check says of one exercise. Imports nothing heavy: whoever reads verdicts needs no torch."""
 
 import enum
+import re
 from dataclasses import dataclass
+
+# What a terminal obeys, an encoder refuses, or the eye reads in another order. Tabs and line ends stay.
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+MAX_MESSAGE = 2000
+
+
+def legible(text: str, most: int = MAX_MESSAGE) -> str:
+    """A student's words for records, terminals and tables: no control characters, at most `most` characters."""
+    clean = CONTROL.sub("\N{REPLACEMENT CHARACTER}", text[: most + 1])
+    return clean if len(clean) <= most else clean[: most - 3] + "..."
 
 
 class Outcome(enum.StrEnum):

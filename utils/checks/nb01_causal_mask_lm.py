@@ -305,22 +305,22 @@ def transformer_layer(TransformerLayer):
             wanted,
             "the output is not norm2(h + feedforward(h)) with h = norm1(x + attention(x)).",
             {
-                "the norm comes before each part (pre-norm). Here it comes after the sum.": torch_layer(
+                "the norm comes before each part (pre-norm). Here it comes after the sum.": lambda: torch_layer(
                     state, heads, norm_first=True
                 )(x),
-                "the hidden units use GELU, not ReLU.": torch_layer(state, heads, activation="gelu")(x),
-                "the feed-forward part has no ReLU. Two linear maps in a row are one.": right.norm2(
+                "the hidden units use GELU, not ReLU.": lambda: torch_layer(state, heads, activation="gelu")(x),
+                "the feed-forward part has no ReLU. Two linear maps in a row are one.": lambda: right.norm2(
                     h + right.linear2(right.linear1(h))
                 ),
-                "the second sum is missing: add h to the feed-forward result.": right.norm2(forward),
-                "the first sum is missing: add x to the attention result.": self_only(right, x),
-                "the second sum adds x. It should add h, what came into the feed-forward part.": right.norm2(
+                "the second sum is missing: add h to the feed-forward result.": lambda: right.norm2(forward),
+                "the first sum is missing: add x to the attention result.": lambda: self_only(right, x),
+                "the second sum adds x. It should add h, what came into the feed-forward part.": lambda: right.norm2(
                     x + forward
                 ),
                 "the last norm is missing.": h + forward,
-                "the same norm is used twice.": right.norm1(h + forward),
-                "the two norms are exchanged.": exchanged(state, heads)(x),
-                "all heads attend as one: `n_heads` is not used.": torch_layer(state, 1)(x),
+                "the same norm is used twice.": lambda: right.norm1(h + forward),
+                "the two norms are exchanged.": lambda: exchanged(state, heads)(x),
+                "all heads attend as one: `n_heads` is not used.": lambda: torch_layer(state, 1)(x),
             },
         )
         masked = expect.floats(layer(x, mask), (2, 5, 12), "the output under a mask")
@@ -482,32 +482,25 @@ def language_model(LanguageModel, lib):
     assert torch.allclose(model(padded)[:, :5].float(), logits, atol=1e-4), (
         "padding on the right changed the logits of the words before it."
     )
+    wanted, but = torch_logits(state, tokens, heads), partial(partial, torch_logits, state, tokens, heads)
     expect.like(
         logits,
-        torch_logits(state, tokens, heads),
+        wanted,
         "the logits are not those of embedding, positions, layers and head, in this order.",
         {
-            "the embeddings are not multiplied by sqrt(d_model).": torch_logits(state, tokens, heads, factor=1.0),
-            "the embeddings are multiplied by d_model, not by its root.": torch_logits(
-                state, tokens, heads, factor=width
-            ),
-            "the embeddings are divided by sqrt(d_model).": torch_logits(state, tokens, heads, factor=width**-0.5),
-            "the positions are missing: call `add_positions`.": torch_logits(state, tokens, heads, places=False),
-            "positions are added before the embeddings are multiplied.": late_scale(state, tokens, heads),
-            "only the first layer is used.": torch_logits(state, tokens, heads, order=(0,)),
-            "only the last layer is used.": torch_logits(state, tokens, heads, order=(1,)),
-            "the layers run in reverse order.": torch_logits(state, tokens, heads, order=(1, 0)),
-            "the norm comes before each part of a layer. Here it comes after the sum.": torch_logits(
-                state, tokens, heads, norm_first=True
-            ),
-            "the layers use GELU, not ReLU.": torch_logits(state, tokens, heads, activation="gelu"),
-            "all heads attend as one: `n_heads` is not passed on.": torch_logits(state, tokens, 1),
-            "log-probabilities are returned. The logits are what `head` gives.": torch_logits(
-                state, tokens, heads
-            ).log_softmax(-1),
-            "probabilities are returned. The logits are what `head` gives.": torch_logits(state, tokens, heads).softmax(
-                -1
-            ),
+            "the embeddings are not multiplied by sqrt(d_model).": but(factor=1.0),
+            "the embeddings are multiplied by d_model, not by its root.": but(factor=width),
+            "the embeddings are divided by sqrt(d_model).": but(factor=width**-0.5),
+            "the positions are missing: call `add_positions`.": but(places=False),
+            "positions are added before the embeddings are multiplied.": partial(late_scale, state, tokens, heads),
+            "only the first layer is used.": but(order=(0,)),
+            "only the last layer is used.": but(order=(1,)),
+            "the layers run in reverse order.": but(order=(1, 0)),
+            "the norm comes before each part of a layer. Here it comes after the sum.": but(norm_first=True),
+            "the layers use GELU, not ReLU.": but(activation="gelu"),
+            "all heads attend as one: `n_heads` is not passed on.": partial(torch_logits, state, tokens, 1),
+            "log-probabilities are returned. The logits are what `head` gives.": wanted.log_softmax(-1),
+            "probabilities are returned. The logits are what `head` gives.": wanted.softmax(-1),
         },
     )
 

@@ -47,6 +47,7 @@ def compare(call: Answer, name: str, cases: Sequence[Case], guesses: Mapping[str
 # 3.1
 
 
+@cache  # the judge of a class asks for the same ones again and again
 def embedding_case(V: int, D: int, P: int | None = None) -> Case:
     """Torch's embedding for V tokens, and one for P learned positions."""
     count = numel(on_meta(nn.Embedding, V, D)) + (numel(on_meta(nn.Embedding, P, D)) if P else 0)
@@ -91,6 +92,7 @@ def embedding(embedding):
 # 3.2
 
 
+@cache
 def attention_case(D: int, H: int, bias: bool | None = None) -> Case:
     """Torch's multi-head attention."""
     count = numel(on_meta(nn.MultiheadAttention, D, H, bias=bias is not False))
@@ -138,6 +140,7 @@ def attention(attention):
 # 3.3
 
 
+@cache
 def feed_forward_case(D: int, F: int, bias: bool | None = None) -> Case:
     """Two of torch's linear layers."""
     there, back = on_meta(nn.Linear, D, F, bias is not False), on_meta(nn.Linear, F, D, bias is not False)
@@ -182,6 +185,7 @@ def feed_forward(feed_forward):
 # 3.4
 
 
+@cache
 def norms_case(D: int, n: int | None = None, kind: str | None = None) -> Case:
     """So many of torch's norms, two if `n` is left out."""
     one = numel(on_meta(nn.RMSNorm if kind == "rms" else nn.LayerNorm, D))
@@ -234,6 +238,7 @@ def norms(norms):
 # 3.5
 
 
+@cache
 def real_layer(D: int, F: int, **options: Any) -> int:
     """Torch's encoder layer of that size."""
     return numel(on_meta(nn.TransformerEncoderLayer, D, 1, F, **options))
@@ -270,6 +275,7 @@ LAYER_IGNORED = "`layer` is ignored. It says what one layer holds."
 ONE_LAYER = "one layer is counted. There are L."
 
 
+@cache
 def real_model(
     V: int, D: int, F: int, L: int, C: int | None = None, tied: bool = False, **layer: Any
 ) -> tuple[int, int]:
@@ -497,8 +503,13 @@ def shapes_of(module: nn.Module) -> dict[str, list[int]]:
     return {name: list(part.shape) for name, part in module.named_parameters()}
 
 
-def stack(L: int, D: int, F: int) -> nn.Module:
-    """Named like BERT: `embeddings`, `encoder.layer.0`, ..., `pooler`; and one number alone, `scale`."""
+@cache
+def real_stack(L: int, D: int, F: int) -> nn.Module:
+    """Named like BERT: `embeddings`, `encoder.layer.0`, ..., `pooler`; and one number alone, `scale`. On `meta`."""
+    return on_meta(_stack, L, D, F)
+
+
+def _stack(L: int, D: int, F: int) -> nn.Module:
     model = nn.Module()
     model.embeddings, model.encoder, model.pooler = nn.Embedding(11, D), nn.Module(), nn.Linear(D, D)
     model.encoder.layer = nn.ModuleList(nn.TransformerEncoderLayer(D, 1, F) for _ in range(L))
@@ -509,7 +520,7 @@ def stack(L: int, D: int, F: int) -> nn.Module:
 @check("3.9", points=3)
 def trainable(trainable):
     """What is left to train, from names and shapes, whatever is frozen."""
-    model = on_meta(stack, 12, 6, 5)
+    model = real_stack(12, 6, 5)
     shapes = shapes_of(model)
 
     def ask(*frozen: str, of: dict[str, list[int]] = shapes) -> int:
