@@ -8,11 +8,12 @@ import subprocess
 import sys
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from autograder import answers, author, course, release
+from autograder import answers, author, course, demo, grade, release, report, tree
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
@@ -132,3 +133,104 @@ def test_the_last_cell_shows_a_table_of_all_exercises(page):
     shown = run(page, last.id)
     photograph(page, "scoreboard.png")
     assert "check not run yet" in shown and "passed" in shown and "written questions aside" in shown
+
+
+HOSTILE = """
+from IPython.display import HTML, Javascript, Markdown, display
+
+for text in ("<script>hostile()</script>", "<img src=x onerror=hostile()>", "<svg onload=hostile()>",
+             "<a id=trap href='javascript:hostile()'>click</a>", "<img src=http://hostile.example/x>",
+             "$\\\\href{javascript:hostile()}{x}$", "<details open ontoggle=hostile()>x</details>"):
+    display(HTML(text))
+    display(Markdown(text))
+display(Javascript("hostile()"))
+display({"image/png": 'AAAA" onerror="hostile()'}, raw=True)
+print("</pre><script>hostile()</script>")
+raise type("<script>hostile()</script>", (Exception,), {})("<img src=x onerror=hostile()>")
+"""
+LINKS = """
+<script>hostile()</script> <img src=x onerror=hostile()> ![x](http://hostile.example/x)
+
+[a](javascript:hostile()) [a](javajavascript:script:hostile()) [a](java&#115;cript:hostile())
+[a](javascript&colon;hostile()) <javascript:hostile()> [a][b]
+
+[b]: javascript:hostile()
+"""
+
+
+@pytest.fixture(scope="module")
+def hostile_pages(tmp_path_factory):
+    """Feedback and report of a hand-in that wants to run a script in the browser of whoever reads them."""
+    import nbformat
+
+    known = course.load(tree=tmp_path_factory.mktemp("pages") / "tree")
+    known = known.model_copy(update={"notebooks": known.notebooks[:1]})
+    tree.build_tree(known)
+
+    def change(notebook):
+        first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
+        notebook.cells.insert(first, nbformat.v4.new_code_cell(HOSTILE))
+        notebook.cells += [nbformat.v4.new_markdown_cell(LINKS), nbformat.v4.new_raw_cell(LINKS)]
+        notebook.cells += [nbformat.v4.new_markdown_cell(line) for line in LINKS.splitlines() if line]
+        for cell in notebook.cells:
+            if cell.id.startswith("written_"):
+                cell.source = LINKS
+
+    raising = "raise type('<script>hostile()</script>', (Exception,), {})('\"><img src=x onerror=hostile()>')"
+    file = demo.Maker(known, ENTRY).file({"1.1": raising}, (), change)
+    tree.write(tree.place(known, "submitted", ENTRY, "mallory"), file)
+    grade.grade(known, [ENTRY])
+    return [*report.write_feedback(known, [ENTRY]), report.write_report(known, [ENTRY])]
+
+
+PROTOCOLS = "[...document.querySelectorAll('[href], [src], [action]')].map(at => at.protocol || new URL(\
+at.getAttribute('href') ?? at.getAttribute('src') ?? at.getAttribute('action'), document.baseURI).protocol)"
+
+
+CLICK_ALL = """
+document.addEventListener('click', event => event.preventDefault())  // what a click runs, not where it leads
+for (const at of document.querySelectorAll('*'))
+    at.dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))
+"""
+
+
+def look(pages):
+    """What the pages ran and asked for, and the protocols of their links and sources as the browser reads them."""
+    from playwright.sync_api import sync_playwright
+
+    ran, asked, protocols = [], [], set()
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        for path in pages:
+            page = browser.new_page()
+            page.add_init_script("window.ran = []; window.hostile = () => window.ran.push(document.title)")
+            page.on("request", lambda request: asked.append(request.url))
+            page.route("http**", lambda route: route.abort())
+            page.goto(path.as_uri())
+            assert "hostile" in page.content()  # it is there, as text
+            page.evaluate(CLICK_ALL)
+            page.wait_for_timeout(1000)
+            ran += page.evaluate("window.ran")
+            protocols |= set(page.evaluate(PROTOCOLS))
+            page.close()
+        browser.close()
+    return ran, asked, protocols
+
+
+def test_no_script_of_a_hand_in_runs_on_a_page(hostile_pages):
+    # In a thread of its own: the notebook's page, still open, holds this one's event loop.
+    with ThreadPoolExecutor(1) as thread:
+        ran, asked, protocols = thread.submit(look, hostile_pages).result()
+    assert ran == [] and [url for url in asked if "hostile.example" in url] == []
+    assert protocols <= {"file:", "http:", "https:", "data:"}
+
+
+def test_the_look_would_see_a_script(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text(
+        "<p onclick=hostile()>x</p><a href='java&#115;cript:hostile()'>x</a>"
+        "<img src='http://hostile.example/x' onerror=hostile()>"
+    )
+    with ThreadPoolExecutor(1) as thread:
+        ran, asked, protocols = thread.submit(look, [page]).result()
+    assert len(ran) == 2 and "http://hostile.example/x" in asked and "javascript:" in protocols

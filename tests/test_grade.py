@@ -9,17 +9,22 @@ import pytest
 
 from autograder import answers, course, demo, grade, private, public, record, report, tree
 from autograder import judge as judging
+from autograder.collect import pack
 from autograder.kernel import open_kernel
 from autograder.room import RoomError
 from utils.check import Outcome
+from utils.evidence import ResultsCheck
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
 FIRST = COURSE.notebooks[0]
 
 
-def hand_in(workshop, entry, student, file):
+def hand_in(workshop, entry, student, file, runs=None):
     tree.write(tree.place(workshop, "submitted", entry, student), file)
+    if runs:
+        packed = pack({name: text.encode() for name, text in runs.items()})
+        tree.write(tree.results_path(workshop, entry, student), packed)
 
 
 def test_every_score_of_the_demonstration_is_the_expected_one(demo_run):
@@ -67,11 +72,9 @@ def test_the_gradebook_says_what_the_verdicts_say(demo_run):
 
 def test_grading_again_runs_nothing_and_changes_nothing(demo_run, monkeypatch):
     known, _, _ = demo_run
-    limits = known.limits.model_copy(update={"cell_seconds": demo.CELL_SECONDS})
-    same = known.model_copy(update={"limits": limits})
     before = {path: path.read_bytes() for path in known.tree.glob("verdicts/*/*.json")}
     monkeypatch.setattr(grade, "_client", None)  # a worker would be an error
-    records = grade.grade(same, list(same.notebooks))
+    records = grade.grade(known, list(known.notebooks))
     assert len(records) == len(before)
     assert before == {path: path.read_bytes() for path in known.tree.glob("verdicts/*/*.json")}
 
@@ -108,9 +111,9 @@ def test_a_changed_hand_in_is_graded_anew_and_manual_scores_stay(workshop):
 
 def test_the_solution_gets_full_marks_twenty_times(workshop):
     for entry in workshop.notebooks:
-        file = demo.Maker(workshop, entry).file()
+        maker = demo.Maker(workshop, entry)
         for number in range(20):
-            hand_in(workshop, entry, f"student{number:02d}", file)
+            hand_in(workshop, entry, f"student{number:02d}", maker.file(), maker.runs(number))
     records = grade.grade(workshop, list(workshop.notebooks))
     assert len(records) == 20 * len(workshop.notebooks)
     assert [(one.student, one.exercises) for one in records if one.score != one.points] == []
@@ -120,8 +123,11 @@ def test_the_solution_gets_full_marks_twenty_times(workshop):
 def test_each_exercise_is_graded_as_if_the_others_were_right(workshop, entry):
     maker = demo.Maker(workshop, entry)
     wrong = {case.exercise: case for case in reversed(maker.cases) if not case.right}
-    for number, case in wrong.items():
-        hand_in(workshop, entry, f"wrong-{number}", maker.file({number: case.source}))
+    for place, (number, case) in enumerate(wrong.items()):
+        runs = maker.runs(place)
+        if number == maker.results:
+            runs.popitem()  # of a run that is missing
+        hand_in(workshop, entry, f"wrong-{number}", maker.file({number: case.source}), runs)
     for done in grade.grade(workshop, [entry]):
         lost = [row["exercise"] for row in done.exercises if row["score"] == 0]
         assert lost == [done.student.removeprefix("wrong-")], done.exercises
@@ -132,6 +138,7 @@ def test_the_judge_says_what_the_check_says_at_home(entry):
     """Every wrong answer and every right one, in one kernel: cells run there, the verdict is reached here."""
     visible, hidden = public.checks(entry), private.private_checks(entry)
     cases = [*answers.reference_cases(COURSE, entry), *answers.answer_cases(entry)]
+    cases = [case for case in cases if not isinstance(visible[case.exercise], ResultsCheck)]  # judged from files
     notebook = author_notebook(entry)
     with open_kernel(
         COURSE.model_copy(update={"limits": COURSE.limits.model_copy(update={"notebook_seconds": 600})})
@@ -215,7 +222,7 @@ def test_a_notebook_cannot_run_for_ever(workshop):
 
 
 @pytest.mark.parametrize(
-    "command", ["", "build", "release", "collect", "grade", "feedback", "report", "export", "demo"]
+    "command", ["", "build", "release", "collect", "grade", "regrade", "status", "feedback", "report", "export", "demo"]
 )
 def test_help_helps(command):
     call = [sys.executable, "-m", "autograder.cli", *command.split(), "--help"]

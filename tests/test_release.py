@@ -13,13 +13,19 @@ COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
 # Lines that both sides have because everybody who writes torch has them; each was looked at.
 IDIOMS = {
+    "draw = random.Random(seed)",
     "for name, shape in shapes.items():",
     "from pathlib import Path",
     "from transformers import BertConfig",
+    "from utils import rte",
+    "if not labels:",
+    "import platform",
     "import random",
     "model.train(was_training)",
+    "model.zero_grad(set_to_none=True)",
     "optimizer.zero_grad()",
     "return total",
+    "torch.set_num_threads(1)",
     "self.head.weight = self.embedding.weight",
     "was_training = model.training",
     'with torch.device("meta"):',
