@@ -324,14 +324,25 @@ def other_texts(generate, lib):
 
 @private("1.9", tells="the shares of drawn tokens are wrong for another temperature or top_k.")
 def other_draws(generate, lib):
-    logits = [0.0, 1.0, 2.0, 3.0, -1.0]
-    for temperature, top_k in ((1.0, 3), (8.0, None), (8.0, 4), (0.4, 2), (1.0, 50), (0.7, 5)):
-        kept = torch.tensor(logits).topk(min(top_k or 5, 5))
-        wanted = torch.zeros(5).index_put((kept.indices,), (kept.values / temperature).softmax(-1))
-        got = torch.tensor(shares(generate, lib, logits, 500, temperature=temperature, top_k=top_k))
-        assert (got - wanted).abs().max() < 0.12, f"{temperature}, {top_k}: {got}"
+    """Pearson's chi-squared test over all that is drawn, so that a temperature 1.5 times too high shows as well."""
+    far, freedom, count = 0.0, 0, 300
+    for scale, temperature, top_k in (
+        (1.0, 0.7, 3),
+        (3.0, 8.0, None),
+        (4.5, 8.0, 4),
+        (0.45, 0.4, 50),
+        (0.8, 1.0, None),
+    ):
+        logits = scale * torch.tensor([0.0, 1.0, 2.0, 3.0, -1.0])
+        best = logits.topk(min(top_k or 5, 5))
+        wanted = torch.zeros(5).index_put((best.indices,), (best.values / temperature).softmax(-1)) * count
+        options = {} if temperature == 1 else {"temperature": temperature, "top_k": top_k}  # the last: as it comes
+        got = torch.tensor(shares(generate, lib, logits.tolist(), count, **options)) * count
         assert (got[wanted == 0] == 0).all(), f"{temperature}, {top_k}: a token too many"
+        assert (got[wanted > 20] > 0).all(), f"{temperature}, {top_k}: a token is missing"
+        far += ((got - wanted)[wanted > 0].square() / wanted[wanted > 0]).sum().item()
+        freedom += int((wanted > 0).sum()) - 1
+    chance = torch.special.gammaincc(torch.tensor(freedom / 2.0), torch.tensor(far / 2.0)).item()
+    assert chance > 1e-8, f"chi squared {far:.0f} at {freedom} degrees of freedom"
     tied = shares(generate, lib, [1.0, 1.0, 1.0, 1.0], 60, top_k=2)
     assert sum(share > 0 for share in tied) == 2, "ties: exactly k tokens remain"
-    plain = torch.tensor(shares(generate, lib, logits, 500))
-    assert (plain - torch.tensor(logits).softmax(-1)).abs().max() < 0.12, "default temperature"

@@ -2174,7 +2174,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     return numbers
 
 
-# %% wrong="1.9" name="temperature only doubles or halves" says="another temperature or top_k" private=true
+# %% wrong="1.9" name="temperature only doubles or halves" says="not divided by the temperature"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()

@@ -727,6 +727,14 @@ def numbers_of(result: Any, prompt: list[int]) -> list[int]:
     return result
 
 
+DRAWS = 250
+
+
+def sigmoid(logit: float) -> float:
+    """The share of the better of two tokens whose logits differ by so much."""
+    return 1 / (1 + math.exp(-logit))
+
+
 def greedy(table: torch.Tensor, prompt: list[int], max_new: int, eos_id: int, shift: int = 0, context=sum) -> list[int]:
     """The best continuation by `toys.TableModel`, whose row is picked by `context` of the tokens so far."""
     numbers = list(prompt)
@@ -786,24 +794,25 @@ def generate(generate, lib):
     assert len(short) <= 6, "generate writes on after <eos>."
     assert short == [*wanted[:5], 2], "after <eos> generate should stop, and <eos> should be the last number."
 
-    logits = [math.log(16), 0.0, math.log(4), -30.0]
-    even = shares(generate, lib, logits, 500)
+    # Two tokens that matter, so far apart that a wrong temperature moves their shares by a quarter.
+    logits, warm, cold = [math.log(16), 0.0, math.log(4), -30.0], [3.2, 0.0, -80.0, -80.0], [0.5, 0.0, -40.0, -40.0]
+    even = shares(generate, lib, logits, DRAWS)
     assert even[0] != 1, "the best token is always taken. With a temperature, tokens are drawn."
-    for sentence, temperature, top_k, best in (
-        ("the shares of the tokens drawn are not softmax(logits) at temperature 1.", 1.0, None, 16 / 21),
-        ("the logits are not divided by the temperature.", 2.0, None, 4 / 7),
-        ("the logits are not divided by the temperature.", 0.5, None, 256 / 273),
-        ("top-k does not leave the shares of the k best as they should be.", 1.0, 2, 16 / 20),
+    for sentence, given, temperature, top_k, best, off in (
+        ("the shares of the tokens drawn are not softmax(logits) at temperature 1.", logits, 1.0, None, 16 / 21, 0.13),
+        ("the logits are not divided by the temperature.", warm, 8.0, None, sigmoid(0.4), 0.15),
+        ("the logits are not divided by the temperature.", cold, 0.25, None, sigmoid(2.0), 0.13),
+        ("top-k does not leave the shares of the k best as they should be.", logits, 1.0, 2, 16 / 20, 0.13),
     ):
         drawn = (
             even
             if temperature == 1.0 and top_k is None
-            else shares(generate, lib, logits, 500, temperature=temperature, top_k=top_k)
+            else shares(generate, lib, given, DRAWS, temperature=temperature, top_k=top_k)
         )
         if top_k == 2:
             assert drawn[1] == 0, "a token that is not among the top_k best was drawn."
             assert drawn[2] > 0, "with top_k=2 the second-best token is never drawn."
-        if (temperature, top_k) == (2.0, None):
-            assert abs(drawn[0] - 256 / 273) > 0.09, "the logits are multiplied by the temperature. Divide."
-        assert abs(drawn[0] - best) < 0.13, sentence
+        if given is warm:
+            assert drawn[0] < 1, "the logits are multiplied by the temperature. Divide."
+        assert abs(drawn[0] - best) < off, sentence  # 4.8 standard errors or more
     assert shares(generate, lib, logits, 40, top_k=1)[0] == 1, "with top_k=1 only the best token can be drawn."
