@@ -25,26 +25,13 @@ from autograder import syscalls
 
 OWNER_SECONDS = 1.0  # how often we look whether whoever started us is still there
 MAX_REQUEST = 65536
-DOOR = 3  # where a kernel finds the judge's line
+LINE = 3  # where a kernel finds the judge's line
+CELL = b"cell"  # how a message on it begins that is a cell to run; the others are questions of a check
 ENDING = {signal.SIGTERM}
-ATTEND = "attend"  # the message by which the judge has the kernel listen there
 NS_GET_USERNS = 0xB701  # ioctl_ns(2): the user namespace that owns a namespace
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 4, 38
 CAPABILITY_VERSION_3 = 0x20080522  # capset(2)
 LIBC = ctypes.CDLL(None, use_errno=True)
-# Everything that a kernel imports when it starts, whatever the notebook imports.
-KERNEL_IMPORTS = (
-    "debugpy",
-    "ipykernel.debugger",
-    "ipykernel.heartbeat",
-    "ipykernel.zmqshell",
-    "IPython.core.completerlib",
-    "IPython.core.debugger",
-    "IPython.core.oinspect",
-    "IPython.extensions.storemagic",
-    "tornado.platform.asyncio",
-    "autograder.kernel_app",
-)
 LARGE_PAGE = 2**21
 MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25  # madvise(2)
 
@@ -101,57 +88,60 @@ def set_limits(limits: dict[str, int]) -> None:
         resource.setrlimit(name, (most, most))
 
 
-def close_inherited(door: int) -> None:
-    """Leave the child one handle, the judge's line: standard streams go to /dev/null, the rest is closed."""
+def close_inherited(line: int) -> int:
+    """Leave the child one handle, the judge's line, and answer with it: standard streams go to /dev/null."""
     null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(door, DOOR)
-    for handle in range(DOOR):
+    os.dup2(line, LINE)
+    for handle in range(LINE):
         os.dup2(null, handle)
-    os.closerange(DOOR + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    os.closerange(LINE + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    return LINE
 
 
-def serve(connection: dict[str, Any], environment: dict[str, str], folder: str) -> None:
-    """Become an IPython kernel in the room; returns when the kernel is shut down."""
-    from autograder import kernel_app
+def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refused: bytes) -> None:
+    """Fork, enter the room, fork again (a process enters a pid namespace through its children only).
 
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(folder)
-    path = f"{connection['ip']}.json"
-    with open(path, "w") as file:
-        json.dump(connection, file)
-    app = kernel_app.start(path)
-    seed()
-    app.start()
+    What goes wrong on the way is told the asker, in place of a number, or on the line, in place of the kernel's
+    first word.
+    """
+    from autograder import shell
+    from utils import door
 
-
-def fork_kernel(request: dict[str, Any], asker: socket.socket, door: int, refused: bytes) -> None:
-    """Fork, enter the room, fork again (a process enters a pid namespace through its children only)."""
     if os.fork():
         return
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         os.setsid()
         enter(request["room"])
+    except Exception:
+        asker.sendall(json.dumps(traceback.format_exc()).encode() + b"\n")
+        os._exit(1)
+    try:
         child = os.fork()
         if child:
             asker.sendall(json.dumps(child).encode() + b"\n")
             asker.close()
-            os.close(door)  # so that the judge hears at once when the kernel closes its own
+            os.close(line)  # so that the judge hears at once when the kernel closes its own
             os.waitpid(child, 0)
-            return
-        close_inherited(door)
+            os._exit(0)
+        line = close_inherited(line)
         with open("/proc/self/oom_score_adj", "w") as score:
             score.write("1000")  # if memory runs out, this goes first; set by root, it can only go up
         set_limits(request["limits"])
         become_nobody(request["uid"])
         syscalls.refuse(refused)
-        serve(request["connection"], request["environment"], request["folder"])
-    except Exception:  # the asker sees a dead kernel, and finds this in the room, if we came so far
-        with open(f"{request['connection']['ip']}.error", "w") as file:
-            file.write(traceback.format_exc())
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        os.chdir(request["folder"])
+        seed()
+    except Exception:
+        with socket.socket(fileno=line) as told:
+            door.send(told, traceback.format_exc().encode())
+        os._exit(1)
+    try:
+        shell.serve(shell.HandInShell.instance(), line)
     finally:
         os._exit(0)
 
@@ -196,11 +186,13 @@ def gather() -> None:
 
 def main(path: str, owner: int, modules: list[str]) -> None:
     """Import, listen on the socket `path`, and serve requests for as long as the process `owner` lives."""
-    os.environ["PYDEVD_DISABLE_FILE_VALIDATION"] = "1"
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)  # askers queue here while we import
     listener.listen(128)
-    for name in (*KERNEL_IMPORTS, *modules):
+    from autograder import shell
+
+    shell.make(f"{os.path.dirname(path)}/ipython")  # first: libraries ask on import whether there is an IPython
+    for name in modules:
         importlib.import_module(name)
     refused = syscalls.program()
     if "torch" in sys.modules:
@@ -224,11 +216,11 @@ def main(path: str, owner: int, modules: list[str]) -> None:
             finally:
                 signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
             with asker:
-                line, doors, _, _ = socket.recv_fds(asker, MAX_REQUEST, 1)
-                if line and doors:
-                    fork_kernel(json.loads(line), asker, doors[0], refused)
-                for door in doors:
-                    os.close(door)
+                asked, lines, _, _ = socket.recv_fds(asker, MAX_REQUEST, 1)
+                if asked and lines:
+                    fork_kernel(json.loads(asked), asker, lines[0], refused)
+                for line in lines:
+                    os.close(line)
     finally:
         reap(0)
 

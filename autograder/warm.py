@@ -19,8 +19,10 @@ from autograder.course import ROOT, Course, NotebookEntry
 
 STOP_SECONDS = 5
 LOCALE = {"LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+INLINE = "module://matplotlib_inline.backend_inline"  # as in Jupyter: pictures become outputs
 ENVIRONMENT = {
     "PYTHONPATH": str(ROOT),
+    "MPLBACKEND": INLINE,
     "OMP_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",  # the order of a set is the same in every run
     "HF_HUB_OFFLINE": "1",

@@ -7,7 +7,7 @@ import time
 import pytest
 from distributed import Client, LocalCluster
 
-from autograder import cli, course, demo, grade, kernel, provisioner, room, tree, warm
+from autograder import cli, course, demo, grade, kernel, launch, room, tree, warm
 
 
 def said(ran):
@@ -41,10 +41,10 @@ def test_the_device_files_are_in_the_room_if_the_course_says_so(gpu, monkeypatch
 
 def test_a_kernel_with_a_gpu_sees_the_one_of_its_worker(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3")
-    assert provisioner._environment("gpu", True)["CUDA_VISIBLE_DEVICES"] == "3"
-    assert provisioner._environment("gpu", False)["CUDA_VISIBLE_DEVICES"] == ""
+    assert launch._environment("gpu", True)["CUDA_VISIBLE_DEVICES"] == "3"
+    assert launch._environment("gpu", False)["CUDA_VISIBLE_DEVICES"] == ""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert "CUDA_VISIBLE_DEVICES" not in provisioner._environment("gpu", True)
+    assert "CUDA_VISIBLE_DEVICES" not in launch._environment("gpu", True)
 
 
 def device_of_this_worker(gpus):

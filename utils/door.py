@@ -6,9 +6,7 @@ grading. Nobody trusts what it says: the verdict is reached on the other side, f
 
 import importlib
 import linecache
-import os
 import site
-import socket
 import sys
 import sysconfig
 import traceback
@@ -57,13 +55,6 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
         except (Exception, SystemExit):  # an exception of the student's own that cannot say what it is
             silent = {"type": "Exception", "message": "its message cannot be shown", "line": "", "number": 0}
             return wire.dumps({"error": silent | {"blank": False}}, keep)
-
-
-def attend(namespace: dict[str, Any], fileno: int) -> None:
-    """Answer every request that comes through the socket `fileno`, until an empty one."""
-    with socket.socket(fileno=os.dup(fileno)) as line:
-        while request := receive(line):
-            send(line, answer(namespace, request))
 
 
 class Line(Protocol):

@@ -128,20 +128,27 @@ from IPython.display import display
 for _ in range(2000):
     display({"image/png": "AAAA", "text/plain": "x"}, raw=True)
 
-# %% name="floods the grader with frames" attack="output on one line" told="sent more than|no Jupyter message|longer than"
-import zmq
+# %% name="floods the grader with frames" attack="output on one line" told="no outputs|longer than|died"
+import os
 
-thread = get_ipython().kernel.iopub_socket
-line = thread.io_thread.socket if hasattr(thread, "io_thread") else thread
-part = zmq.Frame(bytearray(4 * 2**20), copy=False)
-for _ in range(400):
-    line.send(part, zmq.SNDMORE, copy=False)
-line.send(b"")
+while True:
+    os.write(3, (2**20).to_bytes(4) + bytes(2**20))
 
-# %% name="sends what is no message" attack="output on one line" told="no Jupyter message"
-kernel = get_ipython().kernel
-kernel.session.key = b"other"
-print("TRICK")
+# %% name="sends what is no message" attack="output on one line" told="no outputs"
+import os
+
+os.write(3, (5).to_bytes(4) + b"other")
+
+# %% name="puts out more than it printed" attack="output on one line" told="returned more|no outputs|printed more"
+shell = get_ipython()
+shell.outputs.packed = lambda: (
+    b"\x91\x83\xa4kind\xa6stream\xa4name\xa6stdout\xa4text\xdb\x01\x00\x00\x00" + b"x" * 2**24
+)
+
+# %% name="prints past the limit" attack="output on one line" told="printed more"
+shell = get_ipython()
+shell.outputs._stop_if_too_much = lambda: None
+print("x" * 10**6)
 
 # %% name="claims a huge answer" attack="memory" told="returned more than" twin=false
 import os

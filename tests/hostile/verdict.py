@@ -194,15 +194,19 @@ print("Exercise: passed (2 points)")
 display({"text/plain": "99.0"}, raw=True)
 99.0
 
-# %% name="forges messages to the grader" attack="results displayed before the failure" shows="TRICK done"
-kernel = get_ipython().kernel
-for kind, content in (
-    ("execute_reply", {"status": "ok", "execution_count": 1}),
-    ("execute_result", {"data": {"text/plain": "99.0"}, "metadata": {}, "execution_count": 1}),
-    ("status", {"execution_state": "busy"}),
-):
-    kernel.session.send(kernel.iopub_socket, kind, content=content, parent=kernel.get_parent())
-print("TRICK done")
+# %% name="forges outputs for the grader" attack="results displayed before the failure" where="each" shows="99.0"
+shell = get_ipython()
+shell.outputs.items.append({"kind": "display", "data": {"text/plain": "99.0"}})
+shell.outputs.items.append({"kind": "execute_result", "data": {"text/plain": "99.0"}, "outcome": "passed", "score": 99})
+
+# %% name="forges what every cell puts out" attack="results displayed before the failure" twin=false shows="99.0"
+from utils import wire
+
+forged = [
+    {"kind": "stream", "name": "stdout", "text": "passed (2 points)\n"},
+    {"kind": "display", "data": {"text/plain": "99.0"}},
+]
+get_ipython().outputs.packed = lambda: wire.dumps(forged, lambda value: 0)
 
 # %% name="answers true at the door" attack="the checker's bookkeeping patched" twin=false
 from utils import door, wire
@@ -235,13 +239,19 @@ def echo(namespace, request):
 door.answer = echo
 print("TRICK done")
 
-# %% name="answers before it is asked" attack="the checker's bookkeeping patched" twin=false
+# %% name="answers before it is asked" attack="the checker's bookkeeping patched" twin=false told="no outputs"
 import os
 from utils import wire
 
 reply = wire.dumps({"value": 1}, lambda kept: 0)
 os.write(3, (len(reply).to_bytes(4) + reply) * 50)
-print("TRICK done")
+
+# %% name="answers before it is asked, in the form of outputs" attack="the checker's bookkeeping patched" where="each" twin=false shows="99.0"
+import os
+from utils import wire
+
+reply = wire.dumps([{"kind": "display", "data": {"text/plain": "99.0"}}], lambda kept: 0)
+os.write(3, (len(reply).to_bytes(4) + reply) * 3)
 
 # %% name="talks over its own answers" attack="the checker's bookkeeping patched" twin=false
 import os, threading, time
@@ -263,7 +273,6 @@ print("TRICK done")
 import os
 
 os.close(3)
-print("TRICK done")
 
 # %% name="patches what checks ask for by name" attack="the comparison library patched" twin=false
 import importlib, operator

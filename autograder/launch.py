@@ -1,0 +1,156 @@
+"""Starts the process in which the cells of one hand-in run, and ends it with all that it started."""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+
+from autograder import warm
+from autograder.course import ROOT, Course
+from autograder.room import WORK, Room, RoomError
+
+NURSERY_SECONDS = 180  # it imports torch first, and the machine may be busy
+KILL_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that runs `autograder.shell`: our end of the line to it, and what can be done to it."""
+
+    line: socket.socket
+    alive: Callable[[], bool]
+    interrupt: Callable[[], None]
+    kill: Callable[[], str]  # answers with the limit that it broke, or ""
+
+
+@contextmanager
+def in_room(course: Course, nursery: str = "") -> Iterator[Process]:
+    """A process in a room, forked by the nursery at the socket `nursery`, or by our own.
+
+    Raises:
+        RoomError: there is no room, no nursery, or no way into the room.
+    """
+    grading = course.grading
+    with ExitStack() as stack:
+        room = stack.enter_context(Room(course.limits, grading.gpu))
+        ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
+        environment = _environment(grading.profile, grading.gpu)
+        process = os.pidfd_open(_fork(nursery, grading.preload, room, theirs, environment))
+        stack.callback(os.close, process)
+        theirs.close()
+
+        def alive(seconds: float = 0) -> bool:
+            return not select.select([process], [], [], seconds)[0]  # a pidfd is readable once its process ended
+
+        def interrupt() -> None:
+            with suppress(ProcessLookupError):  # it is gone, which is what signals here are for
+                signal.pidfd_send_signal(process, signal.SIGINT)
+
+        def kill() -> str:
+            refused = room.refused
+            room.close()
+            alive(KILL_SECONDS)  # it ends within milliseconds, and nobody need poll for it
+            return refused
+
+        stack.callback(kill)
+        yield Process(ours, alive, interrupt, kill)
+
+
+@contextmanager
+def trusted(course: Course) -> Iterator[Process]:
+    """An ordinary process of this machine, for hand-ins that the instructor trusts."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
+        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        process = subprocess.Popen(
+            [sys.executable, "-m", "autograder.shell", str(theirs.fileno())],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": path, "COURSE_PROFILE": course.grading.profile, "MPLBACKEND": warm.INLINE},
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        theirs.close()
+
+        def kill() -> str:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return ""
+
+        stack.callback(kill)
+        yield Process(ours, lambda: process.poll() is None, lambda: process.send_signal(signal.SIGINT), kill)
+
+
+def _fork(nursery: str, preload: tuple[str, ...], room: Room, line: socket.socket, environment: dict[str, str]) -> int:
+    """A kernel from the nursery we were told of; from our own if that one is gone."""
+    if nursery:
+        for _ in range(2):  # killed while we asked, it is started again at the same path
+            with suppress(RoomError, OSError):
+                return fork_kernel(nursery, room, line, environment)
+    return fork_kernel(warm.nursery(preload).start(), room, line, environment)
+
+
+def fork_kernel(path: str, room: Room, line: socket.socket, environment: dict[str, str]) -> int:
+    """Ask the nursery at the socket `path` for a kernel in `room` that has this end of a line; its process id.
+
+    Raises:
+        RoomError: the nursery is not there, or the kernel cannot enter the room.
+    """
+    request = {
+        "room": room.pid,
+        "uid": room.uid,
+        "limits": room.limits.model_dump(),
+        "environment": environment,
+        "folder": WORK,
+    }
+    with socket.socket(socket.AF_UNIX) as asker:
+        asker.settimeout(NURSERY_SECONDS)
+        late = time.monotonic() + NURSERY_SECONDS
+        while True:
+            try:
+                asker.connect(path)
+                break
+            except (FileNotFoundError, ConnectionRefusedError):
+                if time.monotonic() > late or not os.path.isdir(os.path.dirname(path)):
+                    raise RoomError(f"no nursery at {path}") from None
+                time.sleep(0.05)  # it has only just been started
+        socket.send_fds(asker, [json.dumps(request).encode()], [line.fileno()])
+        told = asker.makefile().readline()
+    answer = json.loads(told or '"the nursery died"')
+    if not isinstance(answer, int):
+        raise RoomError(f"the kernel does not get into its room: {answer}")
+    return answer
+
+
+def _environment(profile: str, gpu: bool) -> dict[str, str]:
+    """All that a kernel in a room finds in its environment; of our own, the GPU that this worker was given."""
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES") if gpu else ""
+    given = {} if devices is None else {"CUDA_VISIBLE_DEVICES": devices}
+    return (
+        warm.LOCALE
+        | given
+        | {
+            "HOME": WORK,
+            "USER": "student",
+            "MPLBACKEND": warm.INLINE,
+            "MPLCONFIGDIR": "/tmp/matplotlib",
+            "IPYTHONDIR": "/tmp/ipython",
+            "XDG_CACHE_HOME": "/tmp/cache",
+            "PYTHONPATH": str(ROOT),
+            "OMP_NUM_THREADS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "COURSE_PROFILE": profile,
+        }
+    )

@@ -1,0 +1,226 @@
+"""The IPython of one hand-in: runs its cells and answers the judge, on one line and in one thread.
+
+A Jupyter kernel does the same with five ports, three threads and a signature for every message; a
+room has one listener, to whom nobody can connect but the judge. What a message says is in `serve`.
+"""
+
+import base64
+import builtins
+import getpass
+import io
+import os
+import signal
+import socket
+import sys
+import tempfile
+from typing import Any, NoReturn
+
+from IPython.core.displayhook import DisplayHook
+from IPython.core.displaypub import DisplayPublisher
+from IPython.core.error import StdinNotImplementedError
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets import Type
+from traitlets.config import Config
+
+from autograder.nursery import CELL
+from utils import door, wire
+
+SETTINGS = Config({"HistoryManager": {"enabled": False}})  # no database of what was typed, nor its thread
+MAX_LINE = 1000
+TOO_MUCH = "printed more than it may"
+
+
+class Outputs:
+    """What the cell that runs puts out, as far as the judge will keep it."""
+
+    def __init__(self) -> None:
+        self.begin(0, 0, [])
+
+    def begin(self, characters: int, outputs: int, kinds: list[str]) -> None:
+        """Forget what was, and take so much of the next cell; of what is displayed, these MIME types."""
+        self.items: list[dict[str, Any]] = []
+        self.characters, self.outputs, self.kinds = characters, outputs, kinds
+
+    def stream(self, name: str, text: str) -> None:
+        """Add to what the cell has printed; raises KeyboardInterrupt when it is too much."""
+        text = self._fit(text)
+        if self.items and self.items[-1].get("name") == name:
+            self.items[-1]["text"].append(text)
+        else:
+            self.items.append({"kind": "stream", "name": name, "text": [text]})
+        self._stop_if_too_much()
+
+    def display(self, data: dict[str, Any]) -> None:
+        """Add what the cell shows, by MIME type; raises KeyboardInterrupt when it is too much."""
+        shown = {}
+        for kind in self.kinds:
+            value = data.get(kind)
+            if type(value) is bytes:
+                value = base64.b64encode(value).decode()
+            if type(value) is str:
+                shown[kind] = self._fit(value)
+        self.items.append({"kind": "display", "data": shown})
+        self._stop_if_too_much()
+
+    def error(self, kind: type[BaseException], message: str, lines: list[str]) -> None:
+        """Add an error and its traceback."""
+        lines = [self._fit(str(line)) for line in lines]
+        self.items.append(
+            {"kind": "error", "name": kind.__name__[:MAX_LINE], "message": message[:MAX_LINE], "lines": lines}
+        )
+
+    def packed(self) -> bytes:
+        """All of it as plain data."""
+        items = [item | {"text": "".join(item["text"])} if "text" in item else item for item in self.items]
+        return wire.dumps(_speakable(items), lambda value: 0)
+
+    def _fit(self, text: str) -> str:
+        """As much as may be kept, and one more: so the judge sees that there was more."""
+        kept = text[: max(self.characters + 1, 0)]
+        self.characters -= len(text)
+        return kept
+
+    def _stop_if_too_much(self) -> None:
+        if self.characters < 0 or len(self.items) > self.outputs:
+            raise KeyboardInterrupt(TOO_MUCH)
+
+
+class Stream(io.TextIOBase):
+    """Standard output or standard error of the cells."""
+
+    encoding, errors = "utf-8", "replace"
+
+    def __init__(self, name: str, outputs: Outputs):
+        self.name, self._outputs = name, outputs
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def fileno(self) -> int:
+        """The stream that a process started by a cell inherits; it leads nowhere."""
+        return 1 if self.name == "stdout" else 2
+
+    def write(self, text: str, /) -> int:
+        """Put out `text`; raises KeyboardInterrupt when the cell has printed too much."""
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        if text:
+            self._outputs.stream(self.name, text)
+        return len(text)
+
+
+class Publisher(DisplayPublisher):
+    """Where `display` leads to."""
+
+    def publish(self, data: dict[str, Any], *given: Any, update: bool = False, **named: Any) -> None:
+        """Put out what is displayed; changes of what was displayed before are for people who watch."""
+        if not update:
+            self.shell.outputs.display(data)
+
+    def clear_output(self, wait: bool = False) -> None:
+        """Nobody watches."""
+
+
+class Hook(DisplayHook):
+    """Where the value of a cell's last line leads to."""
+
+    def start_displayhook(self) -> None:
+        """No prompt is printed."""
+
+    def write_output_prompt(self) -> None:
+        """No prompt is printed."""
+
+    def write_format_data(self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None) -> None:
+        """Put out the value in all its forms."""
+        self.shell.outputs.display(format_dict)  # type: ignore[union-attr]
+
+    def finish_displayhook(self) -> None:
+        """No line is ended."""
+
+
+class HandInShell(InteractiveShell):
+    """IPython as in a notebook; its outputs are kept for the judge."""
+
+    display_pub_class = Type(Publisher)
+    displayhook_class = Type(Hook)
+
+    def __init__(self, **options: Any):
+        self.outputs = Outputs()
+        super().__init__(**options)
+
+    def enable_gui(self, gui: str | None = None) -> None:
+        """There are no windows."""
+
+    def ask_exit(self) -> None:
+        """`exit()` in a cell: the judge ends the conversation, nobody else."""
+
+    def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
+        self.outputs.error(etype, str(evalue), stb)
+
+    def execute(self, source: str) -> None:
+        """Run a cell; only while it runs, an interrupt reaches it."""
+        try:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            self.run_cell(source, store_history=True)
+        except BaseException as error:  # of what IPython does around a cell, which a cell may have changed
+            self.outputs.error(type(error), "IPython itself was stopped", [])
+        finally:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def make(folder: str) -> HandInShell:
+    """The shell of this process; IPython's own files go to `folder`."""
+    shell = HandInShell.instance(config=SETTINGS, ipython_dir=folder)
+    for source in ("None", "raise NotImplementedError"):  # IPython imports more for its first cell, and first error
+        shell.run_cell(source, store_history=False)
+    return shell
+
+
+def serve(shell: HandInShell, fileno: int) -> None:
+    """Say that we are ready, with an empty message, then answer until the judge closes the line.
+
+    A message that begins with `CELL` has a cell for us to run: its source, and how much of its
+    outputs is kept. The rest is for the door.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.stdout, sys.stderr = (Stream(name, shell.outputs) for name in ("stdout", "stderr"))
+    builtins.input = getpass.getpass = _nobody_types
+    sys.argv = [""]
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # modules beside the notebook, as in Jupyter
+    with socket.socket(fileno=fileno) as line:
+        door.send(line, b"")
+        while True:
+            try:
+                request = door.receive(line)
+            except EOFError:
+                return
+            if request.startswith(CELL):
+                asked = wire.loads(request[len(CELL) :], lambda handle, name: None)
+                shell.outputs.begin(asked["characters"], asked["outputs"], asked["kinds"])
+                shell.execute(asked["source"])
+                door.send(line, shell.outputs.packed())
+            else:
+                door.send(line, door.answer(shell.user_ns, request))
+
+
+def _nobody_types(*prompt: Any, **named: Any) -> NoReturn:
+    raise StdinNotImplementedError("nobody is there to type while a notebook is graded")
+
+
+def _speakable(value: Any) -> Any:
+    """`value` without characters that no encoding knows: half of a pair, which Python's strings may hold."""
+    if type(value) is str:
+        return value.encode("utf-8", "replace").decode()
+    if type(value) is list:
+        return [_speakable(item) for item in value]
+    if type(value) is dict:
+        return {key: _speakable(item) for key, item in value.items()}
+    return value
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as own:
+        serve(make(own), int(sys.argv[1]))
+    os._exit(0)  # whatever threads the cells have left
