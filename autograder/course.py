@@ -42,6 +42,7 @@ class Grading(_Section):
     database: str = ""  # the gradebook's URL; "": SQLite in the course tree
     results_profiles: tuple[str, ...] = ("cpu", "gpu")  # in whose sizes experiments may have been run
     preload: tuple[str, ...] = ()
+    preload_checks: tuple[str, ...] = ()
 
 
 class NotebookEntry(_Section):
@@ -51,12 +52,17 @@ class NotebookEntry(_Section):
     title: str
     deadline: datetime.datetime | None = None
     preload: tuple[str, ...] = ()  # what its kernels import besides `Grading.preload`
-    preload_checks: tuple[str, ...] = ()  # what its checks import besides
+    preload_checks: tuple[str, ...] = ()  # what its checks import later besides `Grading.preload_checks`
 
     @property
     def number(self) -> str:
         """The two digits that people call it by."""
         return self.name[:2]
+
+    @property
+    def public_checks(self) -> str:
+        """The module with the checks that students have, too."""
+        return f"utils.checks.nb{self.name}"
 
 
 class Course(_Section):
@@ -84,8 +90,9 @@ class Course(_Section):
 
     def running(self, entries: Sequence[NotebookEntry]) -> "Course":
         """The course for a run of these notebooks: `Grading.preload` holds all that their kernels import."""
-        preload = dict.fromkeys((*self.grading.preload, *(name for entry in entries for name in entry.preload)))
-        return self.model_copy(update={"grading": self.grading.model_copy(update={"preload": tuple(preload)})})
+        names = [name for entry in entries for name in (*entry.preload, entry.public_checks)]
+        preload = tuple(dict.fromkeys((*self.grading.preload, *names)))
+        return self.model_copy(update={"grading": self.grading.model_copy(update={"preload": preload})})
 
     def select(self, names: list[str] | None) -> list[NotebookEntry]:
         """The notebooks called `names`, each once, or all of them."""

@@ -3,7 +3,6 @@
 import ast
 import datetime
 import errno
-import gc
 import hashlib
 import json
 import logging
@@ -476,7 +475,7 @@ def _settle() -> None:
     import torch
 
     torch.set_num_threads(1)  # one core a judge: threads that wait for each other spin, and starve the kernels
-    gc.freeze()  # what is imported stays, and need not be looked through for garbage again and again
+    warm.settle()
 
 
 def _take_device(gpus: tuple[str, ...]) -> None:
@@ -573,6 +572,7 @@ def _client(
         _local_cluster(dashboard_address=shown, silence_logs=logging.ERROR, **size) as local,
         distributed.Client(local) as client,
     ):
+        warm.settle()
         if dashboard:
             tqdm.write(f"dashboard: {client.dashboard_link}", file=sys.stderr)
         try:

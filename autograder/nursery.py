@@ -189,6 +189,7 @@ def main(path: str, owner: int, modules: list[str]) -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(path)  # askers queue here while we import
     listener.listen(128)
+    gc.disable()  # what is imported stays
     from autograder import shell
 
     shell.make(f"{os.path.dirname(path)}/ipython")  # first: libraries ask on import whether there is an IPython
@@ -204,6 +205,7 @@ def main(path: str, owner: int, modules: list[str]) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     gc.collect()
     gc.freeze()  # keeps the pages of what is here shared with the children
+    gc.enable()
     gather()
     listener.settimeout(OWNER_SECONDS)
     try:

@@ -9,7 +9,7 @@ from utils.check import Check, checks_of
 
 def checks_module(entry: NotebookEntry) -> ModuleType:
     """The public checks of a notebook, `utils/checks/nbNN_name.py`."""
-    return importlib.import_module(f"utils.checks.nb{entry.name}")
+    return importlib.import_module(entry.public_checks)
 
 
 def checks(entry: NotebookEntry) -> dict[str, Check]:

@@ -3,6 +3,7 @@
 Imports nothing heavy itself, so that a command can call `begin` first and import the rest meanwhile.
 """
 
+import gc
 import multiprocessing
 import os
 import shutil
@@ -95,11 +96,20 @@ def nursery(preload: tuple[str, ...]) -> Nursery:
 
 
 def begin(course: Course, entries: Sequence[NotebookEntry]) -> None:
-    """Begin to import in the background what grading needs: kernels' libraries, and the workers' own."""
-    kernels = course.running(entries).grading.preload
-    nursery(kernels).start()
-    checks = [name for entry in entries for name in entry.preload_checks]
-    # Checks build the same models as the cells that they check, and draw nothing.
-    shared = [name for name in kernels if not name.startswith(("matplotlib", "ipywidgets", "PIL"))]
-    multiprocessing.set_forkserver_preload(["autograder.grade", "autograder.judge", *shared, *checks])
+    """Begin to import in the background what grading needs: kernels' libraries, and the workers' own.
+
+    Here, too, nothing is looked through for garbage until `settle`, while the caller imports the rest.
+    """
+    gc.disable()
+    nursery(course.running(entries).grading.preload).start()
+    modules = ["autograder.before_imports", "autograder.cli", "autograder.grade", "autograder.judge"]
+    modules += course.grading.preload_checks
+    modules += [name for entry in entries for name in (entry.public_checks, *entry.preload_checks)]
+    multiprocessing.set_forkserver_preload(modules)
     forkserver.ensure_running()
+
+
+def settle() -> None:
+    """Once all is imported: from now on look for garbage, but not in what is there already; it stays."""
+    gc.freeze()
+    gc.enable()
