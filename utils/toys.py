@@ -53,8 +53,9 @@ class TableModel(nn.Module):
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """From token numbers (B, T) to logits (B, T, V)."""
-        logits = self.table[tokens.cumsum(dim=1) % len(self.table)]
-        return logits.roll(int(self.training) + 2 * torch.is_grad_enabled(), dims=-1)
+        table, shift = self.table, self.training + 2 * torch.is_grad_enabled()
+        logits = table[tokens.cumsum(dim=1) % len(table)]
+        return logits.roll(shift, dims=-1) if shift else logits
 
 
 class NewTableEachCall:

@@ -747,10 +747,12 @@ def greedy(table: torch.Tensor, prompt: list[int], max_new: int, eos_id: int, sh
 
 
 def shares(generate: Answer, lib: Any, logits: list[float], count: int, **options: Any) -> list[float]:
-    """How often each token is drawn by a model that always gives these logits."""
-    model = lib("utils.toys").TableModel([logits])
-    drawn = numbers_of(generate(model, [0], count, eos_id=len(logits) + 1, **options), [0])[1:]
-    assert len(drawn) == count, f"asked for {count} new tokens, generate wrote {len(drawn)}."
+    """How often each token is drawn by a model that always gives these logits; in short texts, which are quick."""
+    model, drawn = lib("utils.toys").TableModel([logits]), []
+    for length in [50] * (count // 50) + [count % 50] * (count % 50 > 0):
+        text = numbers_of(generate(model, [0], length, eos_id=len(logits) + 1, **options), [0])[1:]
+        assert len(text) == length, f"asked for {length} new tokens, generate wrote {len(text)}."
+        drawn += text
     assert all(0 <= token < len(logits) for token in drawn), "generate wrote a number that is no token."
     return [drawn.count(token) / count for token in range(len(logits))]
 
