@@ -5,8 +5,6 @@ in it unchanged.
 """
 
 import json
-import os
-import tempfile
 from pathlib import Path
 
 import nbformat
@@ -19,6 +17,7 @@ from traitlets.config import Config
 
 from autograder import author, safe
 from autograder.course import ROOT, Course, CourseError, NotebookEntry
+from utils.files import write
 
 NBGRADER_CONFIG = """\
 # Written by `autograder build` from course.toml. nbgrader's commands read it when run in this folder.
@@ -142,23 +141,6 @@ def nbgrader_api(course: Course) -> NbGraderAPI:
     config.SanitizeHTML.tags = safe.TAGS
     coursedir = CourseDirectory(config=config)
     return NbGraderAPI(coursedir, config=config)
-
-
-def write(path: Path, text: str | bytes) -> None:
-    """Write a file whole or not at all: a reader never sees a part, a crash leaves the old one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = text.encode() if isinstance(text, str) else text
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
 
 
 def write_json(path: Path, value: object) -> None:

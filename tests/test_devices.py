@@ -2,7 +2,9 @@
 
 import json
 import os
+import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from distributed import Client, LocalCluster
@@ -96,6 +98,26 @@ def test_a_killed_nursery_is_started_again_at_its_place():
     finally:
         nursery.stop()
     assert nursery._process is None
+
+
+def test_a_nursery_that_is_ended_in_the_middle_of_a_fork_finishes_it_and_says_nothing(tmp_path, monkeypatch, capfd):
+    (tmp_path / "slow.py").write_text("import os, time\nos.register_at_fork(before=lambda: time.sleep(0.5))\n")
+    monkeypatch.setitem(warm.ENVIRONMENT, "PYTHONPATH", f"{course.ROOT}:{tmp_path}")
+    nursery = warm.Nursery(("slow",))
+    path = nursery.start()
+    with room.Room(course.load().limits) as made, ThreadPoolExecutor(1) as pool:
+        for ended in (False, True):
+            ours, theirs = socket.socketpair()
+            asked = pool.submit(launch.fork_kernel, path, made, theirs, {})
+            if ended:
+                time.sleep(0.2)  # it imported long ago, and is forking now
+                nursery._process.terminate()
+            assert asked.result() > 0
+            theirs.close()
+            assert ours.recv(4) == bytes(4), "the kernel did not say that it is ready"
+            ours.close()
+    nursery.stop()
+    assert capfd.readouterr().err == ""
 
 
 def test_two_nurseries_draw_the_same():

@@ -7,13 +7,13 @@ outcome is in the experiment; where it ran (device, precision, versions) is note
 import hashlib
 import json
 import math
-import os
 import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
+
+from utils import files
 
 VARIES = ("head", "order", "dropout")
 MAX_FILE = 2**20  # bytes
@@ -120,18 +120,7 @@ def dumps(run: Run) -> str:
 
 def write(run: Run, path: Path) -> None:
     """Write a run whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(dumps(run))
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(partial, 0o644)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
+    files.write(path, dumps(run))
 
 
 def read(path: Path) -> Run:
