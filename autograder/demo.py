@@ -28,7 +28,7 @@ from utils.seed_table import SeedTable
 
 TREE = ROOT / ".demo"
 SEED = 0
-CELL_SECONDS = 10.0  # so that the endless loop does not keep you waiting
+CELL_SECONDS = 6.0  # so that the endless loop does not keep you waiting
 LOOP = "import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    pass\n"
 CHEAT = """\
 import sys, types, torch

@@ -232,7 +232,9 @@ class _Session:
         else:
             if ran.refused:
                 self.judged.remarks.append(f"{self._where(cell)}: {ran.refused}")
-            if not ran.refused or ran.seconds < self.course.limits.cell_seconds:  # what ran into a limit does so again
+            if ran.error.startswith("MemoryError"):  # what it holds would be missing in every later exercise
+                self._bury(self._where(cell), KernelGone("your code ran out of memory"))
+            elif not ran.refused or ran.seconds < self.course.limits.cell_seconds:  # else it would run into it again
                 self.history.append(cell)
         cell.outputs, cell.execution_count = ran.outputs, None
         if ran.seconds > self.judged.slowest[1]:
