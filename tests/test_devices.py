@@ -108,6 +108,7 @@ def test_a_nursery_that_is_ended_in_the_middle_of_a_fork_finishes_it_and_says_no
     with room.Room(course.load().limits) as made, ThreadPoolExecutor(1) as pool:
         for ended in (False, True):
             ours, theirs = socket.socketpair()
+            ours.settimeout(60)
             asked = pool.submit(launch.fork_kernel, path, made, theirs, {})
             if ended:
                 time.sleep(0.2)  # it imported long ago, and is forking now
