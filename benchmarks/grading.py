@@ -2,18 +2,18 @@
 
     python benchmarks/grading.py [--students 40] [--stock-students 40] [--notebooks 01 02 03 04]
 
-A class hands in notebooks 01 to 04, and all of it is graded three times, from the command to its end,
-start-up included: by stock nbgrader, one hand-in after the other; by two processes of it at once, each
-with half of the students and a gradebook of its own, as its users work around that; and by
-`autograder grade` with two workers. No hand-in is broken or endless: stock nbgrader ends its batch at the
-first copied test cell. The stock notebook asks the same as ours: its graded cells run the public check
-and, as hidden tests, the private ones.
+A class hands in notebooks 01 to 04, and all of it is graded four times, from the command to its end,
+start-up included: by `autograder grade` with two workers; by stock nbgrader, one hand-in after the other;
+by two processes of it at once, each with half of the students and a gradebook of its own, as its users
+work around that; and by ours once more, since a shared machine is not always the same. No hand-in is
+broken or endless: stock nbgrader ends its batch at the first copied test cell. The stock notebook asks
+the same as ours: its graded cells run the public check and, as hidden tests, the private ones.
 
 CPU seconds are those of all processes, kernels included, as the operating system accounts them. What
 the cells and checks themselves cost is measured in one process that runs every hand-in in a fork of
 itself, without kernel, room, messages, gradebook or files; the rest is ours, start-up included. Memory
 is that of all processes together, shared pages counted once (PSS), sampled every five seconds.
-The last line is a JSON object.
+The last line is a JSON object; of our two runs it has the mean.
 """
 
 import argparse
