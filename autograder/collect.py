@@ -178,7 +178,10 @@ class _Reader:
         """The notebooks of a zip, read in memory. A student's `own` says nothing of names and times that we believe."""
         try:
             with zipfile.ZipFile(file) as archive:
-                members = [member for member in archive.infolist() if not member.is_dir()]
+                named = [member for member in archive.infolist() if member.filename]  # zipfile ends a name at a NUL
+                if len(named) < len(archive.infolist()):
+                    self._refuse(owner if owner.name else "the zip", "it holds a file without a name")
+                members = [member for member in named if not member.is_dir()]
                 if len(members) > (MAX_OWN_MEMBERS if own else MAX_MEMBERS):
                     self._refuse(owner, f"a zip of {len(members)} files")
                     return

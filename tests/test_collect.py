@@ -114,6 +114,14 @@ def test_a_broken_zip_is_named(mine, tmp_path, content):
     assert "cannot be read as a zip" in collect.collect(mine, path).refused[0]
 
 
+def test_a_file_without_a_name_stops_nobody(mine, tmp_path, text):
+    """zipfile ends a name at a NUL, and fails on what is left of one that begins with it (found by the fuzzer)."""
+    source = packed(tmp_path / "in.zip", {f"Ada/{NAME}.ipynb": text, f"QQQ/{NAME}.ipynb": text, "Bo/QQQ": text})
+    source.write_bytes(source.read_bytes().replace(b"QQQ", b"\0QQ"))
+    result = collect.collect(mine, source)
+    assert set(submitted(mine)) == {"Ada"} and any("without a name" in line for line in result.refused)
+
+
 def test_the_latest_counts_and_both_are_kept(mine, tmp_path, text):
     for day, marker in ((3, b"second"), (1, b"first"), (2, b"middle")):
         path = tmp_path / f"{day}.zip"

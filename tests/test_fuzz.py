@@ -346,7 +346,9 @@ def test_mutated_archives(tmp_path_factory, names, folders, seed):
     known = COURSE.model_copy(update={"tree": folder / "tree"})
     with zipfile.ZipFile(path, "w") as archive:
         for name in dict.fromkeys(names):
-            archive.writestr("/".join([*folders[:3], f"{name}{ENTRY.name}.ipynb"]), b"{}")
+            member = zipfile.ZipInfo("x")
+            member.filename = "/".join([*folders[:3], f"{name}{ENTRY.name}.ipynb"])  # its own writer refuses a NUL
+            archive.writestr(member, b"{}")
     whole = path.read_bytes()
     for data in [whole, *list(mutants(whole, seed))[:9]]:
         path.write_bytes(data)
