@@ -140,17 +140,14 @@ def _environment(profile: str, gpu: bool) -> dict[str, str]:
     given = {} if devices is None else {"CUDA_VISIBLE_DEVICES": devices}
     return (
         warm.LOCALE
+        | warm.ENVIRONMENT
         | given
         | {
             "HOME": WORK,
             "USER": "student",
-            "MPLBACKEND": warm.INLINE,
             "MPLCONFIGDIR": "/tmp/matplotlib",
             "IPYTHONDIR": "/tmp/ipython",
             "XDG_CACHE_HOME": "/tmp/cache",
-            "PYTHONPATH": str(ROOT),
-            "OMP_NUM_THREADS": "1",
-            "HF_HUB_OFFLINE": "1",
             "COURSE_PROFILE": profile,
         }
     )

@@ -21,7 +21,7 @@ from autograder.course import ROOT, Course, NotebookEntry
 STOP_SECONDS = 5
 LOCALE = {"LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 INLINE = "module://matplotlib_inline.backend_inline"  # as in Jupyter: pictures become outputs
-ENVIRONMENT = {
+ENVIRONMENT = {  # of the nursery, and of the kernels that it forks
     "PYTHONPATH": str(ROOT),
     "MPLBACKEND": INLINE,
     "OMP_NUM_THREADS": "1",
