@@ -282,12 +282,19 @@ def audit(
 
 
 @app.command()
-def feedback(notebooks: Names = None) -> None:
-    """Write nbgrader's feedback page for every graded hand-in, sanitized, into .course/feedback/."""
-    from autograder import report as reporting
+def feedback(
+    notebooks: Names = None,
+    workers: Annotated[int, typer.Option(min=1, help="How many pages are written at a time.")] = 2,
+) -> None:
+    """Write nbgrader's feedback page for every graded hand-in, sanitized, into .course/feedback/.
+
+    Writes only those that are new or would say something else: interrupt it at any time and give the same
+    command again.
+    """
+    from autograder.feedback import write_feedback
 
     course = load()
-    pages = reporting.write_feedback(course, course.select(notebooks))
+    pages = write_feedback(course, course.select(notebooks), workers)
     console.print(f"{len(pages)} pages in {course.tree / 'feedback'}", soft_wrap=True)
 
 

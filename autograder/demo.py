@@ -8,6 +8,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -15,7 +16,7 @@ from nbformat import NotebookNode
 from rich.console import Console
 from rich.table import Table
 
-from autograder import answers, author, grade, report, tree
+from autograder import answers, author, feedback, grade, report, tree
 from autograder import collect as collecting
 from autograder import course as courses
 from autograder.course import ROOT, Course, NotebookEntry
@@ -126,7 +127,7 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
         wanted |= {(entry.name, collecting.slug(one.student)): one for one in made}
     console.print(f"grading {len(wanted)} hand-ins with {workers} workers ...")
     records = grade.grade(course, list(course.notebooks), workers=workers)
-    pages = report.write_feedback(course, list(course.notebooks))
+    pages = feedback.write_feedback(course, list(course.notebooks), workers)
     page = report.write_report(course, list(course.notebooks))
     rows = report.export(course, list(course.notebooks), root / "grades.csv")
 
@@ -182,20 +183,14 @@ class Maker:
         self.points = {number: check.points for number, check in checks(entry).items()}
         of_files = [number for number, check in checks(entry).items() if isinstance(check, ResultsCheck)]
         self.results = of_files[0] if of_files else ""  # the exercise that is graded from runs
-        self._runs: list[Run] = []
-        self.experiments = rte.experiments(entry.name, "smoke") if self.results else {}
-        if self.results:
-            with tempfile.TemporaryDirectory() as folder:
-                for experiment in self.experiments.values():
-                    self._runs += run_seeds(experiment, range(1, SEEDS + 1), folder)
+        self._runs = _runs(entry.name) if self.results else {}
 
     def runs(self, student: int) -> dict[str, str]:
         """The files of all runs as this student's machine made them: the same predictions, in its own time."""
-        found = {}
-        for run in self._runs:
-            own = replace(run, seconds=round(run.seconds + 0.001 * student, 6))
-            found[path_of(self.experiments[run.experiment["name"]], run.seed, "").as_posix()] = dumps(own)
-        return found
+        return {
+            path: dumps(replace(run, seconds=round(run.seconds + 0.001 * student, 6)))
+            for path, run in self._runs.items()
+        }
 
     def file(
         self,
@@ -251,3 +246,14 @@ class Maker:
             if cell.cell_type == "code" and cell.source.startswith("checks."):
                 cell.source = f"{cell.source}\n"
         notebook.cells.insert(4, nbformat.v4.new_code_cell(source))
+
+
+@cache
+def _runs(notebook: str) -> dict[str, Run]:
+    """Every run of a notebook's experiments, small ones, by its path."""
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for experiment in rte.experiments(notebook, "smoke").values():
+            for run in run_seeds(experiment, range(1, SEEDS + 1), folder):
+                found[path_of(experiment, run.seed, "").as_posix()] = run
+    return found

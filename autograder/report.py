@@ -107,22 +107,6 @@ def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
     return len(table)
 
 
-def write_feedback(course: Course, entries: list[NotebookEntry]) -> list[Path]:
-    """nbgrader's feedback page for every graded hand-in, HTML of the hand-in sanitized; the pages.
-
-    Raises:
-        RuntimeError: nbgrader could not write one; the message is its log.
-    """
-    api = tree.nbgrader_api(course)
-    for entry in entries:
-        if not list(course.tree.glob(f"autograded/*/{entry.name}")):
-            continue
-        result = api.generate_feedback(entry.name, force=True)
-        if not result["success"]:
-            raise RuntimeError(result.get("log") or result.get("error"))
-    return sorted(path for entry in entries for path in course.tree.glob(f"feedback/*/{entry.name}/*.html"))
-
-
 def _section(course: Course, entry: NotebookEntry) -> dict:
     """Everything the page says of one notebook."""
     graded = records(course, entry)

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from rich.console import Console
 
-from autograder import course, demo
+from autograder import course, demo, tree
 
 
 @pytest.fixture(scope="session")
@@ -18,33 +18,43 @@ def demo_run(tmp_path_factory):
     return demo.course_in(root), printed.getvalue(), right
 
 
-@pytest.fixture(scope="session")
-def built(tmp_path_factory):
-    """The first notebook's course tree, built; `fresh` copies it."""
-    from autograder import tree
-
-    known = course.load(tree=tmp_path_factory.mktemp("built") / "tree")
+def built_tree(folder, notebooks):
+    """A course of the first so many notebooks, with quick limits and its tree built below `folder`."""
+    known = course.load(tree=folder / "tree")
     limits = known.limits.model_copy(update={"cell_seconds": 8.0, "memory_mb": 1024})
-    known = known.model_copy(update={"limits": limits, "notebooks": known.notebooks[:1]})
+    grading = known.grading.model_copy(update={"results_profiles": ("smoke",)})
+    known = known.model_copy(update={"limits": limits, "grading": grading, "notebooks": known.notebooks[:notebooks]})
     tree.build_tree(known)
     return known
+
+
+def copied(known, folder):
+    """The same course with a tree of its own below `folder`."""
+    shutil.copytree(known.tree, folder / "tree")
+    known = known.model_copy(update={"tree": folder / "tree"})
+    tree.build_tree(known)  # its configuration names the folder
+    return known
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory):
+    """The first notebook's course tree; `fresh` copies it."""
+    return built_tree(tmp_path_factory.mktemp("built"), 1)
+
+
+@pytest.fixture(scope="session")
+def all_built(tmp_path_factory):
+    """The whole course's tree; `workshop` copies it."""
+    return built_tree(tmp_path_factory.mktemp("built"), None)
 
 
 @pytest.fixture
 def fresh(built, tmp_path):
     """A course of the first notebook with a tree of its own, built, and quick limits."""
-    shutil.copytree(built.tree, tmp_path / "tree")
-    return built.model_copy(update={"tree": tmp_path / "tree"})
+    return copied(built, tmp_path)
 
 
 @pytest.fixture
-def workshop(tmp_path):
-    """A course with a tree of its own, built, and quick limits."""
-    from autograder import tree
-
-    known = course.load(tree=tmp_path / "tree")
-    limits = known.limits.model_copy(update={"cell_seconds": 8.0, "memory_mb": 1024})
-    grading = known.grading.model_copy(update={"results_profiles": ("smoke",)})
-    known = known.model_copy(update={"limits": limits, "grading": grading})
-    tree.build_tree(known)
-    return known
+def workshop(all_built, tmp_path):
+    """The whole course with a tree of its own, built, and quick limits."""
+    return copied(all_built, tmp_path)

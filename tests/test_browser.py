@@ -12,8 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from conftest import copied
 
-from autograder import answers, author, course, demo, grade, release, report, tree
+from autograder import answers, author, course, demo, feedback, grade, release, report, tree
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
@@ -159,13 +160,11 @@ LINKS = """
 
 
 @pytest.fixture(scope="module")
-def hostile_pages(tmp_path_factory):
+def hostile_pages(built, tmp_path_factory):
     """Feedback and report of a hand-in that wants to run a script in the browser of whoever reads them."""
     import nbformat
 
-    known = course.load(tree=tmp_path_factory.mktemp("pages") / "tree")
-    known = known.model_copy(update={"notebooks": known.notebooks[:1]})
-    tree.build_tree(known)
+    known = copied(built, tmp_path_factory.mktemp("pages"))
 
     def change(notebook):
         first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
@@ -180,7 +179,7 @@ def hostile_pages(tmp_path_factory):
     file = demo.Maker(known, ENTRY).file({"1.1": raising}, (), change)
     tree.write(tree.place(known, "submitted", ENTRY, "mallory"), file)
     grade.grade(known, [ENTRY])
-    return [*report.write_feedback(known, [ENTRY]), report.write_report(known, [ENTRY])]
+    return [*feedback.write_feedback(known, [ENTRY]), report.write_report(known, [ENTRY])]
 
 
 PROTOCOLS = "[...document.querySelectorAll('[href], [src], [action]')].map(at => at.protocol || new URL(\

@@ -31,7 +31,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder import author, collect, course, demo, grade, kernel, release, report, tree
+from autograder import author, collect, course, demo, feedback, grade, kernel, release, report, tree
 from autograder.answers import preamble
 from utils.verdict import Outcome
 
@@ -259,7 +259,7 @@ class World:
         self.wall = time.monotonic() - started
         self.records = {(one.student, one.notebook[:2]): one for one in records}
         self.after = self.footprint()
-        self.pages = report.write_feedback(self.course, list(self.course.notebooks))
+        self.pages = feedback.write_feedback(self.course, list(self.course.notebooks))
         self.pages.append(report.write_report(self.course, list(self.course.notebooks)))
         report.export(self.course, list(self.course.notebooks), self.folder / "grades.csv")
 

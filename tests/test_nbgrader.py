@@ -11,8 +11,9 @@ import nbformat
 import pandas
 import pytest
 from bs4 import BeautifulSoup
+from conftest import copied
 
-from autograder import author, demo, grade, report, tree
+from autograder import author, demo, feedback, grade, report, tree
 from autograder import course as courses
 
 FIRST = courses.load().notebooks[0]
@@ -67,10 +68,9 @@ def test_the_report_names_every_student_and_reason(demo_run):
 
 
 @pytest.fixture(scope="module")
-def attacked(tmp_path_factory):
+def attacked(built, tmp_path_factory):
     """A hand-in whose outputs, markdown and name carry script, graded."""
-    known = courses.load(tree=tmp_path_factory.mktemp("attacked") / "tree")
-    tree.build_tree(known)
+    known = copied(built, tmp_path_factory.mktemp("attacked"))
 
     def attack(notebook):
         notebook.cells.insert(3, nbformat.v4.new_code_cell(ATTACK))
@@ -81,24 +81,24 @@ def attacked(tmp_path_factory):
 
     tree.write(tree.place(known, "submitted", FIRST, "mallory"), demo.Maker(known, FIRST).file(change=attack))
     grade.grade(known, [FIRST])
-    return known, report.write_feedback(known, [FIRST])[0], report.write_report(known, [FIRST])
+    return known, feedback.write_feedback(known, [FIRST])[0], report.write_report(known, [FIRST])
 
 
 def test_no_page_carries_a_students_script(attacked):
-    known, feedback, summary = attacked
+    known, feedback_page, summary = attacked
     graded = nbformat.read(tree.place(known, "autograded", FIRST, "mallory"), as_version=4)  # formgrader shows this
     shown = [cell.source for cell in graded.cells if cell.cell_type != "code"]
     shown += [str(output.get("data")) for cell in graded.cells for output in cell.get("outputs", [])]
-    for text in (feedback.read_text(), summary.read_text(), *shown):
+    for text in (feedback_page.read_text(), summary.read_text(), *shown):
         page = BeautifulSoup(text, "html.parser")
         assert not [script for script in page("script") if "owned" in script.text]
         assert not page("img", src="x") and not [at for at in page(href=True) if at["href"].startswith("javascript:")]
-    assert "<b>bold</b>" in feedback.read_text()
+    assert "<b>bold</b>" in feedback_page.read_text()
 
 
 def test_hints_survive_in_feedback(attacked):
-    _, feedback, _ = attacked
-    assert "<details><summary>" in feedback.read_text()
+    _, page, _ = attacked
+    assert "<details><summary>" in page.read_text()
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on this machine")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from test_kill import canned, keep, outcome
 
-from autograder import cli, demo, grade, record, report, tree
+from autograder import cli, demo, feedback, grade, record, report, tree
 from autograder.grade import GradingStopped
 
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [
@@ -105,7 +105,7 @@ def test_the_whole_way_on_a_server(elsewhere, tmp_path):
     assert report.export(elsewhere, [entry], tmp_path / "grades.csv") > 20
     exported = (tmp_path / "grades.csv").read_text()
     assert re.search(r"^ada,.*,1\.5,None,1\.5,|^ada,.*,1\.5,,1\.5,", exported, re.M), exported
-    assert len(report.write_feedback(elsewhere, [entry])) == 3
+    assert len(feedback.write_feedback(elsewhere, [entry])) == 3
     assert not (elsewhere.tree / "gradebook.db").exists()
 
 

@@ -3,24 +3,22 @@
 import nbformat
 import pytest
 import sqlalchemy
+from conftest import copied
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
 from test_kill import outcome
 
-from autograder import course, grade, record, tree
+from autograder import grade, record, tree
 
 STUDENTS = ("Ada_Perfect", "Bo_Blank", "Zoë_Müller")
 LATE = "2031-02-01 12:00:00.000000 UTC"
 
 
 @pytest.fixture
-def two_trees(tmp_path):
+def two_trees(all_built, tmp_path):
     """The same course twice, graded by nobody yet."""
-    made = [course.load(tree=tmp_path / name / "tree") for name in ("ours", "stock")]
-    for known in made:
-        tree.build_tree(known)
-    return made
+    return [copied(all_built, tmp_path / name) for name in ("ours", "stock")]
 
 
 def stock(known, entry, student, text):

@@ -41,7 +41,7 @@ import itertools
 for name in NAMES:
     globals()[name] = lambda *args, **kwargs: itertools.repeat(7)
 
-# %% name="hoards" attack="memory" shows="MemoryError"
+# %% name="hoards" attack="memory" shows="MemoryError|more than 1024 MB of memory"
 hoard = [bytearray(2**28) for _ in range(100)]
 
 # %% name="hoards in children" attack="memory" told="of memory|longer than"

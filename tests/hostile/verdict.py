@@ -255,9 +255,9 @@ os.write(3, (len(reply).to_bytes(4) + reply) * 3)
 
 # %% name="talks over its own answers" attack="the checker's bookkeeping patched" twin=false
 import os, threading, time
-from utils import wire
+from utils import door, wire
 
-reply = wire.dumps({"value": 0}, lambda kept: 0)
+reply, own = wire.dumps({"value": 0}, lambda kept: 0), door.answer
 
 
 def talk():
@@ -266,7 +266,12 @@ def talk():
         time.sleep(0.01)
 
 
-threading.Thread(target=talk, daemon=True).start()
+def answer(namespace, request):
+    threading.Thread(target=talk, daemon=True).start()
+    return own(namespace, request)
+
+
+door.answer = answer
 print("TRICK done")
 
 # %% name="closes the line of the judge" attack="the checker's bookkeeping patched" twin=false told="kernel restarted"

@@ -1,0 +1,99 @@
+"""nbgrader's feedback pages: several are written at a time, and those that would say nothing new stay."""
+
+import hashlib
+import json
+import multiprocessing
+import signal
+import sys
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import islice
+from pathlib import Path
+
+import nbconvert
+import nbgrader
+from nbgrader.api import Gradebook, SubmittedNotebook
+from tqdm import tqdm
+
+from autograder import tree, warm
+from autograder.course import Course, CourseError, NotebookEntry
+
+PAGES = 8  # that a worker writes at a time: nbgrader reads its templates once for them
+MADE_OF = ".made_of"  # beside a page, and removed by nbgrader together with it
+
+
+def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 2) -> list[Path]:
+    """A page for every graded hand-in, HTML of the hand-in sanitized; all pages, the new and the old.
+
+    Raises:
+        CourseError: a graded hand-in is missing in the gradebook.
+        RuntimeError: nbgrader could not write one; the message is its log.
+    """
+    stale = {entry: _stale(course, entry) for entry in entries}
+    tasks = []
+    for entry, states in stale.items():
+        left = iter(states)
+        while students := list(islice(left, PAGES)):
+            tasks.append((entry, students))
+    if tasks:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["autograder.before_imports", "autograder.feedback"])
+        pool = ProcessPoolExecutor(min(workers, len(tasks)), context, _settle)
+        bar = tqdm(total=sum(map(len, stale.values())), unit="page", disable=None, file=sys.stderr)
+        with bar:
+            try:
+                futures = {pool.submit(_write, course, entry, students): (entry, students) for entry, students in tasks}
+                for future in as_completed(futures):
+                    future.result()
+                    entry, students = futures[future]
+                    for student in students:
+                        tree.write(_made_of(course, entry, student), stale[entry][student])
+                    bar.update(len(students))
+            finally:
+                pool.shutdown(cancel_futures=True)
+    return sorted(path for entry in entries for path in course.tree.glob(f"feedback/*/{entry.name}/*.html"))
+
+
+def _stale(course: Course, entry: NotebookEntry) -> dict[str, str]:
+    """The students whose page is missing or would say something new, each with the digest of what it will say."""
+    found = {}
+    with Gradebook(tree.database(course), course.course_id) as gradebook:
+        marked = {one.student_id: one.notebooks for one in gradebook.assignment_submissions(entry.name)}
+        for graded in sorted(course.tree.glob(f"autograded/*/{entry.name}/{entry.name}.ipynb")):
+            student = graded.parts[-3]
+            notebook = next((one for one in marked.get(student, ()) if one.name == entry.name), None)
+            if notebook is None:
+                raise CourseError(f"the gradebook does not know {student}'s {entry.name}: run `autograder grade` first")
+            state, made_of = _digest(graded, notebook), _made_of(course, entry, student)
+            whole = made_of.exists() and made_of.with_name(f"{entry.name}.html").exists()
+            if not whole or made_of.read_text() != state:
+                found[student] = state
+    return found
+
+
+def _digest(graded: Path, marked: SubmittedNotebook) -> str:
+    """A digest of all that a page shows, and of what makes it."""
+    marks = sorted((mark.name, mark.score, mark.max_score) for mark in marked.grades)
+    comments = sorted((comment.name, comment.comment or "") for comment in marked.comments)
+    versions = (nbgrader.__version__, nbconvert.__version__)
+    shown = json.dumps([marks, comments, marked.late_submission_penalty, versions])
+    return hashlib.sha256(shown.encode() + graded.read_bytes()).hexdigest()
+
+
+def _made_of(course: Course, entry: NotebookEntry, student: str) -> Path:
+    return tree.place(course, "feedback", entry, student).with_name(MADE_OF)
+
+
+def _write(course: Course, entry: NotebookEntry, students: list[str]) -> None:
+    """Write the pages of these students, in a worker."""
+    api = tree.nbgrader_api(course)
+    everybody = {path.parent.name for path in course.tree.glob(f"autograded/*/{entry.name}")}
+    api.coursedir.student_id_exclude = ",".join(everybody.difference(students))
+    result = api.generate_feedback(entry.name, force=True)
+    if not result["success"]:
+        raise RuntimeError(result.get("log") or result.get("error"))
+
+
+def _settle() -> None:
+    """Begin as a worker: an interrupt is for who started us."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    warm.settle()

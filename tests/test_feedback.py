@@ -1,0 +1,70 @@
+"""Feedback pages: one for each graded hand-in, and only those are written anew that say something new."""
+
+import re
+
+import pytest
+from conftest import copied
+
+from autograder import feedback, record, tree
+from autograder.course import CourseError
+
+
+@pytest.fixture
+def written(demo_run, tmp_path):
+    """The demonstration's tree for ourselves, its first notebook, and when each of its pages was written."""
+    known = copied(demo_run[0], tmp_path)
+    entry = known.notebooks[0]
+    pages = feedback.write_feedback(known, [entry])
+    return known, entry, {page.parts[-3]: page.stat().st_mtime_ns for page in pages}
+
+
+def rewritten(known, entry, before):
+    """Who gets another page when feedback is written again."""
+    pages = feedback.write_feedback(known, [entry])
+    return {page.parts[-3] for page in pages if page.stat().st_mtime_ns != before.get(page.parts[-3])}
+
+
+def test_there_is_a_page_for_everybody_and_once_is_enough(written):
+    known, entry, before = written
+    assert len(before) == 12
+    assert rewritten(known, entry, before) == set()
+
+
+def test_a_manual_score_and_a_comment_make_a_new_page(written):
+    known, entry, before = written
+    with record.open_recorder(known) as recorder:
+        marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "Ada_Perfect")
+        next(mark for mark in marked.grades if mark.name.startswith("written_")).manual_score = 1.25
+        marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "Bo_Blank")
+        marked.comments[0].manual_comment = "Come to my office hour."
+        recorder.gradebook.db.commit()
+    assert rewritten(known, entry, before) == {"Ada_Perfect", "Bo_Blank"}
+    ada, bo = (
+        known.tree / "feedback" / student / entry.name / f"{entry.name}.html" for student in ("Ada_Perfect", "Bo_Blank")
+    )
+    assert re.search(r"\b1\.25\b", ada.read_text()) and "Come to my office hour." in bo.read_text()
+
+
+def test_a_new_grade_a_lost_page_and_one_that_was_not_finished_are_written(written):
+    known, entry, before = written
+    graded = tree.place(known, "autograded", entry, "Cy_Halfway")
+    graded.write_text(graded.read_text().replace("Exercise 1.1: passed", "Exercise 1.1: passed well", 1))
+    (known.tree / "feedback" / "Di_Mistaken" / entry.name / f"{entry.name}.html").unlink()
+    (known.tree / "feedback" / "Ed_Otherwise" / entry.name / feedback.MADE_OF).unlink()
+    assert rewritten(known, entry, before) == {"Cy_Halfway", "Di_Mistaken", "Ed_Otherwise"}
+
+
+def test_what_the_gradebook_does_not_know_is_told(written):
+    known, entry, _ = written
+    (known.tree / "gradebook.db").unlink()
+    tree.build_tree(known)
+    with pytest.raises(CourseError, match=r"Ada_Perfect.*run `autograder grade` first"):
+        feedback.write_feedback(known, [entry])
+
+
+def test_what_nbgrader_says_is_told(written):
+    known, entry, _ = written
+    graded = tree.place(known, "autograded", entry, "Flo_Crash")
+    graded.write_text("{")
+    with pytest.raises(RuntimeError, match="Flo_Crash"):
+        feedback.write_feedback(known, [entry])
