@@ -8,6 +8,17 @@ from rich.console import Console
 
 from autograder import course, demo, tree
 
+# These run notebooks or train in their own process alone. All others grade, with two workers and limits on
+# time, and would be in each other's way: side by side they run with these only.
+ALONE = ("checks", "pairs", "runs", "fuzz", "wire", "evidence", "execute", "prose", "recorded", "seed_table")
+
+
+def pytest_collection_modifyitems(items):
+    """Tell `pytest -n 2 --dist loadgroup` which tests share a process, and so what was made for them."""
+    for item in items:
+        name = item.path.stem.removeprefix("test_")
+        item.add_marker(pytest.mark.xdist_group(name if name in ALONE else "grading"))
+
 
 @pytest.fixture(scope="session")
 def demo_run(tmp_path_factory):

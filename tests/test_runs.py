@@ -2,11 +2,10 @@
 
 import dataclasses
 import json
+import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -96,16 +95,13 @@ def test_an_edited_file_says_so(tmp_path):
         parse(json.dumps(whole).encode())
 
 
-RUN = """
-import sys
-from utils.runs import run_seeds
-from tests.test_runs import QUICK
-import torch
-torch.set_num_threads(1)
-print("ready", flush=True)
-run_seeds(QUICK, range(1, 6), sys.argv[1])
-print("done", flush=True)
-"""
+def interrupted(folder, told):
+    """Run five seeds in a process that may be killed at any moment; `told` hears when it begins and ends."""
+    os.environ["COURSE_CACHE"] = f"{folder}/cache"
+    torch.set_num_threads(1)
+    told.send("ready")
+    run_seeds(QUICK, range(1, 6), folder)
+    told.send("done")
 
 
 def test_killed_at_random_moments_it_ends_with_the_same_files(tmp_path):
@@ -114,24 +110,23 @@ def test_killed_at_random_moments_it_ends_with_the_same_files(tmp_path):
     draw = random.Random(0)
     kills = done = 0
     folder, rounds = tmp_path / "killed", 0
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["utils.pair_training", "transformers"])
     while kills < KILLS:
-        process = subprocess.Popen(
-            [sys.executable, "-c", RUN, str(folder)],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        assert process.stdout.readline() == "ready\n"
+        ours, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=interrupted, args=(folder, theirs))
+        process.start()
+        theirs.close()
+        assert ours.recv() == "ready"
         time.sleep(draw.uniform(0, 1.0))
-        process.send_signal(signal.SIGKILL)
-        if "done" in process.stdout.read():
+        process.kill()
+        process.join()
+        if heard(ours) == "done":
             done += 1
             for path in draw.sample(sorted(folder.rglob("seed_*.json")), 3):
                 path.unlink()  # so that there is something to interrupt
         else:
             kills += 1
-        process.wait()
         for path in folder.rglob("seed_*.json"):
             read(path)  # whole, at any moment
         rounds += 1
@@ -139,6 +134,14 @@ def test_killed_at_random_moments_it_ends_with_the_same_files(tmp_path):
     run_seeds(QUICK, range(1, 6), folder)
     assert content(folder) == content(tmp_path / "whole")
     assert not list(folder.rglob("*.damaged*"))
+
+
+def heard(told):
+    """What was said; "" if the other end closed without a word."""
+    try:
+        return told.recv()
+    except EOFError:
+        return ""
 
 
 def test_on_a_cluster_a_lost_worker_loses_nothing(tmp_path):
