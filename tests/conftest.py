@@ -13,6 +13,7 @@ from autograder import course, demo, tree
 ALONE = ("checks", "pairs", "runs", "fuzz", "wire", "evidence", "execute", "prose", "recorded", "seed_table")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
 def pytest_collection_modifyitems(items):
     """Tell `pytest -n 2 --dist loadgroup` which tests share a process, and so what was made for them."""
     for item in items:

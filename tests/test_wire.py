@@ -57,7 +57,10 @@ class Lies(torch.Tensor):
     pass
 
 
-@pytest.mark.parametrize("value", [object(), Lies(), {(1, 2): 3}, {1, 2}, len, type("S", (str,), {})("x")], ids=lambda value: type(value).__name__)
+STRANGE = [object(), Lies(), {(1, 2): 3}, {1, 2}, len, type("S", (str,), {})("x")]
+
+
+@pytest.mark.parametrize("value", STRANGE, ids=lambda value: type(value).__name__)
 def test_what_is_not_data_becomes_a_handle(value):
     handle, name = there_and_back(value)
     assert handle == 7 and name == type(value).__name__
