@@ -10,7 +10,7 @@ demo: $(READY)
 	$(BIN)/autograder demo
 
 test: $(READY) check
-	$(BIN)/python -m pytest -q --durations=10 -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -q --durations=10 -n 2
 
 check: $(READY)
 	$(BIN)/ruff check .

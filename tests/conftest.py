@@ -2,23 +2,31 @@
 
 import io
 import shutil
+from pathlib import Path
 
 import pytest
 from rich.console import Console
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from autograder import course, demo, tree
 
-# These run notebooks or train in their own process alone. All others grade, with two workers and limits on
-# time, and would be in each other's way: side by side they run with these only.
+# These need one process and no limits on time. All others grade, with two workers, and would be in each
+# other's way: of those one runs after the other.
 ALONE = ("checks", "pairs", "runs", "fuzz", "wire", "evidence", "execute", "prose", "recorded", "seed_table")
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in the same hook
-def pytest_collection_modifyitems(items):
-    """Tell `pytest -n 2 --dist loadgroup` which tests share a process, and so what was made for them."""
-    for item in items:
-        name = item.path.stem.removeprefix("test_")
-        item.add_marker(pytest.mark.xdist_group(name if name in ALONE else "grading"))
+class Lanes(LoadScopeScheduling):
+    """Shares the tests out to the processes of `pytest -n 2`."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        name = Path(nodeid.split("::")[0]).stem.removeprefix("test_")
+        return name if name in ALONE else "grading"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Tests that share what was made for them share a process."""
+    return Lanes(config, log)
 
 
 @pytest.fixture(scope="session")
