@@ -1,8 +1,11 @@
 """What several test files share: a graded class, made once."""
 
 import io
+import os
 import shutil
 from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch: on small tensors its threads only wait, and take the cores for it
 
 import pytest
 from rich.console import Console
