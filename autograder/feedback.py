@@ -14,7 +14,7 @@ import nbgrader
 from nbgrader.api import Gradebook, SubmittedNotebook
 from tqdm import tqdm
 
-from autograder import tree, warm
+from autograder import safe, tree, warm
 from autograder.course import Course, CourseError, NotebookEntry
 
 PAGES = 8  # that a worker writes at a time: nbgrader reads its templates once for them
@@ -74,8 +74,8 @@ def _digest(graded: Path, marked: SubmittedNotebook) -> str:
     """A digest of all that a page shows, and of what makes it."""
     marks = sorted((mark.name, mark.score, mark.max_score) for mark in marked.grades)
     comments = sorted((comment.name, comment.comment or "") for comment in marked.comments)
-    versions = (nbgrader.__version__, nbconvert.__version__)
-    shown = json.dumps([marks, comments, marked.late_submission_penalty, versions])
+    made_with = [nbgrader.__version__, nbconvert.__version__, *sorted(safe.TAGS)]
+    shown = json.dumps([marks, comments, marked.late_submission_penalty, made_with])
     return hashlib.sha256(shown.encode() + graded.read_bytes()).hexdigest()
 
 
