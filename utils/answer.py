@@ -5,7 +5,9 @@
 the two apart.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,6 +28,10 @@ class StudentError(Exception):
         """One sentence for the student, with their own line where it is known."""
         text = f"your code raised {self.type_name}: {self}" if self.type_name else str(self)
         return f"{text}  (line {self.number}: `{self.line}`)" if self.line else text
+
+
+class ForbiddenUsed(Exception):
+    """While it was called, the student's code used what the exercise forbids; the message is its name."""
 
 
 class Answer:
@@ -68,6 +74,8 @@ class Answer:
         except wire.WireError as bad:
             raise StudentError(f"what your code returned cannot be read: {bad}") from None
         match met:
+            case {"used": str(name)}:
+                raise ForbiddenUsed(name)
             case {"value": value}:
                 return value
             case {"error": {"type": str(name), "message": str(text), "line": str(line)} as error}:
@@ -78,7 +86,8 @@ class Answer:
         raise StudentError("what your code returned is not plain data")
 
     def _meet(self, handle: int, type_name: str) -> "Answer":
-        return Answer(self._ask, {"object": _Handle(handle)}, type_name=type_name)
+        target = {"object": _Handle(handle), "forbids": self._target.get("forbids", [])}
+        return Answer(self._ask, target, type_name=type_name)
 
     def _handle(self, value: Any) -> int:
         """The number of a kept object that a check sends back as an argument."""
@@ -98,14 +107,26 @@ class _Handle:
         self.number = number
 
 
-def named(ask: Ask, name: str) -> Answer:
-    """The student's object of that name."""
-    return Answer(ask, {"name": name})
+def named(ask: Ask, name: str, forbids: Sequence[str] = ()) -> Answer:
+    """The student's object of that name. `forbids` names what may not run while it is called."""
+    return Answer(ask, {"name": name, "forbids": [*forbids]})
 
 
-def library(ask: Ask, module: str) -> Answer:
-    """A module of the student's process, imported there: `library(ask, "torch").nn.Linear(3, 4)`."""
-    return Answer(ask, {"library": module})
+def library(ask: Ask, module: str, forbids: Sequence[str] = ()) -> Answer:
+    """A module of the student's process, imported there: `library(ask, "torch").nn.Linear(3, 4)`.
+
+    A module of `utils` is sent as source and made anew for each request: what the student's code has done
+    to a module of that name changes nothing.
+    """
+    target: dict[str, Any] = {"library": module, "forbids": [*forbids]}
+    if module.startswith("utils."):
+        target["source"] = _source(module)
+    return Answer(ask, target)
+
+
+@cache
+def _source(module: str) -> str:
+    return Path(__file__).with_name(f"{module.removeprefix('utils.')}.py").read_text()
 
 
 def read(answer: Any) -> Any:

@@ -5,15 +5,15 @@ is called with the student's objects and prints "passed" or raises `CheckFailed`
 judge calls `verdict` with its own way to ask. Either way the student's results arrive by value.
 """
 
-import ast
 import html
 import inspect
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-from utils import door
-from utils.answer import Answer, Ask, StudentError, library, named
+from utils import door, forbidden
+from utils.answer import Answer, Ask, ForbiddenUsed, StudentError, library, named
 from utils.verdict import Outcome, Verdict, legible
 
 if not __debug__:
@@ -50,25 +50,28 @@ class Check:
         if len(objects) != len(self.names):
             raise TypeError(f"checks.{self.__name__} takes {', '.join(self.names)}: run the cell as it was")
         namespace = dict(zip(self.names, objects, strict=True))
-        source = "\n".join(source_of(item) for item in objects)
-        self.latest = self.verdict(lambda request: door.answer(namespace, request), source)
+        self.latest = self.verdict(lambda request: door.answer(namespace, request), cells_at_home(objects))
         if self.latest.outcome is not Outcome.PASSED:
             raise CheckFailed(self.latest.sentence())
         print(self.latest.sentence())
 
-    def verdict(self, ask: Ask, source: str) -> Verdict:
-        """Reach the verdict by asking through `ask`; `source` is the student's code of this exercise."""
-        used = self.forbidden_in(source)
-        if used:
-            rule = f"`{used}` does all the work of this exercise. Write it without."
+    def verdict(self, ask: Ask, cells: Sequence[str]) -> Verdict:
+        """Reach the verdict by asking through `ask`; `cells` are the sources that ran in the student's kernel so far."""
+        rule = self.rule_against([forbidden.read_cell(source) for source in cells])
+        if rule:
             return Verdict(self.exercise, self.points, Outcome.WRONG, rule)
-        outcome, message = examine(self.asserts, ask)
+        outcome, message = examine(self.asserts, ask, self.forbids)
         return Verdict(self.exercise, self.points, outcome, message)
 
-    def forbidden_in(self, source: str) -> str | None:
-        """The first forbidden name that `source` uses, or None."""
-        used = identifiers(source)
-        return next((name for name in self.forbids if name in used), None)
+    def rule_against(self, cells: Sequence[forbidden.Cell]) -> str:
+        """What these cells say against the answer before anything is asked of it, "" if nothing."""
+        used = forbidden.used(cells, self.names, self.forbids)
+        if used:
+            return does_all(used)
+        module = forbidden.withheld(cells, self.names)
+        if module:
+            return f"`{module}` is a part of the course that is not there when answers are graded. Write it without."
+        return ""
 
 
 def check(exercise: str, points: float, forbids: Iterable[str] = ()) -> Callable[[Callable[..., None]], Check]:
@@ -81,14 +84,24 @@ def check(exercise: str, points: float, forbids: Iterable[str] = ()) -> Callable
     return lambda asserts: Check(exercise, points, tuple(forbids), asserts)
 
 
-def examine(asserts: Callable[..., None], ask: Ask) -> tuple[Outcome, str]:
-    """Run a function of asserts against whatever answers `ask`; never raises for a wrong answer."""
+def does_all(name: str) -> str:
+    """The sentence for an answer that uses what is forbidden."""
+    return f"`{name}` does all the work of this exercise. Write it without."
+
+
+def examine(asserts: Callable[..., None], ask: Ask, forbids: Sequence[str] = ()) -> tuple[Outcome, str]:
+    """Run a function of asserts against whatever answers `ask`; never raises for a wrong answer.
+
+    What an answer of the student's uses while it is called must be none of `forbids`.
+    """
     objects: dict[str, Any] = {
-        name: (lambda module: library(ask, module)) if name == "lib" else named(ask, name)
+        name: (lambda module: library(ask, module, forbids)) if name == "lib" else named(ask, name, forbids)
         for name in inspect.signature(asserts).parameters
     }
     try:
         asserts(**objects)
+    except ForbiddenUsed as caught:
+        return Outcome.WRONG, does_all(legible(str(caught), 100))
     except StudentError as error:
         return (Outcome.BLANK, "") if error.blank else (Outcome.ERROR, legible(error.sentence()))
     except AssertionError as wrong:
@@ -104,20 +117,12 @@ def checks_of(module: ModuleType) -> dict[str, Check]:
     return {item.exercise: item for item in vars(module).values() if isinstance(item, Check)}
 
 
-def identifiers(source: str) -> set[str]:
-    """Every name, attribute, imported name and string constant in `source`; empty if it does not parse."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Constant(value=str(name)):
-                found.add(name)
-            case ast.alias(name=name):
-                found.update(name.split("."))
-    return found
+def cells_at_home(objects: Iterable[Any]) -> list[str]:
+    """The cells that ran in this session so far, in order; without IPython, the sources of these objects."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is not None and shell.user_ns.get("In"):
+        return [source for source in shell.user_ns["In"] if isinstance(source, str)]
+    return [source_of(item) for item in objects]
 
 
 def source_of(item: Any) -> str:

@@ -4,18 +4,24 @@ The same code answers at home and in the sandboxed kernel, so what passes at hom
 grading. Nobody trusts what it says: the verdict is reached on the other side, from values alone.
 """
 
+import builtins
+import copy
+import functools
 import importlib
 import linecache
+import operator
 import site
 import sys
 import sysconfig
 import traceback
+from functools import lru_cache
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any, Protocol
 
 import torch
 
-from utils import wire
+from utils import forbidden, wire
 
 MAX_MESSAGE = 1000
 LIBRARY_FOLDERS = tuple(
@@ -24,6 +30,16 @@ LIBRARY_FOLDERS = tuple(
 )
 
 kept: list[Any] = []
+
+
+def _copy_of(module: ModuleType) -> ModuleType:
+    twin = ModuleType(module.__name__)
+    vars(twin).update(vars(module))
+    return twin
+
+
+# As they were before any code of the student's ran.
+OWN = {module.__name__: _copy_of(module) for module in (builtins, copy, functools, operator)}
 
 
 def keep(value: Any) -> int:
@@ -36,9 +52,11 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
     """Call or read what `request` names in `namespace`; answer with plain data or with the error.
 
     A request names its target as {"name": ...} in the namespace, {"library": dotted module name} or
-    {"object": handle}, then a "path" of attributes and, for a call, "args" and "kwargs". The reply
-    is {"value": ...} or {"error": ...} as `describe` makes it.
+    {"object": handle}, then a "path" of attributes and, for a call, "args" and "kwargs"; "forbids" lists
+    what may not run meanwhile. A library that comes with its "source" is made from it. The reply is
+    {"value": ...}, {"error": ...} as `describe` makes it, or {"used": name} of what is forbidden.
     """
+    watch = forbidden.Watch((), _is_students)
     try:
         asked = wire.loads(request, lambda handle, _: kept[handle])
         target = _find(namespace, asked)
@@ -47,9 +65,14 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
         if "args" in asked:
             device = torch.get_default_device()
             args, kwargs = _to(device, asked["args"]), _to(device, asked["kwargs"])
-            target = target(*args, **kwargs)
+            with (watch := forbidden.Watch(asked.get("forbids", ()), _is_students)):
+                target = target(*args, **kwargs)
+            if watch.found:
+                return wire.dumps({"used": watch.found}, keep)
         return wire.dumps({"value": target}, keep)
     except (Exception, SystemExit) as error:
+        if watch.found:
+            return wire.dumps({"used": watch.found}, keep)
         try:
             return wire.dumps({"error": describe(error)}, keep)
         except (Exception, SystemExit):  # an exception of the student's own that cannot say what it is
@@ -116,11 +139,20 @@ def describe(error: BaseException) -> dict[str, Any]:
 def _find(namespace: dict[str, Any], asked: dict[str, Any]) -> Any:
     if "object" in asked:
         return asked["object"]
+    if "source" in asked:
+        module = ModuleType(asked["library"])
+        exec(_compiled(asked["library"], asked["source"]), vars(module))
+        return module
     if "library" in asked:
-        return importlib.import_module(asked["library"])
+        return OWN.get(asked["library"]) or importlib.import_module(asked["library"])
     if asked["name"] not in namespace:
         raise NameError(f"`{asked['name']}` is not defined")
     return namespace[asked["name"]]
+
+
+@lru_cache(maxsize=16)
+def _compiled(name: str, source: str) -> CodeType:
+    return compile(source, str(Path(__file__).with_name(f"{name.rpartition('.')[2]}.py")), "exec")
 
 
 def _to(device: torch.device, value: Any) -> Any:

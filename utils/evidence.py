@@ -100,7 +100,7 @@ class ResultsCheck(Check):
         super().__init__(exercise, points, (), asserts)
         self.notebook = notebook
 
-    def verdict(self, ask: Ask, source: str) -> Verdict:
+    def verdict(self, ask: Ask, cells: Sequence[str]) -> Verdict:
         """The verdict at home, on the files in RESULTS."""
         try:
             named(ask, self.names[0])(RESULTS)

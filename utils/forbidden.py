@@ -1,0 +1,317 @@
+"""What an exercise forbids, looked for where it would earn the points: in what the check calls.
+
+Reading: the definitions of the names that a check asks for, of their methods, and of every helper that
+these mention, in whatever cell they stand. A comparison in a scratch cell, or below the answer, is no
+answer. Watching: while a check calls an answer, `Watch` notes the functions that run, whatever name they
+were reached by. At home and in grading it is the same code on the same cells.
+"""
+
+import ast
+import dis
+import re
+import sys
+import threading
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import CodeType, FrameType
+from typing import Any
+
+# Where one of these words stands, a statement can define anything under any name.
+DYNAMIC = frozenset(
+    "setattr globals locals vars exec eval __dict__ __setattr__ __globals__ __code__ __bases__ "
+    "get_ipython run_cell run_cell_magic run_line_magic user_ns".split()
+)
+MAGICS = ("run_cell", "run_cell_magic", "run_line_magic", "getoutput", "system")
+LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+WORD = re.compile(r"[^\W\d]\w*")
+# Modules of the course that answers may use. The others hold answers, or are for experiments: in grading they are
+# names with nothing behind them (autograder/withheld.py), so an answer that needs one is refused at home, too.
+HELPERS = {
+    "utils": ("door", "experiment", "files", "plots", "positions", "profiles", "rte", "runs", "tiny_bert", "toys", "wire"),
+    "data": (),
+}
+
+
+@dataclass
+class Definition:
+    """A statement that defines names: what it mentions, and whether it surely runs and replaces what was before."""
+
+    names: frozenset[str]
+    words: frozenset[str]  # identifiers, attributes, imported names, whole strings
+    uses: frozenset[str] = frozenset()  # names that it looks up where cells keep theirs
+    sure: bool = True
+    anything: bool = False  # it may define any name
+
+
+@dataclass
+class Cell:
+    """The definitions of one cell, in their order; picklable, for whoever reads it in another process."""
+
+    definitions: list[Definition] = field(default_factory=list)
+
+
+@lru_cache(maxsize=4096)
+def read_cell(source: str) -> Cell:
+    """The definitions in a cell as IPython would run it: magics and `!commands` are read, too.
+
+    What does not parse defines, for all we know, anything: it counts with all its words.
+    """
+    try:
+        tree = ast.parse(as_python(source))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return unreadable(source)
+    cell = Cell()
+    for statement in tree.body:
+        cell.definitions += _definitions(statement)
+    return cell
+
+
+def unreadable(source: str) -> Cell:
+    """A cell of which the words alone are known."""
+    words = frozenset(WORD.findall(source))
+    return Cell([Definition(frozenset(), words, words, sure=False, anything=True)])
+
+
+def as_python(source: str) -> str:
+    """A cell as IPython hands it to Python."""
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    return TransformerManager().transform_cell(source)
+
+
+def used(cells: Iterable[Cell], names: Sequence[str], forbids: Collection[str]) -> str | None:
+    """The first forbidden name in the definitions of `names` and of all that these mention; None if there is none.
+
+    Args:
+        cells: those that ran, in their order. Of several definitions of a name the last one that surely ran
+            counts, and those after it.
+    """
+    definitions = [one for cell in cells for one in cell.definitions]
+    if not forbids:
+        return None
+    words = _reachable(definitions, names)
+    return next((name for name in forbids if name in words), None)
+
+
+def withheld(cells: Iterable[Cell], names: Sequence[str]) -> str | None:
+    """A module of the course that the answers use and that is not there in grading, or None."""
+    definitions = [one for cell in cells for one in cell.definitions]
+    words = _reachable(definitions, names)
+    return next((word for word in sorted(words) if word.startswith("withheld:")), "").partition(":")[2] or None
+
+
+def _reachable(definitions: Sequence[Definition], names: Iterable[str]) -> set[str]:
+    """The words of the definitions of `names`, of the names that they mention, and so on."""
+    words: set[str] = set()
+    wanted, seen = list(names), set(names)
+
+    def take(one: Definition) -> None:
+        words.update(one.words)
+        wanted.extend(one.uses - seen)
+        seen.update(one.uses)
+
+    for one in definitions:
+        if one.anything:
+            take(one)
+    while wanted:
+        name = wanted.pop()
+        for one in reversed(definitions):
+            if name in one.names:
+                take(one)
+                if one.sure:
+                    break
+    return words
+
+
+def _definitions(statement: ast.stmt) -> list[Definition]:
+    """What a statement at the top of a cell defines."""
+    words, uses = frozenset(_words(statement)), _uses(statement)
+    found = []
+    if words & DYNAMIC and not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        texts = _in_strings(statement)
+        found.append(Definition(frozenset(), words | texts, uses | texts, sure=False, anything=True))
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            texts = _in_strings(statement) if words & DYNAMIC else frozenset()
+            return [Definition(frozenset({name}), words | texts, uses | texts)]
+        case ast.Import() | ast.ImportFrom():
+            return [_import(statement, alias) for alias in statement.names]
+        case ast.Assign(targets=targets):
+            bound, changed = _bound(targets)
+        case ast.AnnAssign(target=target, value=ast.expr()):
+            bound, changed = _bound([target])
+        case ast.Expr() | ast.Assert() | ast.AnnAssign():
+            nodes = (node.target.id for node in ast.walk(statement) if isinstance(node, ast.NamedExpr))
+            bound, changed = set(), set(nodes)
+        case _:  # a loop, a branch, `with`, `try`, `del`, `+=`: whatever is bound in it may be
+            bound, changed = set(), _stored(statement)
+    if bound:
+        found.append(Definition(frozenset(bound), words, uses))
+    if changed:
+        found.append(Definition(frozenset(changed), words, uses, sure=False))
+    return found
+
+
+def _uses(statement: ast.stmt) -> frozenset[str]:
+    """The names that a statement, and every function in it, looks up where cells keep theirs."""
+    try:
+        code = compile(ast.Module([statement], []), "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
+    codes, found = [code], set()
+    while codes:
+        one = codes.pop()
+        found.update(step.argval for step in dis.get_instructions(one) if step.opname in LOADS)
+        codes += [constant for constant in one.co_consts if isinstance(constant, CodeType)]
+    return frozenset(found)
+
+
+def _import(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> Definition:
+    """What one name of an import binds; a module of the course that is withheld in grading is marked."""
+    path = alias.name.split(".")
+    words = {*path}
+    if isinstance(statement, ast.ImportFrom):
+        words |= {*(statement.module or "").split(".")}
+        path = [*(statement.module or "").split("."), alias.name]
+    if len(path) > 1 and path[0] in HELPERS and path[1] not in HELPERS[path[0]]:
+        words.add(f"withheld:{path[1]}")
+    bound = alias.asname or (alias.name if isinstance(statement, ast.ImportFrom) else path[0])
+    return Definition(frozenset({bound}), frozenset(words))
+
+
+def _bound(targets: Iterable[ast.expr]) -> tuple[set[str], set[str]]:
+    """Names that an assignment binds anew, and names of objects that it changes (`Model.forward = ...`)."""
+    bound: set[str] = set()
+    changed: set[str] = set()
+    for target in targets:
+        for node in ast.walk(target):
+            if isinstance(node, ast.Name):
+                (bound if isinstance(node.ctx, ast.Store) else changed).add(node.id)
+    return bound, changed
+
+
+def _stored(statement: ast.stmt) -> set[str]:
+    """Every name that a compound statement may bind or change."""
+    found: set[str] = set()
+    for node in ast.walk(statement):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                found.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                found.add(name)
+            case ast.alias(name=name, asname=other):
+                found.add(other or name.split(".")[0])
+            case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store()):
+                found.add(name)
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
+                found.add(name)
+    return found
+
+
+def _words(tree: ast.AST) -> set[str]:
+    """Every name, attribute, imported name and short string in a tree, and the words of code handed to a magic."""
+    found: set[str] = set()
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name):
+                found.add(name)
+            case ast.Constant(value=str(text)) if id(node) not in docstrings:
+                found.update(text.split("."))
+            case ast.Import(names=names) | ast.ImportFrom(names=names):
+                found.update(*(_import(node, alias).words for alias in names))
+            case ast.Call(func=ast.Attribute(attr=name)) if name in MAGICS:
+                found |= _in_strings(node)
+    return found
+
+
+def _in_strings(tree: ast.AST) -> frozenset[str]:
+    """Every word of every string in a tree."""
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return frozenset(word for text in texts for word in WORD.findall(text))
+
+
+class Watch:
+    """Notes, within `with`, whether code of the student's makes a function or class of a forbidden name run.
+
+    It looks at code objects, so an alias, `getattr`, an operator's path (`torch.ops.aten`) or a subclass of
+    the class changes nothing. Calls that the check itself makes are not the student's.
+    """
+
+    def __init__(self, forbids: Collection[str], is_students: Callable[[str], bool]):
+        self.forbids, self.found = frozenset(forbids), ""
+        self._is_students = lru_cache(maxsize=None)(is_students)
+        self._known: dict[int, tuple[CodeType, str]] = {}
+        self._before: Any = None
+
+    def __enter__(self) -> "Watch":
+        self._before = sys.getprofile()
+        if self.forbids:
+            self._note_in_threads(self._note)
+            sys.setprofile(self._note)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.forbids:
+            switched_off = sys.getprofile() != self._note
+            sys.setprofile(self._before)
+            self._note_in_threads(None)
+            if switched_off and not self.found:
+                self.found = "sys.setprofile"
+
+    @staticmethod
+    def _note_in_threads(note: Any) -> None:
+        threading.setprofile(note)
+
+    def _note(self, frame: FrameType, event: str, argument: Any) -> None:
+        if self.found:
+            return
+        if event == "call":
+            name = self._of_code(frame)
+        elif event == "c_call":
+            name = _base(getattr(argument, "__name__", "") or "")
+            name = name if name in self.forbids and self._is_students(frame.f_code.co_filename) else ""
+        else:
+            return
+        if name and self._for_student(frame if event == "c_call" else frame.f_back):
+            self.found = name
+
+    def _of_code(self, frame: FrameType) -> str:
+        """The forbidden name that a function's code goes by, or ""."""
+        code = frame.f_code
+        if code.co_name == "__call__" and code.co_filename.endswith("_ops.py"):  # torch.ops.aten.NAME(...)
+            path = str(frame.f_locals.get("self", "")).split(".")
+            return next((name for name in map(_base, path[1:2]) if name in self.forbids), "")
+        known = self._known.get(id(code))
+        if known is None:
+            name = ""
+            if not self._is_students(code.co_filename):
+                path = getattr(code, "co_qualname", code.co_name).split(".")
+                module = code.co_filename.rpartition("/")[2].removesuffix(".py")
+                name = next((one for one in (*path, module) if one in self.forbids), "")
+            known = self._known[id(code)] = (code, name)
+        return known[1]
+
+    def _for_student(self, frame: FrameType | None) -> bool:
+        """Whether code of the student's is among the callers."""
+        while frame is not None:
+            if self._is_students(frame.f_code.co_filename):
+                return True
+            if frame.f_code.co_filename == __file__:
+                return False
+            frame = frame.f_back
+        return False
+
+
+def _base(name: str) -> str:
+    """The name of an operator's Python function: `cross_entropy_loss` is what `cross_entropy` calls."""
+    return {"cross_entropy_loss": "cross_entropy", "_scaled_dot_product_attention_math": "scaled_dot_product_attention"}.get(
+        name, name
+    )
