@@ -5,7 +5,7 @@ import linecache
 import pytest
 
 from autograder import answers, author, course, private, public
-from utils import door
+from utils import door, forbidden
 from utils.check import Outcome
 from utils.evidence import ResultsCheck
 
@@ -32,7 +32,7 @@ def ask_at_home(entry, source, name):
 def test_verdict_is_the_known_one(entry, case):
     ask = ask_at_home(entry, case.source, case.name)
     check = public.checks(entry)[case.exercise]
-    verdict = check.verdict(ask, [case.source])
+    verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
     if case.right or case.private:
         assert verdict.outcome is Outcome.PASSED, verdict.message
     else:
@@ -50,7 +50,7 @@ def test_verdict_is_the_known_one(entry, case):
 @pytest.mark.parametrize("entry, exercise, source", BLANKS)
 def test_blank_is_not_attempted(entry, exercise, source):
     ask = ask_at_home(entry, source, f"blank {exercise}")
-    assert public.checks(entry)[exercise].verdict(ask, [source]).outcome is Outcome.BLANK
+    assert public.checks(entry)[exercise].verdict(ask, [forbidden.read_cell(source)]).outcome is Outcome.BLANK
 
 
 @pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.name)

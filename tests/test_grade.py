@@ -147,7 +147,7 @@ def test_the_judge_says_what_the_check_says_at_home(entry):
             for cell in answers.preamble(notebook):  # anew: an answer may have changed what it defines
                 assert not running.run(cell.source).error
             ran = running.run(case.source)
-            verdict = visible[case.exercise].verdict(running.ask, [case.source])
+            verdict = visible[case.exercise].verdict(running.ask, [forbidden.read_cell(case.source)])
             told = verdict.message
             if verdict.outcome is Outcome.PASSED:
                 told = next((item.tells for item in hidden.get(case.exercise, []) if item.failure(running.ask)), "")

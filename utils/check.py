@@ -50,14 +50,15 @@ class Check:
         if len(objects) != len(self.names):
             raise TypeError(f"checks.{self.__name__} takes {', '.join(self.names)}: run the cell as it was")
         namespace = dict(zip(self.names, objects, strict=True))
-        self.latest = self.verdict(lambda request: door.answer(namespace, request), cells_at_home(objects))
+        cells = [forbidden.read_cell(source) for source in cells_at_home(objects)]
+        self.latest = self.verdict(lambda request: door.answer(namespace, request), cells)
         if self.latest.outcome is not Outcome.PASSED:
             raise CheckFailed(self.latest.sentence())
         print(self.latest.sentence())
 
-    def verdict(self, ask: Ask, cells: Sequence[str]) -> Verdict:
-        """Reach the verdict by asking through `ask`; `cells` are the sources that ran in the student's kernel so far."""
-        rule = self.rule_against([forbidden.read_cell(source) for source in cells])
+    def verdict(self, ask: Ask, cells: Sequence[forbidden.Cell]) -> Verdict:
+        """Reach the verdict by asking through `ask`; `cells` are those that ran in the student's kernel so far."""
+        rule = self.rule_against(cells)
         if rule:
             return Verdict(self.exercise, self.points, Outcome.WRONG, rule)
         outcome, message = examine(self.asserts, ask, self.forbids)

@@ -13,6 +13,7 @@ from utils import rte
 from utils.answer import Ask, StudentError, named
 from utils.check import Check
 from utils.experiment import BadRun, Experiment, Files, Run, parse, read_files
+from utils.forbidden import Cell
 from utils.verdict import Outcome, Verdict
 
 RESULTS = "results"  # the folder, as students know it
@@ -100,7 +101,7 @@ class ResultsCheck(Check):
         super().__init__(exercise, points, (), asserts)
         self.notebook = notebook
 
-    def verdict(self, ask: Ask, cells: Sequence[str]) -> Verdict:
+    def verdict(self, ask: Ask, cells: Sequence[Cell]) -> Verdict:
         """The verdict at home, on the files in RESULTS."""
         try:
             named(ask, self.names[0])(RESULTS)
