@@ -4,6 +4,7 @@ import ast
 import datetime
 import errno
 import hashlib
+import hmac
 import json
 import logging
 import os
@@ -30,7 +31,15 @@ from autograder.room import require_rooms
 from utils.verdict import Outcome, Verdict
 
 GRADED, UNGRADABLE = "graded", "ungradable"
-CHECKING = ("wire", "door", "answer", "check", "expect", "toys")  # modules of utils that a verdict hangs on
+CHECKING = (
+    "wire",
+    "door",
+    "answer",
+    "check",
+    "expect",
+    "forbidden",
+    "toys",
+)  # modules of utils that a verdict hangs on
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 MARKERS = ("check", "private", "results_check")  # the decorators that say which exercise a function is for
 AHEAD, LEAST_AHEAD = 4, 64  # hand-ins that wait at the workers, for each of their threads and at least
@@ -279,6 +288,7 @@ def _run(
                 stored = tree.place(course, "autograded", job.entry, job.student).read_text()
                 partly = (job.only, job.known, stored)
             more = {"gpus": gpus, "results": results, "copied": job.copied}
+            more["key"] = key_of(course, job.entry, job.student, text)
             return client.submit(grade_one, *what, *partly, **more, retries=2, pure=False, **needs)
 
         bar = tqdm(_done(client, waiting, submit), total=len(waiting), unit="notebook", disable=None, file=sys.stderr)
@@ -295,6 +305,16 @@ def _run(
             records.append(done)
             future.release()
     return records
+
+
+def key_of(course: Course, entry: NotebookEntry, student: str, text: bytes) -> bytes:
+    """What the inputs of a hand-in's private checks are drawn from: its own bytes, and the course's secret.
+
+    No two hand-ins are asked the same, so what one has learnt of the questions helps no other; the same one
+    is asked the same again.
+    """
+    about = f"{entry.name}/{student}/{hashlib.sha256(text).hexdigest()}"
+    return hmac.digest(tree.secret(course), about.encode(), "sha256")
 
 
 def _done(
@@ -350,13 +370,14 @@ def grade_one(
     gpus: tuple[str, ...] = (),
     results: bytes = b"",
     copied: str = "",
+    key: bytes = b"",
 ) -> tuple[Record, str]:
     """Grade one hand-in, in a worker: its record, and the graded notebook as text ("" if ungradable).
 
     `text` is the file as handed in, `release` the released notebook; no file is read or written.
     With `only`, these exercises are judged and the rest is taken from the record `known` and the
     graded notebook `stored`. `results` are the runs that were handed in, `copied` says whose they seem to
-    be. Of the devices `gpus` the kernels of this worker see one.
+    be; what private checks ask is drawn for `key`. Of the devices `gpus` the kernels of this worker see one.
     """
     from autograder.judge import judge, write_scoreboard  # imports torch, which the coordinator does not need
 
@@ -371,7 +392,7 @@ def grade_one(
         done.status, done.reason = UNGRADABLE, str(why)
         return done, ""
     shown = set() if course.grading.pictures else sanitize.shown(notebook, released)
-    judged = judge(course, entry, notebook, shown, trusted, nursery, only, unpack(results), copied)
+    judged = judge(course, entry, notebook, shown, trusted, nursery, only, unpack(results), copied, key)
     for verdict in judged.verdicts:
         done.exercises.append(
             {

@@ -13,10 +13,12 @@ from contextlib import ExitStack
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
+from autograder import limited
 from autograder.course import Course, NotebookEntry
 from autograder.kernel import Kernel, KernelGone, Ran, open_kernel
 from autograder.private import PrivateCheck, private_checks
 from autograder.public import checks
+from utils import forbidden
 from utils.answer import StudentError
 from utils.check import Check, Scoreboard
 from utils.evidence import ResultsCheck
@@ -27,6 +29,7 @@ MAX_KERNELS = 40  # two for each exercise of the longest notebook; all of them s
 SKIPPED = "experiment"
 UNDEFINED = "is not defined"
 SCOREBOARD = "scoreboard(checks)"
+LONG = 20_000  # characters of a cell; Python's parser takes a fifth of a second for the worst of them
 
 
 @dataclasses.dataclass
@@ -50,6 +53,7 @@ def judge(
     only: Collection[str] = (),
     runs: Files | None = None,
     copied: str = "",
+    key: bytes = b"",
 ) -> Judged:
     """Run the cells of `notebook` in order and judge each exercise where its graded cell stands.
 
@@ -57,7 +61,7 @@ def judge(
     cells whose ids are in `shown` only show what answers do; they are put off, and run when an answer
     misses a name, if ever. With `only`, these exercises alone are judged, and cells that they can do
     without are put off as well. `runs` are the files of experiments' runs that came with it; `copied`
-    says what speaks against them.
+    says what speaks against them. What private checks ask is drawn for `key`.
     """
     public, hidden = checks(entry), private_checks(entry)
     judged = Judged()
@@ -65,7 +69,7 @@ def judge(
         shown = {*shown, *spare(notebook, {number: public[number] for number in only})}
     left = set(only)
     with ExitStack() as stack:
-        session = _Session(course.running([entry]), (trusted, nursery), stack, judged)
+        session = _Session(course.running([entry]), (trusted, nursery), stack, judged, key)
         put_off: list[NotebookNode] = []
         for exercise, cells in _sections(notebook):
             mine = [cell for cell in cells if _runs(cell)]
@@ -131,6 +135,8 @@ def spare(notebook: NotebookNode, wanted: dict[str, Check]) -> set[str]:
 
 def _defines(source: str) -> set[str] | None:
     """The names that a cell of definitions defines; None if it may do anything else."""
+    if len(source) > LONG:
+        return None
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -147,6 +153,16 @@ def _defines(source: str) -> set[str] | None:
             case _:
                 return None
     return found
+
+
+def _read(source: str) -> forbidden.Cell:
+    """What a cell defines; of one that costs too much to parse, its words."""
+    if len(source) <= LONG:
+        return forbidden.read_cell(source)
+    try:
+        return forbidden.from_data(limited.call(forbidden.as_data, source))
+    except limited.TooCostly:
+        return forbidden.unreadable(source)
 
 
 def _sections(notebook: NotebookNode) -> Iterator[tuple[str, list[NotebookNode]]]:
@@ -181,14 +197,14 @@ def _examine(
     verdict = _verdict(check, "\n".join(cell.source for cell in cells), ran, session)
     if verdict.outcome is Outcome.PASSED:
         for item in hidden:
-            failure = item.failure(session.ask)
+            failure = item.failure(session.ask, session.key, check.forbids)
             if failure:
                 return dataclasses.replace(verdict, outcome=Outcome.WRONG, message=item.tells), failure
     return verdict, ""
 
 
 def _verdict(check: Check, source: str, ran: list[Ran], session: "_Session") -> Verdict:
-    verdict = check.verdict(session.ask, source)
+    verdict = check.verdict(session.ask, session.cells)
     if verdict.outcome is Outcome.ERROR and UNDEFINED in verdict.message:
         # The cell that should define it stopped: say why, which is what the student must mend.
         if any(one.blank for one in ran):
@@ -212,9 +228,10 @@ def _write(cell: NotebookNode, verdict: Verdict) -> None:
 class _Session:
     """The kernel of one hand-in; if it dies, the next one replays what ran before and goes on."""
 
-    def __init__(self, course: Course, how: tuple[bool, str], stack: ExitStack, judged: Judged):
-        self.course, self.how, self.stack, self.judged = course, how, stack, judged
+    def __init__(self, course: Course, how: tuple[bool, str], stack: ExitStack, judged: Judged, key: bytes):
+        self.course, self.how, self.stack, self.judged, self.key = course, how, stack, judged, key
         self.history: list[NotebookNode] = []
+        self.cells: list[forbidden.Cell] = []  # all that ran, as `forbidden` reads them
         self.exercise = ""  # the one that is being judged
         self.kernels = 0
         self.deadline = time.monotonic() + course.limits.notebook_seconds
@@ -222,6 +239,7 @@ class _Session:
 
     def run(self, cell: NotebookNode) -> Ran:
         """Run a cell; what it printed becomes its outputs."""
+        self.cells.append(_read(cell.source))
         try:
             ran = self._living().run(cell.source)
         except StudentError as stopped:

@@ -38,12 +38,10 @@ def in_room(course: Course, nursery: str = "") -> Iterator[Process]:
     Raises:
         RoomError: there is no room, no nursery, or no way into the room.
     """
-    grading = course.grading
     with ExitStack() as stack:
-        room = stack.enter_context(Room(course.limits, grading.gpu))
         ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
-        environment = _environment(grading.profile, grading.gpu)
-        process = os.pidfd_open(_fork(nursery, grading.preload, room, theirs, environment))
+        room, number = _fork(stack, nursery, course, theirs)
+        process = os.pidfd_open(number)
         stack.callback(os.close, process)
         theirs.close()
 
@@ -93,13 +91,23 @@ def trusted(course: Course) -> Iterator[Process]:
         yield Process(ours, lambda: process.poll() is None, lambda: process.send_signal(signal.SIGINT), kill)
 
 
-def _fork(nursery: str, preload: tuple[str, ...], room: Room, line: socket.socket, environment: dict[str, str]) -> int:
-    """A kernel from the nursery we were told of; from our own if that one is gone."""
+def _fork(stack: ExitStack, nursery: str, course: Course, line: socket.socket) -> tuple[Room, int]:
+    """A kernel from the nursery we were told of; from our own if that one is gone. Its room, and its process id."""
     if nursery:
         for _ in range(2):  # killed while we asked, it is started again at the same path
             with suppress(RoomError, OSError):
-                return fork_kernel(nursery, room, line, environment)
-    return fork_kernel(warm.nursery(preload).start(), room, line, environment)
+                return _fork_from(stack, nursery, course, line)
+    return _fork_from(stack, warm.nursery(course.grading.preload).start(), course, line)
+
+
+def _fork_from(stack: ExitStack, path: str, course: Course, line: socket.socket) -> tuple[Room, int]:
+    grading, shown = course.grading, warm.course_beside(path)
+    with ExitStack() as attempt:
+        room = attempt.enter_context(Room(course.limits, grading.gpu, shown))
+        environment = _environment(grading.profile, grading.gpu) | {"PYTHONPATH": str(shown)}
+        number = fork_kernel(path, room, line, environment)
+        stack.push(attempt.pop_all())
+    return room, number
 
 
 def fork_kernel(path: str, room: Room, line: socket.socket, environment: dict[str, str]) -> int:

@@ -1,12 +1,13 @@
 """Private checks: cases that students never see, asked by the judge after the public check passed."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from autograder.course import NotebookEntry, room
+from utils import expect
 from utils.answer import Ask
 from utils.check import Outcome, examine
 
@@ -19,9 +20,13 @@ class PrivateCheck:
     tells: str
     asserts: Callable[..., None]
 
-    def failure(self, ask: Ask) -> str | None:
-        """None if it passes; else what went wrong, in words for the instructor alone."""
-        outcome, message = examine(self.asserts, ask)
+    def failure(self, ask: Ask, key: bytes = b"", forbids: Sequence[str] = ()) -> str | None:
+        """None if it passes; else what went wrong, in words for the instructor alone.
+
+        What the check asks is drawn for `key`, see `expect.drawn_for`; nothing of `forbids` may run meanwhile.
+        """
+        with expect.drawn_for(key and key + self.asserts.__name__.encode()):
+            outcome, message = examine(self.asserts, ask, forbids)
         return None if outcome is Outcome.PASSED else f"{self.asserts.__name__}: {message or outcome}"
 
 

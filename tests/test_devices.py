@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from distributed import Client, LocalCluster
 
-from autograder import cli, course, demo, grade, kernel, launch, room, tree, warm
+from autograder import cli, course, demo, grade, kernel, launch, room, tree, warm, withheld
 
 
 def said(ran):
@@ -65,10 +66,20 @@ def test_each_worker_takes_one_device():
         assert sorted(client.gather(asked)) == ["5", "7"]
 
 
+def also_there(monkeypatch, folder):
+    """Modules in `folder` are there for the nursery."""
+
+    def write(target):
+        return shutil.copytree(folder, real(target), dirs_exist_ok=True)
+
+    real = withheld.write
+    monkeypatch.setattr(withheld, "write", write)
+
+
 def test_the_nursery_refuses_what_initialises_cuda(tmp_path, monkeypatch, capfd):
     """A kernel forked after that could not use the GPU. Here CUDA is pretended: torch is asked in the same way."""
     (tmp_path / "eager.py").write_text("import torch\ntorch.cuda.is_initialized = lambda: True\n")
-    monkeypatch.setitem(warm.ENVIRONMENT, "PYTHONPATH", f"{course.ROOT}:{tmp_path}")
+    also_there(monkeypatch, tmp_path)
     nursery = warm.Nursery(("eager",))
     nursery.start()
     process, late = nursery._process, time.monotonic() + 60
@@ -102,7 +113,7 @@ def test_a_killed_nursery_is_started_again_at_its_place():
 
 def test_a_nursery_that_is_ended_in_the_middle_of_a_fork_finishes_it_and_says_nothing(tmp_path, monkeypatch, capfd):
     (tmp_path / "slow.py").write_text("import os, time\nos.register_at_fork(before=lambda: time.sleep(0.5))\n")
-    monkeypatch.setitem(warm.ENVIRONMENT, "PYTHONPATH", f"{course.ROOT}:{tmp_path}")
+    also_there(monkeypatch, tmp_path)
     nursery = warm.Nursery(("slow",))
     path = nursery.start()
     with room.Room(course.load().limits) as made, ThreadPoolExecutor(1) as pool:

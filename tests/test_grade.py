@@ -12,6 +12,7 @@ from autograder import judge as judging
 from autograder.collect import pack
 from autograder.kernel import open_kernel
 from autograder.room import RoomError
+from utils import forbidden
 from utils.check import Outcome
 from utils.evidence import ResultsCheck
 

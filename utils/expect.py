@@ -3,13 +3,20 @@
 Each raises AssertionError with a sentence for the student. None prints an expected value.
 """
 
+import hashlib
 import math
-from collections.abc import Callable, Mapping
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import torch
 
 from utils.answer import Answer, StudentError, kind
+
+# What `normal`, `generator` and `draw` mix into their seeds, see `drawn_for`.
+_key: ContextVar[bytes] = ContextVar("key", default=b"")
 
 Guess = torch.Tensor | Callable[[], torch.Tensor]  # what a misconception gives, or how to compute it
 
@@ -91,12 +98,42 @@ def weights(module: Answer, shapes: Mapping[str, tuple[int, ...]], what: str, se
     assert not extra, f"{what} has a part too many: `{extra[0]}`."
     for name, shape in shapes.items():
         tensor(state[name], shape, f"`{name}` of {what}")
-    generator = torch.Generator().manual_seed(seed)
-    filled = {name: 0.4 * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+    numbers = generator(seed)
+    filled = {name: 0.4 * torch.randn(shape, generator=numbers) for name, shape in shapes.items()}
     module.load_state_dict(filled)
     return filled
 
 
+@contextmanager
+def drawn_for(key: bytes) -> Iterator[None]:
+    """Within it, all that `normal`, `generator` and `draw` give depends on `key`; an empty one changes nothing.
+
+    In grading, private checks get a key that only the instructor and nobody's kernel knows, another one for
+    each hand-in: what one hand-in was asked tells nothing of what the next one is asked.
+    """
+    before = _key.set(key)
+    try:
+        yield
+    finally:
+        _key.reset(before)
+
+
+def mixed(seed: int) -> int:
+    """The seed that `seed` stands for under the key: itself if there is none."""
+    key = _key.get()
+    return int.from_bytes(hashlib.sha256(key + str(seed).encode()).digest()[:6]) if key else seed
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    """A generator of torch's that draws the same for the same seed (and key, see `drawn_for`)."""
+    return torch.Generator().manual_seed(mixed(seed))
+
+
+def draw(seed: int = 0) -> random.Random:
+    """Python's generator, as `generator`: `draw(3).randint(2, 9)`, `.choice(...)`, `.sample(...)`."""
+    return random.Random(mixed(seed))
+
+
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Standard normal numbers, the same for the same seed."""
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+    """Standard normal numbers, the same for the same seed (and key, see `drawn_for`)."""
+    return torch.randn(shape, generator=generator(seed))

@@ -19,8 +19,10 @@ from typing import Any
 
 # Where one of these words stands, a statement can define anything under any name.
 DYNAMIC = frozenset(
-    "setattr globals locals vars exec eval __dict__ __setattr__ __globals__ __code__ __bases__ "
-    "get_ipython run_cell run_cell_magic run_line_magic user_ns".split()
+    (
+        *("setattr", "globals", "locals", "vars", "exec", "eval", "__dict__", "__setattr__", "__globals__", "__code__"),
+        *("__bases__", "get_ipython", "run_cell", "run_cell_magic", "run_line_magic", "user_ns"),
+    )
 )
 MAGICS = ("run_cell", "run_cell_magic", "run_line_magic", "getoutput", "system")
 LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
@@ -28,7 +30,19 @@ WORD = re.compile(r"[^\W\d]\w*")
 # Modules of the course that answers may use. The others hold answers, or are for experiments: in grading they are
 # names with nothing behind them (autograder/withheld.py), so an answer that needs one is refused at home, too.
 HELPERS = {
-    "utils": ("door", "experiment", "files", "plots", "positions", "profiles", "rte", "runs", "tiny_bert", "toys", "wire"),
+    "utils": (
+        "door",
+        "experiment",
+        "files",
+        "plots",
+        "positions",
+        "profiles",
+        "rte",
+        "runs",
+        "tiny_bert",
+        "toys",
+        "wire",
+    ),
     "data": (),
 }
 
@@ -46,7 +60,7 @@ class Definition:
 
 @dataclass
 class Cell:
-    """The definitions of one cell, in their order; picklable, for whoever reads it in another process."""
+    """The definitions of one cell, in their order."""
 
     definitions: list[Definition] = field(default_factory=list)
 
@@ -71,6 +85,16 @@ def unreadable(source: str) -> Cell:
     """A cell of which the words alone are known."""
     words = frozenset(WORD.findall(source))
     return Cell([Definition(frozenset(), words, words, sure=False, anything=True)])
+
+
+def as_data(source: str) -> list[list[Any]]:
+    """`read_cell` as plain data, for whoever has it read in another process; `from_data` makes a cell of it."""
+    return [[[*one.names], [*one.words], [*one.uses], one.sure, one.anything] for one in read_cell(source).definitions]
+
+
+def from_data(rows: Iterable[Sequence[Any]]) -> Cell:
+    """The cell that `as_data` told of."""
+    return Cell([Definition(frozenset(row[0]), frozenset(row[1]), frozenset(row[2]), row[3], row[4]) for row in rows])
 
 
 def as_python(source: str) -> str:
@@ -103,24 +127,28 @@ def withheld(cells: Iterable[Cell], names: Sequence[str]) -> str | None:
 
 def _reachable(definitions: Sequence[Definition], names: Iterable[str]) -> set[str]:
     """The words of the definitions of `names`, of the names that they mention, and so on."""
+    by_name: dict[str, list[Definition]] = {}
+    for one in definitions:
+        for name in one.names:
+            by_name.setdefault(name, []).append(one)
     words: set[str] = set()
-    wanted, seen = list(names), set(names)
+    wanted, seen, taken = list(names), set(names), set()
 
     def take(one: Definition) -> None:
-        words.update(one.words)
-        wanted.extend(one.uses - seen)
-        seen.update(one.uses)
+        if id(one) not in taken:
+            taken.add(id(one))
+            words.update(one.words)
+            wanted.extend(one.uses - seen)
+            seen.update(one.uses)
 
     for one in definitions:
         if one.anything:
             take(one)
     while wanted:
-        name = wanted.pop()
-        for one in reversed(definitions):
-            if name in one.names:
-                take(one)
-                if one.sure:
-                    break
+        for one in reversed(by_name.get(wanted.pop(), [])):
+            take(one)
+            if one.sure:
+                break
     return words
 
 
@@ -159,7 +187,8 @@ def _uses(statement: ast.stmt) -> frozenset[str]:
         code = compile(ast.Module([statement], []), "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset(node.id for node in ast.walk(statement) if isinstance(node, ast.Name))
-    codes, found = [code], set()
+    codes: list[CodeType] = [code]
+    found: set[str] = set()
     while codes:
         one = codes.pop()
         found.update(step.argval for step in dis.get_instructions(one) if step.opname in LOADS)
@@ -310,8 +339,12 @@ class Watch:
         return False
 
 
+OPERATORS = {  # what torch's functions of these names call
+    "cross_entropy_loss": "cross_entropy",
+    "_scaled_dot_product_attention_math": "scaled_dot_product_attention",
+}
+
+
 def _base(name: str) -> str:
-    """The name of an operator's Python function: `cross_entropy_loss` is what `cross_entropy` calls."""
-    return {"cross_entropy_loss": "cross_entropy", "_scaled_dot_product_attention_math": "scaled_dot_product_attention"}.get(
-        name, name
-    )
+    """The name of an operator's Python function."""
+    return OPERATORS.get(name, name)

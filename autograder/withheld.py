@@ -1,0 +1,64 @@
+"""What of the course a kernel can read in grading: the helpers that notebooks need, and the names of all else.
+
+An answer must not be found where it is graded. Checks compute with references, and so do tables, training
+loops and loaders of models; in a sandbox these modules define the same names, with nothing behind them.
+"""
+
+import re
+import shutil
+from pathlib import Path
+
+from autograder.course import ROOT
+from utils.forbidden import HELPERS
+
+KERNEL = ("__init__", "nursery", "shell", "syscalls")  # of this package: what a kernel itself is made of
+RESULTS = "data/results"  # recorded runs, which cells show; without the labels that runs are graded by
+LABELS = "gold.json"
+NAMED = re.compile(r"^(?:(?:async )?def |class )(\w+)|^(\w+)(?: ?:[^=\n]+)? = ", re.MULTILINE)
+STAND_IN = '''"""Withheld while a notebook is graded."""
+
+
+class Withheld:
+    """A name of the course with nothing behind it."""
+
+    def __init__(self, name, silent):
+        self.__name__, self._silent = name, silent
+
+    def __call__(self, *given, **named):
+        """Nothing happens where a check would speak; anything else says that it is not there."""
+        if not self._silent:
+            raise RuntimeError(f"`{self.__name__}` is not there while a notebook is graded")
+
+    def __getattr__(self, name):
+        raise AttributeError(f"`{self.__name__}.{name}` is not there while a notebook is graded")
+'''
+
+
+def write(folder: Path) -> Path:
+    """Write the course as kernels may read it into `folder`, a new one; answers with it."""
+    for package, helpers in HELPERS.items():
+        (folder / package).mkdir(parents=True)
+        for path in sorted((ROOT / package).rglob("*.py")):
+            inside = path.relative_to(ROOT)
+            target = folder / inside
+            target.parent.mkdir(exist_ok=True)
+            if path.name == "__init__.py" or (path.parent == ROOT / package and path.stem in helpers):
+                shutil.copyfile(path, target)
+            else:
+                target.write_text(stub(path.read_text(), ".".join(inside.with_suffix("").parts)))
+    (folder / "utils" / "withheld.py").write_text(STAND_IN)
+    shutil.copytree(ROOT / RESULTS, folder / RESULTS, ignore=shutil.ignore_patterns(LABELS))
+    (folder / "autograder").mkdir()
+    for name in KERNEL:
+        shutil.copyfile(ROOT / "autograder" / f"{name}.py", folder / "autograder" / f"{name}.py")
+    return folder
+
+
+def stub(source: str, module: str) -> str:
+    """A module that defines the public names of `source`, each a stand-in."""
+    names = dict.fromkeys(found[1] or found[2] for found in NAMED.finditer(source))
+    silent = module.startswith("utils.check")
+    lines = [f'{name} = Withheld("{module}.{name}", {silent})' for name in names if not name.startswith("_")]
+    return "\n".join(
+        ['"""Withheld while a notebook is graded."""', "", "from utils.withheld import Withheld", "", *lines, ""]
+    )
