@@ -202,8 +202,8 @@ def test_the_filter_costs_little(small):
 
 
 def test_the_course_is_covered_where_the_system_shows_it(small, monkeypatch, tmp_path):
-    """A clone below /usr, say in /usr/src/app, would otherwise lie open in every room."""
-    shown = Path("/usr/share")
+    """A clone below a folder that every room shows would otherwise lie open there."""
+    shown = Path("/usr/share/zoneinfo")
     inside = next(path for path in sorted(shown.iterdir()) if path.is_dir() and any(path.iterdir()))
     part = next(inside.iterdir())
     monkeypatch.setattr(room, "ROOT", inside)
