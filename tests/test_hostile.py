@@ -395,6 +395,8 @@ def test_no_time_stamp_is_forged(world):
 def test_no_process_is_left(world):
     running = os.popen("ps -eo args").read()
     assert f"sleep {world.seconds}" not in running and world.token not in running
+    stopped = [line for line in os.popen("ps -eo stat=,args=").read().splitlines() if line.startswith("T")]
+    assert [line for line in stopped if "autograder.nursery" in line] == []
 
 
 def test_nobody_knocked(world):
