@@ -7,6 +7,8 @@ import ast
 import json
 from typing import Any
 
+from utils.experiment import BadRun, parse
+
 TYPES = ("code", "markdown", "raw")
 MAX_CELLS = 2000
 MAX_TEXT = 1_000_000  # characters of all cells; Python's parser takes a kilobyte for two of them
@@ -56,6 +58,20 @@ def defines(sources: list[str]) -> list[list[str]]:
         except (SyntaxError, ValueError, RecursionError):
             found.append([])
     return found
+
+
+def parsed_runs(files: dict[str, bytes]) -> list[str]:
+    """Which of these files of runs can be parsed, or are refused with a reason; the others break the parser."""
+    kept = []
+    for name, text in files.items():
+        try:
+            parse(text)
+        except BadRun:
+            pass
+        except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError):
+            continue
+        kept.append(name)
+    return kept
 
 
 def _number(digits: str) -> int:

@@ -64,7 +64,7 @@ def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
 
     Runs with the same logits, as machines of one kind give them, count once.
     """
-    if not list(course.tree.glob(f"submitted/*/{entry.name}/results.json")):
+    if not entry.has_experiments or not list(course.tree.glob(f"submitted/*/{entry.name}/results.json")):
         return None
     from autograder import audit
     from utils.seed_table import SeedTable
@@ -119,7 +119,7 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
         students.append({"record": record, "cells": [of.get(number) for number in numbers]})
         for row in record.exercises:
             if row["outcome"] in (Outcome.WRONG, Outcome.ERROR):
-                said[row["exercise"]][row["message"].split(": ", 1)[1]] += 1
+                said[row["exercise"]][row["message"].partition(": ")[2]] += 1
     complete = [record for record in graded if record.status == grade.GRADED]
     shares = []
     for number in numbers:
