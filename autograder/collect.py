@@ -208,9 +208,8 @@ class _Reader:
         """The notebooks of a zip, read in memory. A student's `own` says nothing of names and times that we believe."""
         called = owner if owner.name else "the zip"
         if own:
-            listed = sum(
-                part.count(MEMBER) for part in iter(partial(file.read, 2**20), b"")
-            )  # before zipfile makes a kilobyte of each
+            parts = iter(partial(file.read, 2**20), b"")
+            listed = sum(part.count(MEMBER) for part in parts)  # before zipfile makes a kilobyte of each
             if listed > MAX_OWN_MEMBERS:
                 self._refuse(owner, f"a zip of {listed} files")
                 return

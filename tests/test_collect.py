@@ -229,11 +229,19 @@ def test_runs_are_kept_only_where_an_experiment_is_graded(mine, tmp_path, text):
     assert [path.parent.name for path in mine.tree.glob("submitted/*/*/results.json")] == [RUNS]
 
 
+HONEST_RUN = next((course.ROOT / "data" / "results" / "rte").glob("*/seed_1.json")).read_text()
+
+
+def with_field(name, value):
+    """A run with a field of another value, as text."""
+    content = json.loads(HONEST_RUN) | {name: "VALUE"}
+    return json.dumps(content).replace('"VALUE"', value).encode()
+
+
 BROKEN_RUNS = {
-    "too deep": b'{"x": ' + b"[" * 992 + b"]" * 992 + b"}",
-    "a number too large": b'{"seconds": 1' + b"0" * 400 + b"}",
-    "a number of too many digits": b'{"seconds": 1' + b"0" * 9000 + b"}",
-    "no text": b"\xff\xfe\x00",
+    "too deep": with_field("versions", '{"x": ' + "[" * 980 + "]" * 980 + "}"),
+    "a number too large": with_field("seconds", "1" + "0" * 400),
+    "negative and too large": with_field("curve", '[{"train_loss": -1' + "0" * 400 + ', "loss": 1, "accuracy": 1}]'),
 }
 
 
