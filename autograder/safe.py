@@ -33,6 +33,7 @@ MAX_HTML = 50_000  # characters of an output of HTML
 CUT = 10_000
 MAX_ALL = 200_000  # characters of all Markdown that is not as released, and of all outputs of HTML
 SECONDS, RENDER_SECONDS = 5.0, 0.5  # to clean all texts of a notebook; to render one of them
+MAX_CODE = 20_000  # characters of a code cell that a page highlights: Pygments is quadratic in brackets
 MAX_OUTPUT = 2_000_000  # characters of all outputs of a notebook
 TAG = re.compile(r"<[a-zA-Z/!?]")
 NO_TAG = re.compile(rf"<(?!/?(?:{'|'.join(TAGS)})(?:[\s/][^<>]*)?>)", re.IGNORECASE)
@@ -85,9 +86,12 @@ def line(text: object, most: int = 2000) -> str:
 
 
 def fit(notebook: NotebookNode) -> int:
-    """Leave out the outputs of a graded notebook that are too much for a page; how many."""
+    """Leave out what is too much for a page of a graded notebook: whole outputs, and the ends of code; how often."""
     left, of_html, dropped = MAX_OUTPUT, MAX_ALL, 0
     for cell in notebook.cells:
+        if cell.cell_type == "code" and len(cell.source) > MAX_CODE:
+            cell.source = f"{cell.source[:CUT]}\n# ... and {len(cell.source) - CUT:,} more characters"
+            dropped += 1
         kept = []
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
