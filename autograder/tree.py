@@ -29,8 +29,8 @@ c.HTMLExporter.sanitize_html = True
 c.SanitizeHTML.tags = {tags!r}
 """
 SERVER_CONFIG = """\
-# Written by `autograder build`. A Jupyter server that is started in this folder, for formgrader, reads it: its pages
-# show what students wrote. Nothing is loaded from elsewhere but MathJax, and nothing is sent elsewhere.
+# Written by `autograder build`, for the server that shows formgrader: jupyter lab --config jupyter_server_config.py
+# Its pages show what students wrote: nothing is loaded from elsewhere but MathJax, and nothing is sent elsewhere.
 c = get_config()
 c.ServerApp.tornado_settings = {{"headers": {{"Content-Security-Policy": {policy!r}}}}}
 """

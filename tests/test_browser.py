@@ -191,10 +191,6 @@ def hostile_class(built, tmp_path_factory):
         graded.exercises[0]["instructor_only"] = f"private {said}"
         notebook = tree.place(known, "autograded", ENTRY, "mallory").read_text()
         grade.keep(known, recorder, job, graded, notebook)
-        marked = recorder.gradebook.find_submission_notebook(ENTRY.name, ENTRY.name, "mallory")
-        for comment in marked.comments:
-            comment.manual_comment = f"comment {said}"
-        recorder.gradebook.db.commit()
     for number, way in enumerate(WAYS):  # quoted by a parser, or by anybody else
         quoted = json.dumps({way: 1, "nbformat": 3})
         tree.write(tree.place(known, "submitted", ENTRY, f"refused{number}"), b"\xef\xbb\xbf" + quoted.encode())
@@ -221,15 +217,20 @@ def test_a_refusal_quotes_nothing(hostile_class):
 
 
 @pytest.fixture(scope="module")
-def formgrader(hostile_class):
+def formgrader(hostile_class, hostile_pages):
     """A Jupyter server with formgrader, as an instructor starts it in the course tree; its address."""
+    with record.open_recorder(hostile_class) as recorder:  # once the pages are written: nbgrader trusts its comments
+        marked = recorder.gradebook.find_submission_notebook(ENTRY.name, ENTRY.name, "mallory")
+        for comment in marked.comments:
+            comment.manual_comment = f"comment {' '.join(WAYS)}"
+        recorder.gradebook.db.commit()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     extensions = {"nbgrader.server_extensions.formgrader": True}
     options = ["--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1", "--IdentityProvider.token="]
     command = [sys.executable, "-m", "jupyter_server", *options, "--ServerApp.password="]
-    command += [f"--ServerApp.jpserver_extensions={extensions}"]
+    command += [f"--ServerApp.jpserver_extensions={extensions}", "--config=jupyter_server_config.py"]
     folder = hostile_class.tree
     with (folder / "log").open("w") as log:
         server = subprocess.Popen(command, cwd=folder, env=os.environ, stdout=log, stderr=log)
