@@ -364,7 +364,7 @@ def _plain(done: Record) -> None:
     remarks = [safe.line(remark) for remark in done.remarks]
     done.remarks = remarks[:MAX_REMARKS] + [f"and {len(remarks) - MAX_REMARKS} more"] * (len(remarks) > MAX_REMARKS)
     for row in done.exercises:
-        row["message"], row["instructor_only"] = legible(row["message"]), legible(row["instructor_only"])
+        row["message"], row["instructor_only"] = legible(row["message"]), legible(row.get("instructor_only", ""))
 
 
 def grade_one(
