@@ -64,6 +64,12 @@ class NotebookEntry(_Section):
         """The module with the checks that students have, too."""
         return f"utils.checks.nb{self.name}"
 
+    @property
+    def has_experiments(self) -> bool:
+        """Whether one of its checks is of experiments' runs; those of other notebooks are not collected."""
+        checks = ROOT / "utils" / "checks" / f"nb{self.name}.py"
+        return checks.exists() and "\n@results_check(" in checks.read_text()
+
 
 class Course(_Section):
     """Everything in `course.toml`, and the course tree that nbgrader works in."""
