@@ -23,7 +23,9 @@
 # Work from top to bottom. Each exercise is checked on the spot and stands on its own:
 # if one resists, go on and come back. Grading asks a little more than the check that you see:
 # other sizes and numbers, and what the text and the docstrings promise at their edges. Tensors that
-# your code makes lie on the device of the tensors that it is given, so that it runs on a GPU, too. The exercises take two to three hours and need no
+# your code makes lie on the device of the tensors that it is given, so that it runs on a GPU, too.
+#
+# The exercises take two to three hours and need no
 # GPU; the experiment at the end takes minutes on a processor, less on a GPU.
 
 # %% tags=["setup"]
@@ -56,8 +58,8 @@ SOS, PAD, EOS, UNK = range(4)
 # \qquad \mathrm{output} = \mathrm{weights}\; V.$$
 #
 # The dot product of two random vectors of width $d$, with independent entries of mean 0 and
-# variance 1, has a standard deviation of $\sqrt{d}$. Divided by that, the scores stay in the range where the softmax still
-# hesitates, and still learns. Leave $M$ for the next exercise: here it is just
+# variance 1, has a standard deviation of $\sqrt{d}$. Divided by that, the scores stay in the range where
+# the softmax still hesitates, and still learns. Leave $M$ for the next exercise: here it is just
 # something to add.
 #
 # **Predict first.** Multiply every query by ten. Do the rows of weights become flatter
@@ -371,7 +373,8 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 # **Predict first.** A row is cut. What is its last target: `<eos>`, or a word?
 #
 # **Exercise 1.5** (2 points, about 20 minutes). Write `Vocabulary` and `make_batch`.
-# Words are what `sentence.split()` gives, as they are written; `SPECIAL`, `SOS`, `PAD`, `EOS` and `UNK` are defined above.
+# Words are what `sentence.split()` gives, as they are written;
+# `SPECIAL`, `SOS`, `PAD`, `EOS` and `UNK` are defined above.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
