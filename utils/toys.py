@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 
 def gradients(call: Callable[..., Any], tensors: list[torch.Tensor], *rest: Any) -> list[torch.Tensor]:
@@ -220,3 +221,149 @@ def shape_elsewhere(model: nn.Module, tokens: torch.Tensor) -> list[int]:
         return list(copy.deepcopy(model).to("meta")(tokens.to("meta")).shape)
     except (RuntimeError, NotImplementedError):
         return []
+
+
+def in_turn(call: Callable[..., Any], seed: int, turns: list[list[Any]], options: dict[str, Any]) -> list[Any]:
+    """`call(*turn, **options)` for each of `turns`, after one `torch.manual_seed(seed)`.
+
+    The state of torch's generators is afterwards what it was before.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return [call(*turn, **options) for turn in turns]
+
+
+def strided(call: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """`call(*args, **options)` with the same numbers in tensors that are not contiguous."""
+
+    def spread(value: Any) -> Any:
+        if type(value) is list:
+            return [spread(item) for item in value]
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.transpose(0, -1).clone(memory_format=torch.contiguous_format).transpose(0, -1)
+
+    return call(*map(spread, args), **options)
+
+
+class TimeFirst(nn.Module):
+    """`model` read with time first: the same logits (B, T, V), not contiguous."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """From token numbers (B, T) to logits (B, T, V)."""
+        return self.model(tokens.mT).transpose(0, 1)
+
+
+class Elsewhere(TorchFunctionMode):
+    """Within it, tensors may be on a second device, as on a machine with a GPU: by name alone, their numbers stay here.
+
+    What is made with `device=` or `.to` of that device, and what is computed from it, is on it; to compute with a
+    tensor from here (of more than a single number) raises `Apart`, as torch does.
+    """
+
+    there = torch.device("cuda:0")
+
+    class Apart(RuntimeError):
+        """Tensors of two devices met."""
+
+    @staticmethod
+    def mark(tensor: torch.Tensor) -> torch.Tensor:
+        """Put a tensor on the second device."""
+        tensor._is_elsewhere = True  # type: ignore[attr-defined]
+        return tensor
+
+    @staticmethod
+    def holds(tensor: torch.Tensor) -> bool:
+        """Whether a tensor is on the second device."""
+        return getattr(tensor, "_is_elsewhere", False)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call `func`, with the rules of two devices around it."""
+        name, given = getattr(func, "__name__", ""), [arg for arg in leaves([args, kwargs]) if is_tensor(arg)]
+        if func == torch.Tensor.device.__get__:  # type: ignore[attr-defined]
+            return self.there if self.holds(args[0]) else func(*args)
+        if name in ("numpy", "__array__") and self.holds(args[0]):
+            raise self.Apart("a tensor of another device has no numpy array: move it to the CPU first")
+        asked = [arg for arg in leaves([args, kwargs]) if isinstance(arg, torch.device)]
+        asked += [torch.device(arg) for arg in leaves([args, kwargs]) if isinstance(arg, str) and arg[:4] in NAMES]
+        if name in ("to", "type_as") and len(given) > 1:
+            on = self.holds(given[1])
+        elif name in ("cuda", "cpu"):
+            on = name == "cuda"
+        elif asked:
+            on = asked[0].type == self.there.type
+        elif name in ("to", "tensor", "as_tensor", "copy_", "__getitem__", "__setitem__") or not given:
+            on = bool(given) and self.holds(given[0])
+            apart = name[:5] in ("__get", "__set") and not on and any(self.holds(one) for one in given[1:])
+            if apart:
+                raise self.Apart("a tensor is indexed by one of another device")
+        else:
+            on = any(self.holds(one) for one in given)
+            if on and any(not self.holds(one) and one.dim() for one in given):
+                raise self.Apart("tensors of two devices are used together")
+        here = torch.get_default_device()
+        args, kwargs = moved(args, here), moved(kwargs or {}, here)
+        result = args[0] if name in ("cuda", "cpu") else func(*args, **kwargs)
+        if name in ("to", "cuda", "cpu", "type_as", "as_tensor") and on != self.holds(result):
+            result = result.clone()
+        for one in leaves(result):
+            if is_tensor(one) and on:
+                self.mark(one)
+        return result
+
+
+NAMES = ("cuda", "cpu")
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is a tensor (`torch.is_tensor` asks torch's modes first)."""
+    return isinstance(value, torch.Tensor)
+
+
+def leaves(value: Any) -> list[Any]:
+    """What stands in lists, tuples and dictionaries, however deep."""
+    if isinstance(value, (list, tuple)):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [leaf for item in value.values() for leaf in leaves(item)] if isinstance(value, dict) else [value]
+
+
+def moved(value: Any, device: torch.device) -> Any:
+    """`value` with `device` in the place of every device of `Elsewhere`."""
+    if isinstance(value, torch.device) or (isinstance(value, str) and value.startswith("cuda")):
+        return device
+    if type(value) in (list, tuple):
+        return type(value)(moved(item, device) for item in value)
+    return {name: moved(item, device) for name, item in value.items()} if type(value) is dict else value
+
+
+def apart_in_training(train_epoch: Callable[..., Any], batches: Any, clip: float) -> bool:
+    """`apart` for an epoch of `Bigram` on `batches` of its tokens 0 to 6."""
+    model = Bigram(torch.zeros(7, 7), torch.zeros(7))
+    placed = [[Elsewhere.mark(part.clone()) for part in batch] for batch in batches]
+    return apart(lambda model: train_epoch(model, placed, torch.optim.SGD(model.parameters(), lr=0.1), clip), model)
+
+
+def apart(call: Callable[..., Any], *args: Any, **options: Any) -> bool:
+    """Whether `call(*args, **options)` would stop, or leave its result behind, if all its tensors were on a GPU.
+
+    Modules and tensors among `args` are copied to the second device of `Elsewhere`. What else goes wrong says nothing.
+    """
+    placed = []
+    for arg in [call, *args]:
+        one = copy.deepcopy(arg) if isinstance(arg, nn.Module) else arg.clone() if is_tensor(arg) else arg
+        inside = [*one.parameters(), *one.buffers()] if isinstance(one, nn.Module) else [one] if is_tensor(one) else []
+        for tensor in inside:
+            Elsewhere.mark(tensor)
+        placed.append(one)
+    try:
+        with Elsewhere():
+            result = placed[0](*placed[1:], **options)
+    except Elsewhere.Apart:
+        return True
+    except Exception:  # not what is asked here
+        return False
+    return any(is_tensor(one) and not Elsewhere.holds(one) for one in leaves(result))
