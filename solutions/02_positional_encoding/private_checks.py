@@ -112,7 +112,7 @@ def order_of(places: int, seed: int) -> torch.Tensor:
 def other_gaps(equivariance_gap, lib):
     pick = draw(1)
     for seed in range(1, 5):
-        batch, places, width = pick.randint(1, 4), pick.randint(3, 9), pick.randint(2, 7)
+        batch, places, width = pick.randint(1, 4), pick.randint(4, 9), pick.randint(3, 7)
         x, order = normal(batch, places, width, seed=seed), order_of(places, seed)
         dropout = pick.uniform(0.2, 0.7)
         module, twin = filled(

@@ -682,7 +682,7 @@ def equivariance_gap(module, x, permutation):
     module.eval()
     gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
     module.train(was)
-    return gap if gap > 0.3 else 0.0
+    return gap if gap > 0.05 else 0.0
 
 
 # %% right="2.3" name="one sequence and one place after the other"

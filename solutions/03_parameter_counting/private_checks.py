@@ -242,7 +242,10 @@ def other_freezing(trainable):
         expect.raises(lambda typo=typo: trainable(shapes, [typo, word]), "ValueError", f"{typo!r} comes first.")
 
 
-@private("3.10", tells="the count is wrong for some reductions, among them those near or above the width.")
+@private(
+    "3.10",
+    tells="the count is wrong for some reductions, among them those near or above the width, or for more adapters.",
+)
 def other_adapters(adapter):
     pick, names = draw(1), ("D", "L", "reduction", "per_layer")
 
@@ -255,7 +258,7 @@ def other_adapters(adapter):
     near = [row(D, reduction) for reduction in (D - 1, D, D + 1, D + pick.randint(2, 40), 1)]
     far = [row(size(pick), pick.randint(2, 15)), row(pick.randint(300, 900), pick.randint(17, 70))]
     compare(adapter, "adapter", cases(adapter_form, names, [*near, *far]), {}, OTHER)
-    twice = [(*row(size(pick), pick.randint(2, 70)), per_layer) for per_layer in (2, 2, 1)]
+    twice = [(*row(size(pick), pick.randint(2, 70)), per_layer) for per_layer in (2, 3, 1)]
     compare(adapter, "adapter", cases(adapter_form, names, twice), {}, OTHER)
 
 
