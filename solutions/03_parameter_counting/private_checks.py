@@ -189,8 +189,8 @@ def parts(pick: Random) -> dict[str, list[int]]:
     """Names and shapes of a model that nobody has: layers numbered past 10, names that begin or end like others."""
     words = pick.sample(("encoder", "decoder", "body", "trunk", "tower", "stack"), 2)
     shapes = {"embeddings.word.weight": [pick.randint(5, 90), pick.randint(2, 9)], "scale": []}
-    for word in words:
-        for number in range(pick.randint(21, 26)):
+    for word, layers in zip(words, (pick.randint(12, 15), pick.randint(2, 4)), strict=True):
+        for number in range(layers):
             for name in pick.sample(("query", "key", "inner", "norm", "conv"), 2):
                 sides = {"norm": 1, "conv": pick.randint(3, 4)}.get(name, 2)
                 shape = [pick.randint(2, 9) for _ in range(sides)]
@@ -219,14 +219,14 @@ def left(shapes: dict[str, list[int]], frozen: Sequence[str]) -> int:
 def other_freezing(trainable):
     pick = draw(1)
     shapes = parts(pick)
-    word = next(name for name in shapes if ".layer.1." in name).partition(".")[0]
+    word = next(name for name in shapes if ".layer.11." in name).partition(".")[0]
     names = list(shapes)
     some = pick.sample(names, 3)
     lists = (
         [f"{word}.layer.1", "embeddings", f"{word}.layer.11"],
         [f"{word}.layer.2"],
         [word, "scale", *some],
-        [f"{word}.layer", f"{word}.layer.{pick.randint(3, 20)}", word],
+        [f"{word}.layer", f"{word}.layer.{pick.randint(3, 9)}", word],
         ["scale", "scale"],
         some,
         names,
