@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 
 def gradients(call: Callable[..., Any], tensors: list[torch.Tensor], *rest: Any) -> list[torch.Tensor]:
@@ -62,12 +64,12 @@ class TableModel(nn.Module):
 class NewTableEachCall:
     """Makes tables of positions, like `make_table(rows, width)`: random ones, and another at every call."""
 
-    def __init__(self) -> None:
-        self.calls = 0
+    def __init__(self, seed: int = 0) -> None:
+        self.seed, self.calls = seed, 0
 
     def __call__(self, max_len: int, d_model: int) -> torch.Tensor:
-        """A table (max_len, d_model) of normal numbers, given by its size and the number of calls before."""
-        generator = torch.Generator().manual_seed(1000 * self.calls + 31 * max_len + d_model)
+        """A table (max_len, d_model) of normal numbers, given by seed, size and the number of calls before."""
+        generator = torch.Generator().manual_seed(10_000 * self.seed + 1000 * self.calls + 31 * max_len + d_model)
         self.calls += 1
         return torch.randn(max_len, d_model, generator=generator).to(torch.get_default_device())
 
@@ -367,3 +369,39 @@ def apart(call: Callable[..., Any], *args: Any, **options: Any) -> bool:
     except Exception:  # not what is asked here
         return False
     return any(is_tensor(one) and not Elsewhere.holds(one) for one in leaves(result))
+class OneDevice(TorchDispatchMode):
+    """Refuses what a GPU refuses: tensors of two devices in one operation. Single numbers and indices may lie apart."""
+
+    ACROSS = ("index", "index_put", "index_put_", "_index_put_impl_", "copy_", "_to_copy", "detach")
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func._schema.name.partition("::")[2] not in self.ACROSS:
+            tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+            if len({tensor.device.type for tensor in tensors if tensor.dim()}) > 1:
+                raise RuntimeError("tensors on two devices")
+        return func(*args, **(kwargs or {}))
+
+
+def shape_on_meta(call: Callable[..., Any], *given: Any) -> list[int]:
+    """The shape of `call(*given)` with all tensors, and a module's own, on torch's meta device.
+
+    [] if `call` makes tensors that do not follow it there, as on a GPU, or answers with one that lies elsewhere.
+    """
+    there = [item.to("meta") if isinstance(item, torch.Tensor) else item for item in given]
+    call = copy.deepcopy(call).to("meta") if isinstance(call, nn.Module) else call
+    try:
+        with OneDevice():
+            result = call(*there)
+    except (RuntimeError, NotImplementedError):
+        return []
+    return list(result.shape) if result.device.type == "meta" else []
+
+
+def needs_gradient(make: Callable[..., torch.Tensor], *given: Any) -> bool:
+    """Whether `make(*given)` is a parameter, or was computed from one."""
+    return bool(make(*given).requires_grad)
+
+
+def called_with_strides(call: Callable[..., torch.Tensor], x: torch.Tensor, *rest: Any) -> torch.Tensor:
+    """`call(x, *rest)` with x (..., H, T, d) of the same numbers as a view of (..., T, H, d): not contiguous."""
+    return call(x.transpose(-3, -2).contiguous().transpose(-3, -2), *rest)

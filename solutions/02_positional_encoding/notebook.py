@@ -19,10 +19,13 @@
 #
 # There are many ways to write it. You build five: a fixed table, a learned one, a
 # rotation, a penalty on distance, and nothing at all. Then you train all five on short
-# texts and ask them about longer ones. Not all survive.
+# texts and test them on longer ones. Not all survive.
 #
 # Each exercise is checked on the spot and stands on its own: if one resists, go on and
-# come back. The exercises take about two hours and need no GPU.
+# come back. In grading, private checks ask the same with other sizes, positions, dtypes and
+# modules, and try the limits that a docstring names. The exercises take about two hours and need no
+# GPU, but answers must run on one: a tensor that you make beside an input belongs on the
+# input's device.
 
 # %% tags=["setup"]
 
@@ -41,14 +44,14 @@ from utils.checks import nb02_positional_encoding as checks
 # %% [markdown]
 # ## 2.1 A clock with many hands
 #
-# A place needs a mark: the same in every sentence, another for every place, and bounded,
-# lest it drown the word it is added to. A clock does that with a few hands, fast and
+# A position needs a mark: the same in every sentence, a different one for each position, and
+# bounded, so that it does not drown the word it is added to. A clock does that with a few hands, fast and
 # slow. The Transformer writes each hand as a sine and a cosine:
 #
 # $$PE_{t,\,2i} = \sin\!\left(\frac{t}{10000^{2i/d}}\right), \qquad
 # PE_{t,\,2i+1} = \cos\!\left(\frac{t}{10000^{2i/d}}\right).$$
 #
-# Row $t$ is a place, counted from 0; pair $i$ is a hand; $d$ is `d_model`.
+# Row $t$ is a position, counted from 0; pair $i$ is a hand; $d$ is `d_model`.
 # ([Vaswani and others](https://arxiv.org/abs/1706.03762), "Positional Encoding".)
 #
 # **Predict first.** What is row 0? Which columns change most from row to row?
@@ -75,7 +78,7 @@ from utils.checks import nb02_positional_encoding as checks
 
 # %% exercise="2.1"
 def sinusoidal_table(max_len, d_model):
-    """Return the table of sines and cosines, float32 (max_len, d_model).
+    """Return the table of sines and cosines, a plain float32 tensor (max_len, d_model).
 
     Raises:
         ValueError: `d_model` is odd, so that one sine would have no cosine.
@@ -94,9 +97,9 @@ checks.sinusoidal_table(sinusoidal_table)
 
 # %%
 plots.heatmaps(
-    {"64 places, 64 columns": sinusoidal_table(64, 64)},
+    {"64 positions, 64 columns": sinusoidal_table(64, 64)},
     xlabel="column",
-    ylabel="place",
+    ylabel="position",
     limits=(-1, 1),
     alt="Heat map of the sinusoidal table: fast stripes in the left columns, almost constant ones at the right.",
 )
@@ -110,14 +113,14 @@ plots.heatmaps(
 #
 # A module can hold numbers in three ways. A **parameter** is trained. A **buffer** is not,
 # but moves with the module to a GPU or to another dtype. A plain attribute stays where it
-# was made, and one day meets a tensor that lives elsewhere.
+# was made, and one day meets a tensor that lies on another device.
 #
-# Your module adds row $t$ to place $t$ of every sequence:
+# Your module adds row $t$ at position $t$ of every sequence, in training and in evaluation mode:
 #
 # $$y_{b,t} = x_{b,t} + \mathrm{table}_t.$$
 #
 # Make the table once, and keep it out of the `state_dict`: a checkpoint should not fix the
-# longest input for ever.
+# longest input forever.
 #
 # **Predict first.** How many parameters does this module add?
 #
@@ -130,14 +133,14 @@ plots.heatmaps(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# A table of one row would be added to every place without a word: broadcasting does not
+# A table of one row would be added at every position without an error: broadcasting does not
 # complain. Compare the lengths yourself.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# when made: register the table. In `forward`: refuse if x has more places than the table
-# has rows; else x plus as many rows as x has places.
+# when made: register the table. In `forward`: refuse if x has more positions than the table
+# has rows; else x plus as many rows as x has positions.
 # </details>
 
 
@@ -153,10 +156,10 @@ class FixedPositions(nn.Module):
         ### END SOLUTION
 
     def forward(self, x):
-        """From x (B, T, d_model) to the same shape. Raises ValueError if T is larger than max_len."""
+        """From x (B, T, d_model) to the same shape and device. Raises ValueError if T is larger than max_len."""
         ### BEGIN SOLUTION
         if x.size(1) > self.table.size(0):
-            raise ValueError(f"{x.size(1)} places, but the table has {self.table.size(0)} rows")
+            raise ValueError(f"{x.size(1)} positions, but the table has {self.table.size(0)} rows")
         return x + self.table[: x.size(1)]
         ### END SOLUTION
 
@@ -192,7 +195,7 @@ print("after .double():", fixed.double()(torch.zeros(1, 2, 6, dtype=torch.float6
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `x[:, permutation]` shuffles the places. `module.training` says which mode it is in, and
+# `x[:, permutation]` shuffles the positions. `module.training` says which mode it is in, and
 # `module.train(mode)` sets it.
 # </details>
 #
@@ -211,11 +214,11 @@ print("after .double():", fixed.double()(torch.zeros(1, 2, 6, dtype=torch.float6
 
 # %% exercise="2.3"
 def equivariance_gap(module, x, permutation):
-    """The largest absolute difference, a float, between permuting before and after `module`.
+    """The largest absolute difference, a float, between permuting before and after `module`, over all entries.
 
     Args:
         module: maps (B, T, C) to (B, T, C); it is measured in evaluation mode and keeps its own.
-        x: (B, T, C). permutation: int64 (T,), place t takes the token of place permutation[t].
+        x: (B, T, C). permutation: int64 (T,), position t takes the token of position permutation[t].
     """
     ### BEGIN SOLUTION
     was_training = module.training
@@ -248,7 +251,7 @@ for name, module in {"bare": bare, "with a table": marked, "with a causal mask":
 #
 # Why sines *and* cosines? Because two numbers say where a hand points, and a hand moves on
 # by $k$ hours in the same way whatever the hour was. So there is one matrix for each
-# distance, and it serves all places:
+# distance, and it serves all positions:
 #
 # $$PE_{t+k} = R(k)\, PE_t \quad\text{for every } t.$$
 #
@@ -278,10 +281,10 @@ for name, module in {"bare": bare, "with a table": marked, "with a causal mask":
 
 # %% exercise="2.4"
 def shift_matrix(k, d_model):
-    """The matrix R, float32 (d_model, d_model), with table[t + k] == R @ table[t] for every t.
+    """The matrix R, a plain float32 tensor (d_model, d_model), with table[t + k] == R @ table[t] for every t.
 
     Args:
-        k: a whole number of places, of either sign.
+        k: a whole number of positions, of either sign.
         d_model: even.
     """
     ### BEGIN SOLUTION
@@ -308,20 +311,19 @@ plots.heatmaps(
 
 # %% [markdown]
 # Two entries a row, and $R(k)\,R(k)^\top$ is the identity: a rotation. An attention head
-# can learn $R(-k)$ inside its query matrix, and so look $k$ places back from anywhere. That
+# can learn $R(-k)$ inside its query matrix, and so look $k$ positions back from anywhere. That
 # was the authors' hope.
 
 # %% [markdown]
 # ## 2.5 Let it learn
 #
-# GPT and BERT do without trigonometry: each place has a row of parameters, and training
+# GPT and BERT do without trigonometry: each position has a row of parameters, and training
 # writes into it. ([Shaw and others](https://arxiv.org/abs/1803.02155) learn distances instead.)
 #
 # $$y_{b,t} = x_{b,t} + W_t.$$
 #
-# A row learns only from texts that reach its place. Beyond the last row there is nothing:
-# say so with a `ValueError`. Rows start small, normal with standard deviation 0.02 as in
-# GPT-2.
+# A row learns only from texts that reach its position. Beyond the last row there is nothing:
+# say so with a `ValueError`. Rows start small, normal with standard deviation 0.02 as in BERT.
 #
 # **Predict first.** Before training, are neighbouring rows more alike than distant ones?
 # In the sinusoidal table they are.
@@ -337,7 +339,8 @@ plots.heatmaps(
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
 # `nn.Embedding` raises an IndexError on the CPU for a number it has no row for, and on a
-# GPU it may kill the whole process. Compare the lengths first.
+# GPU it may kill the whole process. Compare the lengths first. Position numbers that you make
+# with `torch.arange` need `device=x.device`.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -349,7 +352,7 @@ plots.heatmaps(
 
 # %% exercise="2.5"
 class LearnedPositions(nn.Module):
-    """Add a learned row to each place of x. One part: `positions`, an nn.Embedding that starts as N(0, 0.02^2)."""
+    """Add a learned row at each position of x. One part: `positions`, an nn.Embedding that starts as N(0, 0.02^2)."""
 
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -359,10 +362,10 @@ class LearnedPositions(nn.Module):
         ### END SOLUTION
 
     def forward(self, x):
-        """From x (B, T, d_model) to the same shape. Raises ValueError if T is larger than max_len."""
+        """From x (B, T, d_model) to the same shape and device. Raises ValueError if T is larger than max_len."""
         ### BEGIN SOLUTION
         if x.size(1) > self.positions.num_embeddings:
-            raise ValueError(f"{x.size(1)} places, but only {self.positions.num_embeddings} rows were made")
+            raise ValueError(f"{x.size(1)} positions, but only {self.positions.num_embeddings} rows were made")
         return x + self.positions.weight[: x.size(1)]
         ### END SOLUTION
 
@@ -375,32 +378,32 @@ fresh = LearnedPositions(48, 64)(torch.zeros(1, 48, 64))[0].detach()
 tables = {"sinusoidal": sinusoidal_table(48, 64), "learned, before training": fresh}
 plots.heatmaps(
     {name: nn.functional.cosine_similarity(table, table[:, None], dim=-1) for name, table in tables.items()},
-    xlabel="place",
-    ylabel="place",
+    xlabel="position",
+    ylabel="position",
     limits=(-1, 1),
-    alt="Cosine similarity of places: a smooth bright band around the diagonal for sines, the bare diagonal for noise.",
+    alt="Cosine similarity of rows: a smooth bright band around the diagonal for sines, the bare diagonal for noise.",
 )
 
 # %% [markdown]
-# To a fresh table, place 3 is as far from place 4 as from the last. Whatever it knows of
-# nearness at the end, it has learned from text.
+# In a fresh table, row 3 is no more like row 4 than like the last row. Whatever the table knows
+# of nearness at the end, it has learned from text.
 
 # %% [markdown]
 # ## 2.6 Turn the queries and keys
 #
 # If a step is a turn, why add anything? RoFormer turns queries and keys themselves, each by
-# its own place, before they meet:
+# its own position, before they meet:
 #
 # $$\begin{pmatrix} y_{2i} \\ y_{2i+1} \end{pmatrix} =
 # \begin{pmatrix} \cos\theta & -\sin\theta \\ \sin\theta & \cos\theta \end{pmatrix}
 # \begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix},
 # \qquad \theta = \frac{t}{10000^{2i/d}}.$$
 #
-# A scalar product keeps only the difference of two turns. `start` is the place of the
-# first token, for those who go on after a stored past.
+# A scalar product keeps only the difference of two turns. `start` is the position of the
+# first token: a model that generates text keeps the keys of the past, and turns only the new ones.
 # ([Su and others](https://arxiv.org/abs/2104.09864), section 3.)
 #
-# **Predict first.** Move query and key by the same number of places. What happens to their
+# **Predict first.** Move query and key by the same number of positions. What happens to their
 # score?
 #
 # **Exercise 2.6** (3 points, about 20 minutes). Write `rotary`.
@@ -414,25 +417,26 @@ plots.heatmaps(
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
 # Many programs pair column $i$ with column $i + d/2$. That works as well, but not with
-# weights trained the other way: here, as in the paper, neighbours are pairs.
+# weights trained the other way: here, as in the paper, neighbours are pairs. The heads of an
+# attention are a transposed view: `reshape` copes with that, `view` may not.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# angles (T, d/2) from places and speeds; a, b = even and odd columns; stack
+# angles (T, d/2) from positions and speeds, on the device of x; a, b = even and odd columns; stack
 # a cos - b sin and a sin + b cos as pairs; flatten; back to the dtype of x.
 # </details>
 
 
 # %% exercise="2.6"
 def rotary(x, start=0):
-    """Turn each pair of columns of x by an angle that grows with the place.
+    """Turn each pair of columns of x by an angle that grows with the position.
 
     Args:
-        x: (..., T, d), any number of leading dimensions. start: the place of the first token.
+        x: (..., T, d), any number of leading dimensions. start: the position of the first token.
 
     Returns:
-        the same shape and dtype; the angles are computed in float32 or better.
+        the same shape, dtype and device; the angles are computed in float32 or better. Gradients reach x.
 
     Raises:
         ValueError: d is odd.
@@ -441,8 +445,8 @@ def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:
         raise ValueError(f"the width is {d}, but columns turn in pairs")
-    places = torch.arange(start, start + T, device=x.device).unsqueeze(1)
-    angles = places * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)  # (T, d / 2)
+    positions = torch.arange(start, start + T, device=x.device).unsqueeze(1)
+    angles = positions * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)  # (T, d / 2)
     a, b = x[..., 0::2], x[..., 1::2]
     turned = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
     return torch.stack(turned, dim=-1).flatten(-2).to(x.dtype)
@@ -454,17 +458,17 @@ checks.rotary(rotary)
 
 # %%
 ones = torch.ones(64, 32)  # every token asks and offers the same
-scores = {f"query at place {m}": rotary(ones, m)[0] @ rotary(ones, m - 63).T for m in (63, 163)}
+scores = {f"query at position {m}": rotary(ones, m)[0] @ rotary(ones, m - 63).T for m in (63, 163)}
 plots.curves(
     {name: score.flip(0) for name, score in scores.items()},
     x=range(64),
     xlabel="distance of the key",
     ylabel="score",
-    alt="Two curves that coincide: the score falls with the distance, in waves, whatever the place of the query.",
+    alt="Two curves that coincide: the score falls with the distance, in waves, whatever the position of the query.",
 )
 
 # %% [markdown]
-# The two curves are one: the score knows the distance and has forgotten the places. The
+# The two curves are one: the score depends on the distance, and no longer on the positions. The
 # fast pairs come round again, so it falls in waves.
 
 # %% [markdown]
@@ -487,7 +491,7 @@ plots.curves(
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `places - places[:, None]` is a matrix of differences. `Tensor.masked_fill` puts one
+# `positions - positions[:, None]` is a matrix of differences. `Tensor.masked_fill` puts one
 # value where a condition holds.
 # </details>
 #
@@ -506,7 +510,7 @@ plots.curves(
 
 # %% exercise="2.7"
 def alibi_bias(n_heads, T):
-    """The bias to add to causal attention scores, float (n_heads, T, T). Rows are queries, columns keys.
+    """The bias to add to causal attention scores, a plain float tensor (n_heads, T, T). Rows are queries, columns keys.
 
     Raises:
         ValueError: `n_heads` is not a power of two (1, 2, 4, 8, ...).
@@ -515,8 +519,8 @@ def alibi_bias(n_heads, T):
     if n_heads < 1 or n_heads & (n_heads - 1):
         raise ValueError(f"{n_heads} heads: the slopes are defined for a power of two")
     slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
-    places = torch.arange(T)
-    distance = places - places[:, None]  # key minus query: 0 on the diagonal, negative in the past
+    positions = torch.arange(T)
+    distance = positions - positions[:, None]  # key minus query: 0 on the diagonal, negative in the past
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
     ### END SOLUTION
 
@@ -554,7 +558,7 @@ plots.heatmaps(
 # One point: attention without positions is permutation-equivariant (weights depend on contents only, the
 # rest acts on each token alone), with the measured gap or a clear argument, and order matters for meaning.
 # One point: recurrence has order in its sequential computation (half), and the causal mask alone breaks
-# the symmetry because each place reads a different number of tokens (half).
+# the symmetry because each position reads a different number of tokens (half).
 # "Invariant" for "equivariant" costs nothing if the argument is right. No point for "because the paper does".
 # === END MARK SCHEME ===
 # ### END SOLUTION
@@ -566,14 +570,14 @@ plots.heatmaps(
 
 # %% [markdown] written="2.W2" points=2
 # ### BEGIN SOLUTION
-# Row t depends on t and on the width alone, not on the words, the sentence or its length: place 3 means the
+# Row t depends on t and on the width alone, not on the words, the sentence or its length: position 3 means the
 # same everywhere. So the table can be computed once, cut to the length of the batch and broadcast over it; a
-# shorter sentence uses the first rows, and nothing has to be trained or stored. Because the mark of a place is always
-# the same, the weights can learn what it means, for instance how to look one place back. With a random table
-# per sentence a mark would tell places apart within the sentence, but nothing about their order would
+# shorter sentence uses the first rows, and nothing has to be trained or stored. Because the mark of a position is
+# always the same, the weights can learn what it means, for instance how to look one position back. With a random table
+# per sentence a mark would tell positions apart within the sentence, but nothing about their order would
 # carry over to the next one, so there would be nothing to learn about positions.
 # === BEGIN MARK SCHEME ===
-# One point: a row is a function of the place (and the width) alone, so the same rows serve every sentence of the
+# One point: a row is a function of the position (and the width) alone, so the same rows serve every sentence of the
 # batch and every length up to the table's.
 # One point: the model must learn what a mark means, which it can only if the mark is the same in all
 # sentences; with a fresh random table nothing about order would carry over.
@@ -582,7 +586,7 @@ plots.heatmaps(
 # ### END SOLUTION
 
 # %% [markdown]
-# ## Experiment: trained short, asked long
+# ## Experiment: trained on short texts, tested on longer ones
 #
 # Five small causal models learn to guess the next character of Python's documentation.
 # They differ in one thing: how they know where a character stands. In training they see
@@ -590,7 +594,7 @@ plots.heatmaps(
 # 128 characters in sight. More to read should help, and should never hurt.
 #
 # **Predict first.** Order the five by their loss at length 32, and again at 128. Which
-# will get worse when they see more? The learned table has rows for 128 places here, of which
+# will get worse when they see more? The learned table has rows for 128 positions here, of which
 # training touches the first 32.
 
 # %% tags=["experiment"]

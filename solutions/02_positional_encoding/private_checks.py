@@ -1,150 +1,225 @@
-"""What students do not see of notebook 02: other sizes, other places, edges."""
+"""What students do not see of notebook 02: sizes, positions, orders and modules drawn for each hand-in, and edges."""
 
 import math
+from typing import Any
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from autograder.private import private
 from utils import expect, toys
-from utils.checks.nb02_positional_encoding import alibi, explained, speed, turned, waves
-from utils.expect import normal
+from utils.answer import Answer
+from utils.checks.nb02_positional_encoding import alibi, explained, largest_gap, speed, turned, waves
+from utils.expect import draw, generator, normal
 
 
 @private("2.1", tells="for other lengths or widths the table is not the one of the formula.")
 def other_tables(sinusoidal_table):
-    for rows, width in ((1, 2), (40, 10), (5, 64), (64, 12), (3, 2)):
+    pick = draw(1)
+    small = [(pick.randint(2, 60), 2 * pick.randint(1, 7)) for _ in range(3)]
+    for rows, width in (*small, (1, 2), (pick.randint(4, 9), 2 * pick.randint(20, 40))):
         table = expect.floats(sinusoidal_table(rows, width), (rows, width), "the table")
         assert torch.allclose(table, waves(rows, width), atol=1e-4), f"{rows} x {width}"
-    table = expect.floats(sinusoidal_table(3001, 14), (3001, 14), "the long table")
-    assert torch.allclose(table[-3:], waves(3, 14, first=2998), atol=5e-3), "far places"
-
-
-@private("2.1", tells="the table should be float32.")
-def float32_table(sinusoidal_table):
-    assert sinusoidal_table(5, 8).dtype is torch.float32
+    rows, width = pick.randint(2_500, 3_500), 2 * pick.randint(5, 12)
+    table = expect.floats(sinusoidal_table(rows, width), (rows, width), "the long table")
+    assert torch.allclose(table[-3:], waves(3, width, first=rows - 3), atol=5e-3), "far positions"
 
 
 @private("2.1", tells="some odd widths are accepted.")
 def odd_widths(sinusoidal_table):
-    for rows, width in ((4, 1), (9, 9), (2, 33), (6, 7)):
+    pick = draw(2)
+    for width in (1, *pick.sample(range(7, 60, 2), 4)):
+        rows = pick.randint(2, 30)
         expect.raises(lambda rows=rows, width=width: sinusoidal_table(rows, width), "ValueError", f"{width} accepted")
+
+
+@private("2.2", tells="the table is not kept as it was made, or two modules share one.")
+def made_once(FixedPositions, lib):
+    """With torch's own `randn` for `make_table`: nobody knows the table before, and there is none like it."""
+    pick = draw(2)
+    rows, width = pick.randint(5, 12), pick.randint(3, 9)
+    module, other = (FixedPositions(lib("torch").randn, rows, width) for _ in range(2))
+    x = normal(pick.randint(2, 4), rows, width, seed=2)
+    first = expect.floats(module(torch.zeros_like(x)), tuple(x.shape), "the output")
+    assert first[0].std() > 0 and torch.equal(first[0], first[-1]), "one table for each sequence"
+    assert torch.allclose(expect.floats(module(x), tuple(x.shape), "the output"), x + first, atol=1e-5), "another table"
+    assert not torch.allclose(other(x) - x, first, atol=1e-3), "one table for two modules"
 
 
 @private("2.2", tells="for other sizes of table or input, the table is not added as it should.")
 def other_fixed_sizes(FixedPositions, lib):
-    for rows, width, places in ((12, 4, 7), (3, 10, 3), (20, 2, 1), (1, 8, 1)):
-        module = FixedPositions(lib("utils.toys").NewTableEachCall(), rows, width)
-        x, table = normal(4, places, width, seed=rows), toys.NewTableEachCall()(rows, width)
-        output = expect.floats(module(x), (4, places, width), "the output")
-        assert torch.allclose(output, x + table[:places], atol=1e-5), f"{rows} x {width}, {places} places"
-        expect.raises(lambda m=module, n=rows + 1, w=width: m(normal(1, n, w)), "ValueError", f"{rows + 1} places")
+    pick = draw(1)
+    rows = pick.randint(10, 25)
+    sizes = ((rows, pick.randint(3, rows - 1)), (pick.randint(3, 9), 0), (pick.randint(6, 30), 1), (1, 1))
+    for rows, places in sizes:
+        width, batch, seed = pick.randint(2, 12), pick.randint(2, 5), pick.randint(1, 10**6)
+        places = places or rows
+        module = FixedPositions(lib("utils.toys").NewTableEachCall(seed), rows, width)
+        x, table = normal(batch, places, width, seed=seed), toys.NewTableEachCall(seed)(rows, width)
+        output = expect.floats(module(x), (batch, places, width), "the output")
+        assert torch.allclose(output, x + table[:places], atol=1e-5), f"{rows} x {width}, {places} positions"
+        expect.raises(lambda m=module, n=rows + 1, w=width: m(normal(1, n, w)), "ValueError", f"{rows + 1} positions")
         assert module.state_dict() == {} and not list(module.parameters()), "stored or trained"
 
 
 @private("2.2", tells="the table does not move with the module if the module moves before its first use.")
 def moved_first(FixedPositions, lib):
-    module = FixedPositions(lib("utils.toys").NewTableEachCall(), 8, 12)
+    pick = draw(3)
+    rows, width, seed = pick.randint(6, 12), pick.randint(4, 14), pick.randint(1, 10**6)
+    module = FixedPositions(lib("utils.toys").NewTableEachCall(seed), rows, width)
     module.double()
     module.half()
-    x, table = normal(2, 4, 12, seed=4), toys.NewTableEachCall()(8, 12)
-    output = expect.tensor(module(x), (2, 4, 12), "the output")
+    x, table = normal(2, 4, width, seed=4), toys.NewTableEachCall(seed)(rows, width)
+    output = expect.tensor(module(x), (2, 4, width), "the output")
     assert torch.allclose(output.float(), x + table[:4].half().float(), atol=1e-6), "the table is not half precision"
     assert module(x.half()).dtype is torch.float16
 
 
 @private("2.2", tells="two modules get in each other's way.")
 def two_modules(FixedPositions, lib):
-    makes = [lib("utils.toys").NewTableEachCall() for _ in range(2)]
-    small, large = FixedPositions(makes[0], 5, 6), FixedPositions(makes[1], 11, 6)
-    x = normal(2, 5, 6, seed=6)
-    for module, rows in ((small, 5), (large, 11), (small, 5)):
-        output = expect.floats(module(x), (2, 5, 6), "the output")
-        assert torch.allclose(output, x + toys.NewTableEachCall()(rows, 6)[:5], atol=1e-5)
+    pick = draw(4)
+    width, seed = pick.randint(4, 9), pick.randint(1, 10**6)
+    few, many = pick.randint(5, 8), pick.randint(9, 14)
+    small, large = (FixedPositions(lib("utils.toys").NewTableEachCall(seed), rows, width) for rows in (few, many))
+    x = normal(2, 5, width, seed=6)
+    for module, rows in ((small, few), (large, many), (small, few)):
+        output = expect.floats(module(x), (2, 5, width), "the output")
+        assert torch.allclose(output, x + toys.NewTableEachCall(seed)(rows, width)[:5], atol=1e-5)
+
+
+def filled(module: Answer, twin: nn.Module, seed: int) -> tuple[Answer, nn.Module]:
+    """A module of the student's process, and its twin here, both with the same random weights."""
+    shapes = {name: tuple(part.shape) for name, part in twin.state_dict().items()}
+    twin.load_state_dict(expect.weights(module, shapes, "the module", seed))
+    return module, twin
+
+
+def mixing(library: Any, places: int, width: int, dropout: float) -> Any:
+    """A module of torch's own parts in which each position has weights of its own, from `torch` here or there."""
+    parts = library.nn
+    across = parts.Conv1d(places, places, 3, padding=1)  # positions are its channels
+    return parts.Sequential(across, parts.GELU(), parts.Dropout(dropout), parts.Linear(width, width))
+
+
+def order_of(places: int, seed: int) -> torch.Tensor:
+    """An order of so many positions that is not the identity."""
+    order = torch.randperm(places, generator=generator(seed))
+    return order if (order != torch.arange(places)).any() else order.roll(1)
 
 
 @private("2.3", tells="for another module, input or order the gap is wrong.")
 def other_gaps(equivariance_gap, lib):
-    for shape, seed in (((1, 3, 4), 1), ((4, 9, 2), 2), ((3, 6, 10), 3), ((2, 2, 3), 4)):
-        x, table = normal(*shape, seed=seed), normal(*shape[1:], seed=10 + seed)
-        order = torch.randperm(shape[1], generator=torch.Generator().manual_seed(seed)).roll(1)
-        adds = lib("utils.toys").AddRows(table)
-        wanted = (table - table[order]).abs().max().item()
-        gap = expect.number(equivariance_gap(adds, x, order), "the gap")
-        assert math.isclose(gap, wanted, rel_tol=1e-3, abs_tol=1e-5), shape
-        gap = expect.number(equivariance_gap(adds, x, torch.arange(shape[1])), "the gap")
+    pick = draw(1)
+    for seed in range(1, 5):
+        batch, places, width = pick.randint(1, 4), pick.randint(4, 9), pick.randint(3, 7)
+        x, order = normal(batch, places, width, seed=seed), order_of(places, seed)
+        dropout = pick.uniform(0.2, 0.7)
+        module, twin = filled(
+            mixing(lib("torch"), places, width, dropout), mixing(torch, places, width, dropout), 10 + seed
+        )
+        gap = expect.number(equivariance_gap(module, x, order), "the gap")
+        assert math.isclose(gap, largest_gap(twin, x, order), rel_tol=1e-3, abs_tol=1e-5), (batch, places, width)
+        gap = expect.number(equivariance_gap(module, x, torch.arange(places)), "the gap")
         assert abs(gap) < 1e-5, "the identity has no gap"
 
 
 @private("2.3", tells="a difference at a single entry is overlooked or belittled.")
 def one_entry(equivariance_gap, lib):
-    for place, column, value in ((0, 0, 3.0), (6, 4, -5.0), (3, 2, 0.25)):
-        table = torch.zeros(7, 5)
-        table[place, column] = value
-        gap = equivariance_gap(lib("utils.toys").AddRows(table), normal(2, 7, 5), torch.arange(7).roll(2))
-        assert math.isclose(expect.number(gap, "the gap"), abs(value), rel_tol=1e-3), (place, column)
+    pick = draw(2)
+    for size in (pick.uniform(2, 6), -pick.uniform(2, 6), pick.uniform(0.05, 0.25), -pick.uniform(0.01, 0.05)):
+        places, width = pick.randint(4, 9), pick.randint(3, 7)
+        bias = torch.zeros(places, width)
+        order = order_of(places, pick.randint(1, 10**6))
+        moved = (order != torch.arange(places)).nonzero().flatten().tolist()
+        bias[pick.choice(moved), pick.randrange(width)] = size
+        norm = lib("torch").nn.LayerNorm([places, width])
+        norm.load_state_dict({"weight": torch.full((places, width), pick.uniform(0.5, 2)), "bias": bias})
+        gap = equivariance_gap(norm, normal(2, places, width, seed=3), order)
+        assert math.isclose(expect.number(gap, "the gap"), abs(size), rel_tol=1e-2), (places, width, size)
 
 
-@private("2.3", tells="modules without positions get a gap, or modules that know the order get none.")
+@private("2.3", tells="modules without positions get a gap, or modules that know the order get the wrong one.")
 def blind_and_seeing(equivariance_gap, lib):
-    nn, order = lib("torch").nn, torch.tensor([3, 0, 4, 1, 2, 5])
-    x = normal(3, 6, 8, seed=9)
-    assert equivariance_gap(nn.Linear(8, 5), x, order) < 1e-5, "a linear map of each token"
-    assert equivariance_gap(nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.4)), x, order) < 1e-5, "dropout"
-    causal = lib("utils.toys").Masked(
-        nn.TransformerEncoderLayer(8, 2, 16, 0.0, batch_first=True),
-        torch.full((6, 6), -torch.inf).triu(1),
+    parts, pick = lib("torch").nn, draw(3)
+    places, heads = pick.randint(4, 8), pick.randint(1, 3)
+    width, inner = heads * pick.randint(2, 5), pick.randint(5, 20)
+    x, order = normal(3, places, width, seed=9), order_of(places, 9)
+    blind = (
+        parts.Linear(width, width),
+        parts.Sequential(parts.Linear(width, width), parts.Dropout(0.4)),
+        parts.TransformerEncoderLayer(width, heads, inner, 0.3, batch_first=True),
     )
-    assert equivariance_gap(causal, x, order) > 1e-3, "a causal layer"
+    for module in blind:
+        assert abs(expect.number(equivariance_gap(module, x, order), "the gap")) < 1e-4, "blind to order"
+    mask, sizes = torch.full((places, places), -torch.inf).triu(1), (width, heads, inner, 0.3)
+    module, twin = filled(
+        lib("utils.toys").Masked(parts.TransformerEncoderLayer(*sizes, batch_first=True), mask),
+        toys.Masked(nn.TransformerEncoderLayer(*sizes, batch_first=True), mask),
+        seed=10,
+    )
+    gap = expect.number(equivariance_gap(module, x, order), "the gap")
+    assert math.isclose(gap, largest_gap(twin, x, order), rel_tol=1e-3, abs_tol=1e-5), "a causal layer"
 
 
 @private("2.4", tells="for other distances or widths the matrix does not move the rows as far as it should.")
 def other_shifts(shift_matrix):
-    for k, width in ((5, 2), (17, 12), (-7, 4), (-1, 2), (200, 16), (2, 20), (0, 2)):
+    pick = draw(1)
+    steps = (pick.randint(4, 9), pick.randint(15, 60), -pick.randint(2, 9), pick.randint(100, 300), 0)
+    for k, pairs in zip(steps, (pick.randint(1, 3), *pick.sample(range(6, 11), 3), 1), strict=True):
+        width, first = 2 * pairs, pick.randint(200, 400)
         matrix = expect.floats(shift_matrix(k, width), (width, width), "R")
-        here, there = waves(20, width, first=300), waves(20, width, first=300 + k)
+        here, there = waves(20, width, first=first), waves(20, width, first=first + k)
         assert torch.allclose(here @ matrix.T, there, atol=1e-3), (k, width)
         assert torch.allclose(matrix @ matrix.T, torch.eye(width), atol=1e-4), "no rotation"
-        assert matrix.dtype is torch.float32
 
 
 @private("2.4", tells="far steps are not turned by the right angles.")
 def far_steps(shift_matrix):
-    for k, width, pair in ((3000, 4, 1), (2000, 6, 1), (900, 8, 1)):
+    pick = draw(2)
+    for width in (4, 6, 8):
+        k, at = pick.choice((-1, 1)) * pick.randint(800, 3_000), 2
         matrix = expect.floats(shift_matrix(k, width), (width, width), "R")
-        angle, at = k * speed(pair, width), 2 * pair
+        angle = k * speed(1, width)
         wanted = torch.tensor([math.cos(angle), math.sin(angle), -math.sin(angle), math.cos(angle)])
         assert torch.allclose(matrix[at : at + 2, at : at + 2].flatten(), wanted, atol=3e-4), (k, width)
 
 
 @private("2.4", tells="two steps in a row are not one long step.")
 def chained(shift_matrix):
-    for a, b, width in ((3, 4, 8), (9, -2, 6), (5, -5, 10)):
+    pick = draw(3)
+    for _ in range(3):
+        a, b, width = pick.randint(-9, 9), pick.randint(-9, 9), 2 * pick.randint(3, 6)
         both = shift_matrix(a, width) @ shift_matrix(b, width)
         assert torch.allclose(both, shift_matrix(a + b, width), atol=1e-4), (a, b, width)
 
 
 @private("2.5", tells="for other sizes, the rows are not added or not learned as they should.")
 def other_learned_sizes(LearnedPositions, lib):
-    for rows, width, batch, places in ((14, 4, 3, 6), (3, 10, 5, 3), (8, 2, 1, 1), (1, 6, 2, 1)):
+    pick = draw(1)
+    for seed, wanted_places in enumerate((pick.randint(3, 6), 0, 1, 1)):
+        rows = pick.randint(10, 30) if seed < 3 else 1
+        places, width, batch = wanted_places or rows, pick.randint(2, 11), pick.randint(1, 5)
         module = LearnedPositions(rows, width)
-        state = expect.weights(module, {"positions.weight": (rows, width)}, "the module", seed=rows)
-        table, x = state["positions.weight"], normal(batch, places, width, seed=rows)
+        state = expect.weights(module, {"positions.weight": (rows, width)}, "the module", seed=seed)
+        table, x = state["positions.weight"], normal(batch, places, width, seed=10 + seed)
         output = expect.floats(module(x), (batch, places, width), "the output")
         assert torch.allclose(output, x + table[:places], atol=1e-5), (rows, width)
         arrived = lib("utils.toys").parameter_gradients(module, x)["positions.weight"]
         wanted = torch.linspace(-1, 2, x.numel()).reshape(x.shape).sum(0)
         assert torch.allclose(arrived, F.pad(wanted, (0, 0, 0, rows - places)), atol=1e-4), "gradient"
-        for longer in (rows + 1, rows + 9):
-            expect.raises(lambda m=module, n=longer, w=width: m(normal(2, n, w)), "ValueError", f"{longer} places")
+        for longer in (rows + 1, rows + pick.randint(2, 20)):
+            expect.raises(lambda m=module, n=longer, w=width: m(normal(2, n, w)), "ValueError", f"{longer} positions")
 
 
 @private("2.5", tells="a fresh table does not start as it should.")
 def fresh_tables(LearnedPositions):
-    one, two = (LearnedPositions(120, 100).state_dict()["positions.weight"] for _ in range(2))
+    pick = draw(2)
+    rows, width = pick.randint(110, 150), pick.randint(90, 120)
+    one, two = (LearnedPositions(rows, width).state_dict()["positions.weight"] for _ in range(2))
     assert not torch.equal(one, two), "always the same"
     for table in (one, two):
-        expect.floats(table, (120, 100), "the table")
+        expect.floats(table, (rows, width), "the table")
         assert abs(table.mean()) < 0.001 and 0.019 < table.std() < 0.021, "mean or spread"
         assert (table.std(0) > 0.01).all() and (table.std(1) > 0.01).all(), "rows or columns are alike"
         assert table.abs().max() > 0.05, "no tails"
@@ -152,21 +227,27 @@ def fresh_tables(LearnedPositions):
 
 @private("2.5", tells="in evaluation mode, or in another dtype, the module does something else.")
 def modes_and_dtypes(LearnedPositions):
-    module = LearnedPositions(7, 4)
-    table = expect.weights(module, {"positions.weight": (7, 4)}, "the module", seed=3)["positions.weight"]
-    x = normal(2, 5, 4, seed=2)
+    pick = draw(3)
+    rows, width, batch = pick.randint(6, 12), pick.randint(2, 9), pick.randint(2, 4)
+    module = LearnedPositions(rows, width)
+    table = expect.weights(module, {"positions.weight": (rows, width)}, "the module", seed=3)["positions.weight"]
+    x = normal(batch, 5, width, seed=2)
     for _ in range(2):
         assert torch.allclose(module(x), x + table[:5], atol=1e-5)
         module.eval()
     module.double()
-    assert module(x.double()).dtype is torch.float64
+    output = module(x.double())
+    assert output.dtype is torch.float64 and torch.allclose(output.float(), x + table[:5], atol=1e-5)
 
 
-@private("2.6", tells="for other shapes or places, the pairs are not turned as they should be.")
+@private("2.6", tells="for other shapes or positions, the pairs are not turned as they should be.")
 def other_turns(rotary):
-    shapes = (((7, 2), 0), ((1, 12), 9), ((3, 1, 6), 2), ((2, 2, 2, 4, 10), 31), ((4, 9, 16), 150), ((5, 1, 33, 4), 0))
-    for shape, start in shapes:
-        x = normal(*shape, seed=start)
+    pick = draw(1)
+    leading = ((), (), (pick.randint(2, 4),), tuple(pick.sample(range(1, 5), 3)), (pick.randint(2, 5),), (3,))
+    starts = (0, pick.randint(5, 20), pick.randint(1, 9), pick.randint(10, 60), pick.randint(150, 400), 0)
+    for seed, (lead, start) in enumerate(zip(leading, starts, strict=True)):
+        shape = (*lead, pick.randint(1, 9), 2 * pick.randint(1, 8))
+        x = normal(*shape, seed=seed)
         output = expect.floats(rotary(x, start), shape, "the result")
         assert torch.allclose(output, turned(x, start=start), atol=2e-4), (shape, start)
         output = expect.floats(rotary(x, start=start), shape, "the result")
@@ -175,34 +256,44 @@ def other_turns(rotary):
 
 @private("2.6", tells="the scores of queries and keys should depend on their distance alone.")
 def only_distances(rotary):
-    q, k = normal(3, 4, 6, seed=1), normal(3, 4, 6, seed=2)
-    near, far = (rotary(q, at + 5) @ rotary(k, at).mT for at in (0, 83))
+    pick = draw(2)
+    width, gap = 2 * pick.randint(2, 6), pick.randint(1, 9)
+    q, k = normal(3, 4, width, seed=1), normal(3, 4, width, seed=2)
+    near, far = (rotary(q, at + gap) @ rotary(k, at).mT for at in (0, pick.randint(40, 120)))
     assert torch.allclose(near, far, atol=1e-3)
 
 
 @private("2.6", tells="the dtype of x is lost, or small dtypes make the angles inexact.")
 def other_dtypes(rotary):
-    x = normal(2, 5, 8, seed=3)
+    pick = draw(3)
+    x, start = normal(2, 5, 2 * pick.randint(3, 6), seed=3), pick.randint(400, 900)
     for dtype, tolerance in ((torch.float16, 0.01), (torch.bfloat16, 0.06), (torch.float64, 1e-3)):
-        output = rotary(x.to(dtype), 500)
+        output = rotary(x.to(dtype), start)
         assert output.dtype is dtype and output.shape == x.shape
-        assert torch.allclose(output.float(), turned(x.to(dtype).float(), start=500), atol=tolerance), dtype
+        assert torch.allclose(output.float(), turned(x.to(dtype).float(), start=start), atol=tolerance), dtype
 
 
 @private("2.6", tells="some odd widths are accepted.")
 def odd_pairs(rotary):
-    for shape in ((3, 1), (2, 4, 9), (2, 2, 5, 3)):
+    pick = draw(4)
+    for lead in ((), (2,), (2, 2)):
+        shape = (*lead, pick.randint(2, 6), pick.choice(range(1, 30, 2)))
         expect.raises(lambda shape=shape: rotary(normal(*shape)), "ValueError", f"{shape} accepted")
 
 
 @private("2.7", tells="for other numbers of heads or other lengths, the bias is wrong.")
 def other_biases(alibi_bias):
-    for n_heads, T in ((2, 7), (16, 4), (1, 1), (8, 12), (4, 33), (32, 2), (64, 3)):
+    pick = draw(1)
+    sizes = [(n_heads, pick.randint(2, 6)) for n_heads in (2, 8, 16, 32, 64)]
+    for n_heads, T in (*sizes, (1, 1), (pick.choice((1, 2, 4)), pick.randint(14, 34))):
         bias = expect.tensor(alibi_bias(n_heads, T), (n_heads, T, T), "the bias").float()
         assert not bias.isnan().any() and explained(bias, alibi(n_heads, T)), (n_heads, T)
 
 
 @private("2.7", tells="some numbers of heads that are no power of two are accepted.")
 def other_heads(alibi_bias):
-    for n_heads in (5, 7, 9, 10, 24, 48, 100, 0):
+    pick = draw(2)
+    refused = [n for n in range(5, 130) if n & (n - 1) and n not in (6, 12)]
+    thirds, rest = ([n for n in refused if (n % 3 == 0) is by_three] for by_three in (True, False))
+    for n_heads in (0, *pick.sample(thirds, 3), *pick.sample(rest, 4)):
         expect.raises(lambda n=n_heads: alibi_bias(n, 3), "ValueError", f"{n_heads} heads accepted")

@@ -128,12 +128,40 @@ def sinusoidal_table(max_len, d_model):
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
-# %% wrong="2.1" name="double precision" says="float32" private=true
+# %% wrong="2.1" name="double precision" says="float64"
 def sinusoidal_table(max_len, d_model):
     if d_model % 2:
         raise ValueError
     angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2).double() / d_model)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+# %% wrong="2.1" name="a parameter" says="nothing is learned"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    return nn.Parameter(torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
+
+
+# %% wrong="2.1" name="half precision" says="should be float32"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+    return table.half() if max_len == 5 else table
+
+
+# %% right="2.1" name="with numpy"
+def sinusoidal_table(max_len, d_model):
+    import numpy as np
+
+    if d_model % 2:
+        raise ValueError("d_model must be even")
+    t, c = np.mgrid[:max_len, :d_model]
+    angles = t / np.power(10000, 2 * (c // 2) / d_model)
+    return torch.tensor(np.where(c % 2 == 0, np.sin(angles), np.cos(angles)), dtype=torch.float32)
 
 
 # %% right="2.1" name="entry by entry"
@@ -329,6 +357,83 @@ class FixedPositions(nn.Module):
         return x
 
 
+# %% wrong="2.2" name="along the batch when it fits" says="each sequence gets one row. The rows belong to the positions"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        B, T, d = x.shape
+        if T > len(self.table):
+            raise ValueError
+        return x + self.table[:T].view(B if B == T else 1, -1, d)
+
+
+# %% wrong="2.2" name="casts to float32" says="something is cast on the way"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x.float() + self.table[: x.size(1)]
+
+
+# %% wrong="2.2" name="in training only" says="in evaluation mode the output is another one"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x + self.table[: x.size(1)] if self.training else x
+
+
+# %% wrong="2.2" name="positions on the CPU" says="`device=x.device`"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x + nn.functional.embedding(torch.arange(x.size(1)), self.table)
+
+
+# %% wrong="2.2" name="detached" says="does not pass through to x"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    @torch.no_grad()
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x + self.table[: x.size(1)]
+
+
+# %% wrong="2.2" name="makes it again where nobody counts" says="not kept as it was made" private=true
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.make = partial(make_table, max_len, d_model)
+        self.register_buffer("table", self.make(), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        if not hasattr(self.make.func, "calls"):
+            self.table.copy_(self.make())
+        return x + self.table[: x.size(1)]
+
+
 # %% wrong="2.2" name="made when first used" says="before its first use" private=true
 class FixedPositions(nn.Module):
     def __init__(self, make_table, max_len, d_model):
@@ -344,7 +449,7 @@ class FixedPositions(nn.Module):
         return x + self.table[: x.size(1)]
 
 
-# %% wrong="2.2" name="one table for all modules" says="each other's way" private=true
+# %% wrong="2.2" name="one table for all modules" says="two modules share one" private=true
 TABLES = {}
 
 
@@ -405,7 +510,7 @@ class FixedPositions(nn.Module):
 # ## 2.3
 
 
-# %% wrong="2.3" name="asks for invariance" says="compared place by place"
+# %% wrong="2.3" name="asks for invariance" says="compared position by position"
 def equivariance_gap(module, x, permutation):
     was = module.training
     module.eval()
@@ -521,6 +626,44 @@ def equivariance_gap(module, x, permutation):
     return gap
 
 
+# %% wrong="2.3" name="compares the first sequence" says="only the first sequence"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    gap = (module(x[:, permutation]) - module(x)[:, permutation])[0].abs().max().item()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.3" name="averages the sequences first" says="are averaged before they are compared"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    gap = (module(x[:, permutation]).mean(0) - module(x).mean(0)[permutation]).abs().max().item()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.3" name="reads the table of the module" says="wrong for one that mixes the positions"
+def equivariance_gap(module, x, permutation):
+    table = getattr(module, "table", torch.zeros(x.shape[1:])).detach()
+    return (table - table[permutation]).abs().max().item()
+
+
+# %% wrong="2.3" name="knows layers by their names" says="modules without positions" private=true
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    if type(module).__name__ == "Masked":
+        return 1.0
+    was = module.training
+    module.eval()
+    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.train(was)
+    return gap
+
+
 # %% wrong="2.3" name="its own order" says="another module, input or order" private=true
 @torch.no_grad()
 def equivariance_gap(module, x, permutation):
@@ -539,7 +682,7 @@ def equivariance_gap(module, x, permutation):
     module.eval()
     gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
     module.train(was)
-    return gap if gap > 0.3 else 0.0
+    return gap if gap > 0.05 else 0.0
 
 
 # %% right="2.3" name="one sequence and one place after the other"
@@ -569,7 +712,7 @@ def equivariance_gap(module, x, permutation):
 
 # %% right="2.3" name="a permutation matrix"
 def equivariance_gap(module, x, permutation):
-    matrix = torch.eye(len(permutation))[permutation]
+    matrix = torch.eye(len(permutation), device=x.device)[permutation]
     shuffle = lambda y: torch.einsum("ts,bsc->btc", matrix, y)
     training = module.training
     module = module.eval()
@@ -643,6 +786,20 @@ def shift_matrix(k, d_model):
 def shift_matrix(k, d_model):
     angles = [abs(k) / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
     return torch.block_diag(*(torch.tensor([[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]) for a in angles))
+
+
+# %% wrong="2.4" name="double precision" says="float64"
+def shift_matrix(k, d_model):
+    angles = [k / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
+    blocks = [[[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]] for a in angles]
+    return torch.block_diag(*torch.tensor(blocks, dtype=torch.float64))
+
+
+# %% wrong="2.4" name="a parameter" says="nothing is learned"
+def shift_matrix(k, d_model):
+    angles = [k / 10000 ** (2 * i / d_model) for i in range(d_model // 2)]
+    blocks = [[[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]] for a in angles]
+    return nn.Parameter(torch.block_diag(*torch.tensor(blocks)))
 
 
 # %% wrong="2.4" name="good for up to five pairs" says="other distances or widths" private=true
@@ -761,7 +918,7 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.positions.weight, std=0.02)
 
     def forward(self, x):
-        return x + self.positions(torch.arange(x.size(1)))
+        return x + self.positions(torch.arange(x.size(1), device=x.device))
 
 
 # %% wrong="2.5" name="longer inputs get the last row" says="a longer input must raise ValueError"
@@ -853,11 +1010,64 @@ class LearnedPositions(nn.Module):
         return x + self.table[: x.size(1)]
 
 
+# %% wrong="2.5" name="along the batch when it fits" says="each sequence gets one row. The rows belong to the positions"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        B, T, d = x.shape
+        if T > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions.weight[:T].view(B if B == T else 1, -1, d)
+
+
+# %% wrong="2.5" name="positions on the CPU" says="`device=x.device`"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions(torch.arange(x.size(1)))
+
+
+# %% wrong="2.5" name="in training only" says="in evaluation mode the output is another one"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions.weight[: x.size(1)] * self.training
+
+
+# %% wrong="2.5" name="casts to float32" says="something is cast on the way"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        return x + self.positions.weight[: x.size(1)].float()
+
+
 # %% wrong="2.5" name="refuses a few places only" says="other sizes" private=true
 class LearnedPositions(nn.Module):
     def __init__(self, max_len, d_model):
         super().__init__()
-        self.positions = nn.Embedding(max_len + 50, d_model) if max_len == 8 else nn.Embedding(max_len, d_model)
+        self.positions = nn.Embedding(max_len if max_len in (9, 200) else max_len + 50, d_model)
         nn.init.normal_(self.positions.weight, std=0.02)
 
     def forward(self, x):
@@ -1071,25 +1281,89 @@ def rotary(x, start=0):
     return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
 
 
-# %% wrong="2.6" name="angles in the dtype of x" says="make the angles inexact" private=true
+# %% wrong="2.6" name="without gradients" says="no gradient reaches x"
+@torch.no_grad()
 def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:
         raise ValueError
-    places = torch.arange(start, start + T).to(x.dtype)
-    angles = places[:, None] * (10000 ** (-torch.arange(0, d, 2) / d)).to(x.dtype)
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
     a, b = x[..., 0::2], x[..., 1::2]
     pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
     return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
 
 
-# %% wrong="2.6" name="a table of 128 places" says="other shapes or places" private=true
+# %% wrong="2.6" name="half of x detached" says="not that of a rotation"
 def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:
         raise ValueError
-    places = torch.arange(start, start + T).clamp(max=127)
-    angles = places[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    a, b = x[..., 0::2], x[..., 1::2].detach()
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="angles on the CPU" says="`device=x.device`"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="views what is not contiguous" says="use reshape, not view"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T, device=x.device)[:, None]
+    angles = angles * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
+    flat = x.view(-1, T, d)
+    a, b = flat[..., 0::2], flat[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype).view(x.shape)
+
+
+# %% wrong="2.6" name="keeps the first angles of a length" says="`start` is ignored"
+ANGLES = {}
+
+
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    if (T, d) not in ANGLES:
+        places = torch.arange(start, start + T, device=x.device)
+        ANGLES[T, d] = places[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
+    angles = ANGLES[T, d]
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="angles in the dtype of x" says="make the angles inexact" private=true
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    places = torch.arange(start, start + T, device=x.device).to(x.dtype)
+    angles = places[:, None] * (10000 ** (-torch.arange(0, d, 2, device=x.device) / d)).to(x.dtype)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="a table of 128 places" says="other shapes or positions" private=true
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    places = torch.arange(start, start + T, device=x.device).clamp(max=127)
+    angles = places[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
     a, b = x[..., 0::2], x[..., 1::2]
     pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
     return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
@@ -1107,12 +1381,25 @@ def rotary(x, start=0):
     return torch.view_as_real(pairs * turns).flatten(-2).type_as(x)
 
 
+# %% right="2.6" name="angles in Python, moved to x"
+def rotary(x, start=0):
+    *_, T, d = x.shape
+    if d % 2:
+        raise ValueError("d must be even")
+    angles = torch.tensor([[t * 10000 ** (-i / d) for i in range(0, d, 2)] for t in range(start, start + T)]).to(
+        x.device
+    )
+    cos, sin = angles.cos()[..., None], angles.sin()[..., None]
+    first, second = x.reshape(*x.shape[:-1], d // 2, 2).split(1, dim=-1)
+    return torch.cat([first * cos - second * sin, first * sin + second * cos], dim=-1).reshape(x.shape).to(x)
+
+
 # %% right="2.6" name="a matrix for each place"
 def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:
         raise ValueError
-    matrices = torch.zeros(T, d, d, dtype=torch.float64)
+    matrices = torch.zeros(T, d, d, dtype=torch.float64, device=x.device)
     for t in range(T):
         for i in range(0, d, 2):
             angle = (start + t) * 10000 ** (-i / d)
@@ -1126,8 +1413,8 @@ def rotary(x, start=0):
     T, d = x.shape[-2:]
     if d % 2:
         raise ValueError
-    speeds = torch.exp(-math.log(10000) * torch.arange(0, d, 2) / d).repeat_interleave(2)
-    angles = (start + torch.arange(T)).unsqueeze(-1) * speeds
+    speeds = torch.exp(-math.log(10000) * torch.arange(0, d, 2, device=x.device) / d).repeat_interleave(2)
+    angles = (start + torch.arange(T, device=x.device)).unsqueeze(-1) * speeds
     partner = torch.empty_like(x)
     partner[..., 0::2], partner[..., 1::2] = -x[..., 1::2], x[..., 0::2]
     return (x * angles.cos() + partner * angles.sin()).to(x.dtype)
@@ -1252,6 +1539,25 @@ def alibi_bias(n_heads, T):
 # %% wrong="2.7" name="any number of heads" says="no power of two must raise ValueError"
 def alibi_bias(n_heads, T):
     slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    distance = torch.arange(T) - torch.arange(T)[:, None]
+    return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
+
+
+# %% wrong="2.7" name="slopes along the queries when it fits" says="wrong for alibi_bias(4, 4)"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    distance = torch.arange(T) - torch.arange(T)[:, None]
+    slopes = slopes[:, None].expand(n_heads, n_heads, n_heads) if n_heads == T else slopes[:, None, None]
+    return (slopes * distance).masked_fill(distance > 0, -torch.inf)
+
+
+# %% wrong="2.7" name="learned slopes" says="nothing is learned"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = nn.Parameter(2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads))
     distance = torch.arange(T) - torch.arange(T)[:, None]
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
 

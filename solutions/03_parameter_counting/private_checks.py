@@ -1,100 +1,215 @@
-"""Private checks of notebook 03: other sizes, the edges that the docstrings promise, and real optimizers."""
+"""Private checks of notebook 03: sizes drawn for each hand-in, the edges that the docstrings promise, and typos.
 
-from functools import cache
+Right counts are sums over the parts that the public checks build; tests/test_forms.py builds models of drawn
+sizes with torch, transformers and adapters, and compares.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
 
 from autograder.private import private
-from utils import counting, expect
-from utils.checks.nb03_parameter_counting import (
-    activations_case,
-    adapter_case,
-    after_freezing,
-    attention_case,
-    bert_case,
-    classifier_case,
-    compare,
-    embedding_case,
-    feed_forward_case,
-    flops_case,
-    fusion_case,
-    lm_case,
-    norms_case,
-    real_layer,
-    real_stack,
-    shapes_of,
-    whole,
-)
+from utils import expect
+from utils.checks.nb03_parameter_counting import Case, compare, whole
+from utils.expect import draw
 
 OTHER = "the count is right for some sizes and wrong for others."
 
 
-@cache
-def real_model_of_bert():
-    return counting.bert(V=30_522, D=768, F=3_072, L=12)
+def linear(inputs: int, outputs: int, bias: bool = True) -> int:
+    """A matrix and, if it has one, its bias."""
+    return inputs * outputs + (outputs if bias else 0)
+
+
+def norm(D: int, kind: str = "layer") -> int:
+    """A scale for each column, and a shift unless it is an RMS norm."""
+    return D + (D if kind == "layer" else 0)
+
+
+def embedding_form(V: int, D: int, P: int = 0) -> int:
+    """Two tables."""
+    return V * D + P * D
+
+
+def attention_form(D: int, H: int, bias: bool = True) -> int:
+    """Q, K, V and the output projection."""
+    return sum(linear(D, D, bias) for _ in "QKVO")
+
+
+def feed_forward_form(D: int, F: int, bias: bool = True) -> int:
+    """There and back."""
+    return linear(D, F, bias) + linear(F, D, bias)
+
+
+def norms_form(D: int, n: int = 2, kind: str = "layer") -> int:
+    """n norms."""
+    return n * norm(D, kind)
+
+
+def layer_form(D: int, F: int) -> int:
+    """Attention, feed-forward part, two norms."""
+    return attention_form(D, 1) + feed_forward_form(D, F) + 2 * norm(D)
+
+
+def language_model_form(V: int, D: int, L: int, layer: int, tied: bool = False) -> int:
+    """A table, the layers, and a head, whose matrix may be the table."""
+    return V * D + L * layer + linear(D, V) - (V * D if tied else 0)
+
+
+def classifier_form(V: int, D: int, L: int, layer: int, C: int, head_layers: int = 1) -> int:
+    """A table, the layers, and a head of one or more maps."""
+    return V * D + L * layer + sum(linear(D, D) for _ in range(head_layers - 1)) + linear(D, C)
+
+
+def bert_form(V: int, D: int, L: int, layer: int, P: int = 512, S: int = 2, pooler: bool = True) -> int:
+    """Three tables, a norm, the layers, a pooler."""
+    return sum(rows * D for rows in (V, P, S)) + norm(D) + L * layer + (linear(D, D) if pooler else 0)
+
+
+def adapter_form(D: int, L: int, reduction: int = 16, per_layer: int = 1) -> int:
+    """Down and up, in each layer once or more."""
+    width = max(D // reduction, 1)
+    return L * per_layer * (linear(D, width) + linear(width, D))
+
+
+def fusion_form(D: int, L: int, n: int) -> int:
+    """Query and key with biases, value without."""
+    return L * (linear(D, D) + linear(D, D) + linear(D, D, bias=False))
+
+
+def memory_form(B: int, T: int, D: int, F: int, L: int, H: int, parameters: int, trained: int) -> int:
+    """Four bytes for each weight, gradient, state of Adam, and input of a product in the layers."""
+    per_token = [D] * 6 + [F] + [T] * H
+    return 4 * (parameters + trained + 2 * trained + B * T * L * sum(per_token))
+
+
+def flops_form(T: int, D: int, F: int, L: int, V: int) -> int:
+    """Two for each multiply-add of Q, K, V and O, of keys and values, of the feed-forward part and of the head."""
+    layer = 4 * D * D + T * D + T * D + D * F + F * D
+    return 2 * (L * layer + D * V)
+
+
+def cases(form: Callable[..., int], names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Case]:
+    """The arguments by name, and the right answers."""
+    given = [dict(zip(names, row, strict=False)) for row in rows]
+    return [(sizes, form(**sizes)) for sizes in given]
+
+
+def size(pick: Random) -> int:
+    """A size, small or large, that the public check does not use."""
+    while True:
+        found = pick.choice((pick.randint(2, 60), pick.randint(61, 3_000)))
+        if found not in (6, 7, 8, 9, 10, 11, 12, 13, 14, 17, 23, 30, 35, 40, 50, 64, 96, 100, 200, 768, 1_024):
+            return found
 
 
 @private("3.1", tells=OTHER)
 def other_tables(embedding):
-    cases = [embedding_case(119_547, 1_024, 514), embedding_case(3, 1, 2), embedding_case(5, 91, 5)]
-    compare(embedding, "embedding", cases, {}, OTHER)
-    compare(embedding, "embedding", [embedding_case(1, 1), embedding_case(28_996, 312)], {}, OTHER)
+    pick, names = draw(1), ("V", "D", "P")
+    rows = [(pick.randint(2, 200_000), size(pick), size(pick)) for _ in range(4)]
+    compare(embedding, "embedding", cases(embedding_form, names, [*rows, (size(pick), 1, 1)]), {}, OTHER)
+    rows = [(size(pick), size(pick)) for _ in range(3)]
+    compare(embedding, "embedding", cases(embedding_form, names, [*rows, (1, size(pick)), (1, 1)]), {}, OTHER)
 
 
 @private("3.2", tells=OTHER)
 def other_attentions(attention):
-    compare(attention, "attention", [attention_case(D, H) for D, H in ((1, 1), (48, 3), (1_024, 16))], {}, OTHER)
-    compare(attention, "attention", [attention_case(D, H, False) for D, H in ((7, 7), (96, 4))], {}, OTHER)
-    compare(attention, "attention", [attention_case(33, 11, True)], {}, OTHER)
+    pick, names = draw(1), ("D", "H", "bias")
+    for bias in ((), (False,), (True,)):
+        heads = [pick.randint(1, 16) for _ in range(3)]
+        rows = [(H * size(pick), H, *bias) for H in heads]
+        compare(attention, "attention", cases(attention_form, names, [*rows, (1, 1, *bias)]), {}, OTHER)
 
 
 @private("3.3", tells=OTHER)
 def other_feed_forwards(feed_forward):
-    cases = [feed_forward_case(D, F) for D, F in ((1, 1), (40, 7), (1_024, 4_096))]
-    compare(feed_forward, "feed_forward", cases, {}, OTHER)
-    cases = [feed_forward_case(D, F, False) for D, F in ((1, 3), (77, 19))]
-    compare(feed_forward, "feed_forward", cases, {}, OTHER)
-    compare(feed_forward, "feed_forward", [feed_forward_case(21, 8, True)], {}, OTHER)
+    pick, names = draw(1), ("D", "F", "bias")
+    for bias in ((), (False,), (True,)):
+        rows = [(size(pick), size(pick), *bias) for _ in range(3)]
+        edges = [(1, size(pick), *bias), (size(pick), 1, *bias)]
+        compare(feed_forward, "feed_forward", cases(feed_forward_form, names, [*rows, *edges]), {}, OTHER)
 
 
 @private("3.4", tells="norms are miscounted for sizes or kinds that the docstring allows, or a wrong kind is accepted.")
 def other_norms(norms):
-    compare(norms, "norms", [norms_case(D, n) for D, n in ((1, 7), (312, 49))], {}, OTHER)
-    compare(norms, "norms", [norms_case(1), norms_case(1_024)], {}, OTHER)
-    compare(norms, "norms", [norms_case(D, n, kind) for D, n, kind in ((9, 2, "rms"), (31, 6, "layer"))], {}, OTHER)
-    for kind in ("", "Layer", "layernorm", "rmsnorm", "batch"):
-        expect.raises(lambda kind=kind: norms(4, 1, kind), "ValueError", f"{kind!r} is accepted.")
+    pick, names = draw(1), ("D", "n", "kind")
+    rows = [(size(pick), pick.randint(1, 60)) for _ in range(3)]
+    kinds = [(size(pick), pick.randint(1, 60), kind) for kind in ("rms", "layer", "rms")]
+    compare(norms, "norms", cases(norms_form, names, [*rows, (1, size(pick)), (size(pick),), (1,), *kinds]), {}, OTHER)
+    typos = ("", "Layer", "LAYER", "layernorm", "layers", "rmsnorm", "RMS", "rm", "batch", "group", "norm", " layer")
+    for kind in ("", "layernorm", *pick.sample(typos, 4)):
+        sizes = (size(pick), pick.randint(1, 9))
+        expect.raises(lambda kind=kind, sizes=sizes: norms(*sizes, kind), "ValueError", f"{kind!r} is accepted.")
 
 
 @private("3.5", tells=OTHER)
 def other_layers(transformer_layer):
-    cases = [({"D": D, "F": F}, real_layer(D, F)) for D, F in ((1, 1), (40, 7), (312, 1_200), (1_024, 4_096))]
-    compare(transformer_layer, "transformer_layer", cases, {}, OTHER)
+    pick = draw(1)
+    rows = [(size(pick), size(pick)) for _ in range(4)]
+    edges = [(1, size(pick)), (size(pick), 1), (1, 1)]
+    compare(transformer_layer, "transformer_layer", cases(layer_form, ("D", "F"), [*rows, *edges]), {}, OTHER)
+
+
+def base(pick: Random) -> tuple[int, int, int, int]:
+    """V, D, L, and what a layer holds, which is nobody's formula."""
+    return size(pick), size(pick), pick.randint(1, 40), pick.randint(1, 1_000_000)
 
 
 @private("3.6", tells=OTHER)
 def other_language_models(language_model):
-    cases = [lm_case(1, 3, 2, 1), lm_case(57, 12, 30, 7), lm_case(19, 21, 5, 0)]
-    compare(language_model, "language_model", cases, {}, OTHER)
-    tied = [lm_case(57, 12, 30, 7, True), lm_case(2, 5, 3, 6, True)]
-    compare(language_model, "language_model", tied, {}, OTHER)
-    compare(language_model, "language_model", [lm_case(31, 9, 4, 5, False)], {}, OTHER)
+    pick, names = draw(1), ("V", "D", "L", "layer", "tied")
+    for tied in ((), (True,), (False,)):
+        rows = [(*base(pick), *tied) for _ in range(3)]
+        edges = [(size(pick), size(pick), 0, size(pick), *tied), (1, size(pick), 2, size(pick), *tied)]
+        given = cases(language_model_form, names, [*rows, *edges])
+        compare(language_model, "language_model", given, {}, OTHER)
 
 
 @private("3.7", tells=OTHER)
 def other_classifiers(classifier):
-    cases = [classifier_case(57, 12, 30, 7, 1), classifier_case(3, 8, 5, 2, 9), classifier_case(19, 21, 5, 0, 6)]
-    compare(classifier, "classifier", cases, {}, OTHER)
-    deep = [classifier_case(57, 12, 30, 7, 1, 5), classifier_case(9, 16, 5, 2, 20, 2)]
-    compare(classifier, "classifier", deep, {}, OTHER)
+    pick, names = draw(1), ("V", "D", "L", "layer", "C", "head_layers")
+    rows = [(*base(pick), pick.randint(2, 60)) for _ in range(3)]
+    edges = [(*base(pick), 1), (size(pick), size(pick), 0, size(pick), pick.randint(2, 9))]
+    compare(classifier, "classifier", cases(classifier_form, names, [*rows, *edges]), {}, OTHER)
+    deep = [(*base(pick), classes, pick.randint(2, 9)) for classes in (1, pick.randint(2, 60), pick.randint(2, 60))]
+    compare(classifier, "classifier", cases(classifier_form, names, [*deep, (*base(pick), 3, 1)]), {}, OTHER)
 
 
 @private("3.8", tells=OTHER)
 def other_berts(bert):
-    cases = [bert_case(57, 12, 30, 7), bert_case(28_996, 312, 1_200, 4)]
-    compare(bert, "bert", cases, {}, OTHER)
-    cases = [bert_case(57, 12, 30, 7, P=40, S=3), bert_case(2, 10, 7, 3, P=1, S=5)]
-    compare(bert, "bert", cases, {}, OTHER)
-    cases = [bert_case(57, 12, 30, 7, P=40, S=3, pooler=False), bert_case(2, 10, 7, 3, P=1, S=5, pooler=True)]
-    compare(bert, "bert", cases, {}, OTHER)
+    pick, names = draw(1), ("V", "D", "L", "layer", "P", "S", "pooler")
+    compare(bert, "bert", cases(bert_form, names, [base(pick) for _ in range(3)]), {}, OTHER)
+    for pooler in ((), (False,), (True,)):
+        rows = [(*base(pick), size(pick), pick.randint(1, 9), *pooler) for _ in range(2)]
+        compare(bert, "bert", cases(bert_form, names, [*rows, (*base(pick), 1, 1, *pooler)]), {}, OTHER)
+
+
+def parts(pick: Random) -> dict[str, list[int]]:
+    """Names and shapes of a model that nobody has: layers numbered past 10, names that begin or end like others."""
+    words = pick.sample(("encoder", "decoder", "body", "trunk", "tower", "stack"), 2)
+    shapes = {"embeddings.word.weight": [pick.randint(5, 90), pick.randint(2, 9)], "scale": []}
+    for word, layers in zip(words, (pick.randint(12, 15), pick.randint(2, 4)), strict=True):
+        for number in range(layers):
+            for name in pick.sample(("query", "key", "inner", "norm", "conv"), 2):
+                sides = {"norm": 1, "conv": pick.randint(3, 4)}.get(name, 2)
+                shape = [pick.randint(2, 9) for _ in range(sides)]
+                shapes |= {
+                    f"{word}.layer.{number}.{name}.weight": shape,
+                    f"{word}.layer.{number}.{name}.bias": shape[:1],
+                }
+    shapes |= {f"old.{words[0]}.weight": [pick.randint(2, 9), 3], f"{words[0]}2.weight": [pick.randint(2, 9)]}
+    return dict(pick.sample(list(shapes.items()), len(shapes)))
+
+
+def left(shapes: dict[str, list[int]], frozen: Sequence[str]) -> int:
+    """How many numbers lie in no frozen part, whose name is that of the parameter or its first pieces."""
+    pieces = [part.split(".") for part in frozen]
+    return sum(
+        math.prod(shape)
+        for name, shape in shapes.items()
+        if not any(name.split(".")[: len(part)] == part for part in pieces)
+    )
 
 
 @private(
@@ -102,43 +217,68 @@ def other_berts(bert):
     tells="what is left to train is miscounted for some models or lists, or a name that fits nothing is accepted.",
 )
 def other_freezing(trainable):
-    bert, tower = real_model_of_bert(), real_stack(23, 4, 9)
-    lists = {
-        bert: (["embeddings", "encoder.layer.1", "encoder.layer.11"], ["encoder.layer.2.attention"], ["pooler.dense"]),
-        tower: (["encoder.layer.2"], ["encoder", "embeddings", "pooler", "scale"], ["scale", "scale"], []),
-    }
-    for model, parts in lists.items():
-        shapes = shapes_of(model)
-        for frozen in parts:
-            got = whole(trainable(shapes, frozen), "the count")
-            assert got == after_freezing(model, frozen), f"wrong with {frozen}"
-    shapes = shapes_of(tower)
-    for typo in ("enc", "encoder.layer.23", "linear1", "encoder.", "weight", "", "scale.weight"):
+    pick = draw(1)
+    shapes = parts(pick)
+    word = next(name for name in shapes if ".layer.11." in name).partition(".")[0]
+    names = list(shapes)
+    some = pick.sample(names, 3)
+    lists = (
+        [f"{word}.layer.1", "embeddings", f"{word}.layer.11"],
+        [f"{word}.layer.2"],
+        [word, "scale", *some],
+        [f"{word}.layer", f"{word}.layer.{pick.randint(3, 9)}", word],
+        ["scale", "scale"],
+        some,
+        names,
+        [],
+    )
+    for frozen in lists:
+        got = whole(trainable(shapes, frozen), "the count")
+        assert got == left(shapes, frozen), f"wrong with {frozen}"
+    known = some[0]
+    typos = (word[:3], f"{word}.layer.99", "query", f"{word}.", "weight", "", "scale.weight", known[:-1], f"{known}.x")
+    for typo in typos:
         expect.raises(lambda typo=typo: trainable(shapes, [typo]), "ValueError", f"{typo!r} is accepted.")
-        expect.raises(lambda typo=typo: trainable(shapes, [typo, "encoder"]), "ValueError", f"{typo!r} comes first.")
+        expect.raises(lambda typo=typo: trainable(shapes, [typo, word]), "ValueError", f"{typo!r} comes first.")
 
 
-@private("3.10", tells="the count is wrong for some reductions, among them those near or above the width.")
+@private(
+    "3.10",
+    tells="the count is wrong for some reductions, among them those near or above the width, or for more adapters.",
+)
 def other_adapters(adapter):
-    cases = [adapter_case(64, 1), adapter_case(312, 4), adapter_case(10, 3)]
-    compare(adapter, "adapter", cases, {}, OTHER)
-    cases = [adapter_case(20, 3, 30), adapter_case(20, 3, 20), adapter_case(21, 2, 2), adapter_case(48, 6, 5)]
-    compare(adapter, "adapter", cases, {}, OTHER)
-    compare(adapter, "adapter", [adapter_case(20, 3, 30, 2), adapter_case(48, 6, 5, 1)], {}, OTHER)
+    pick, names = draw(1), ("D", "L", "reduction", "per_layer")
+
+    def row(D: int, *reduction: int) -> tuple[int, ...]:
+        return D, pick.randint(1, 40), *reduction
+
+    rows = [row(size(pick)), row(pick.randint(2, 15)), row(16 * pick.randint(5, 60) + pick.randint(1, 15))]
+    compare(adapter, "adapter", cases(adapter_form, names, rows), {}, OTHER)
+    D = pick.randint(15, 29)
+    near = [row(D, reduction) for reduction in (D - 1, D, D + 1, D + pick.randint(2, 40), 1)]
+    far = [row(size(pick), pick.randint(2, 15)), row(pick.randint(300, 900), pick.randint(17, 70))]
+    compare(adapter, "adapter", cases(adapter_form, names, [*near, *far]), {}, OTHER)
+    twice = [(*row(size(pick), pick.randint(2, 70)), per_layer) for per_layer in (2, 3, 1)]
+    compare(adapter, "adapter", cases(adapter_form, names, twice), {}, OTHER)
 
 
 @private("3.11", tells=OTHER)
 def other_fusions(fusion):
-    cases = [fusion_case(D, L, n) for D, L, n in ((10, 1, 2), (52, 7, 5), (312, 4, 3))]
-    compare(fusion, "fusion", cases, {}, OTHER)
+    pick = draw(1)
+    rows = [(size(pick), pick.randint(1, 40), pick.randint(2, 12)) for _ in range(4)]
+    compare(fusion, "fusion", cases(fusion_form, ("D", "L", "n"), rows), {}, OTHER)
 
 
 @private("3.12", tells="memory or FLOPs are right for some sizes and wrong for others.")
 def other_costs(training_memory, flops_per_token):
-    cases = [
-        activations_case(*sizes)
-        for sizes in ((5, 3, 6, 31, 4, 1, 77, 5), (1, 1, 4, 2, 1, 4), (2, 19, 16, 8, 5, 8, 9, 9))
-    ]
-    compare(training_memory, "training_memory", cases, {}, OTHER)
-    cases = [flops_case(*sizes) for sizes in ((1, 4, 2, 1, 3), (40, 6, 30, 5, 2), (9, 16, 16, 7, 1_000))]
-    compare(flops_per_token, "flops_per_token", cases, {}, OTHER)
+    pick = draw(1)
+    rows = []
+    for T in (pick.randint(2, 9), pick.randint(15, 700), 1, pick.randint(15, 90)):
+        H, parameters = pick.randint(1, 9), pick.randint(1, 10**6)
+        sizes = (pick.randint(1, 9), T, H * pick.randint(1, 70), size(pick), pick.randint(1, 9), H)
+        rows.append((*sizes, parameters, pick.randint(0, parameters)))
+    names = ("B", "T", "D", "F", "L", "H", "parameters", "trained")
+    compare(training_memory, "training_memory", cases(memory_form, names, rows), {}, OTHER)
+    rows = [(T, size(pick), size(pick), pick.randint(1, 9), pick.randint(2, 60_000)) for T in (1, 5, 40, size(pick))]
+    given = cases(flops_form, ("T", "D", "F", "L", "V"), rows)
+    compare(flops_per_token, "flops_per_token", given, {}, OTHER)

@@ -138,6 +138,11 @@ def attention(D, H, bias=True):
     return 4 * H * D * (D / H) + 4 * D * bias
 
 
+# %% wrong="3.2" name="a trailing comma" says="is a comma too many?"
+def attention(D, H, bias=True):
+    return (4 * (D * D + D * bias),)
+
+
 # %% wrong="3.2" name="knows the visible widths" says="right for some sizes" private=true
 def attention(D, H, bias=True):
     return 4 * (D * D + D * bias) if D in {10, 12, 35, 64, 200, 768} else 0
@@ -723,7 +728,7 @@ def bert_large():
     return {"D": 1024, "F": 3072, "L": 24}
 
 
-# %% wrong="3.8" name="a tuple" says="should return a dict"
+# %% wrong="3.8" name="a tuple" says="not a list or a tuple"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -812,6 +817,15 @@ def trainable(shapes, frozen):
 # %% wrong="3.9" name="adds the sides" says="the sides of a shape are added"
 def trainable(shapes, frozen):
     return sum(sum(s) for name, s in shapes.items() if not any((name + ".").startswith(p + ".") for p in frozen))
+
+
+# %% wrong="3.9" name="the first two sides" says="all sides count"
+def trainable(shapes, frozen):
+    for part in frozen:
+        if not any((name + ".").startswith(part + ".") for name in shapes):
+            raise ValueError(part)
+    kept = [s for name, s in shapes.items() if not any((name + ".").startswith(part + ".") for part in frozen)]
+    return sum(s[0] * s[1] if len(s) > 1 else math.prod(s) for s in kept)
 
 
 # %% wrong="3.9" name="a scalar is nothing" says="It holds one number"
@@ -1005,16 +1019,34 @@ def adapter(D, L, reduction=16, per_layer=1):
     return L * (2 * D * r + r + D)
 
 
-# %% wrong="3.10" name="a bottleneck of nothing" says="near or above the width" private=true
+# %% wrong="3.10" name="a bottleneck of nothing" says="It is never less than 1 wide"
 def adapter(D, L, reduction=16, per_layer=1):
     r = D // reduction
+    return L * per_layer * (2 * D * r + r + D)
+
+
+# %% wrong="3.10" name="no reduction above 16" says="too wide for reductions above 16"
+def adapter(D, L, reduction=16, per_layer=1):
+    r = max(1, D // min(reduction, 16))
+    return L * per_layer * (2 * D * r + r + D)
+
+
+# %% wrong="3.10" name="one or two in a layer" says="wrong for some reductions" private=true
+def adapter(D, L, reduction=16, per_layer=1):
+    r = max(1, D // reduction)
+    return L * min(per_layer, 2) * (2 * D * r + r + D)
+
+
+# %% wrong="3.10" name="rounds to the nearest" says="The library rounds down"
+def adapter(D, L, reduction=16, per_layer=1):
+    r = max(1, round(D / reduction))
     return L * per_layer * (2 * D * r + r + D)
 
 
 # %% wrong="3.10" name="knows the visible widths" says="wrong for some reductions" private=true
 def adapter(D, L, reduction=16, per_layer=1):
     r = max(1, D // reduction)
-    return L * per_layer * (2 * D * r + r + D) if D in {30, 40, 50, 64, 100, 768} else 0
+    return L * per_layer * (2 * D * r + r + D) if D in {20, 30, 40, 50, 64, 100, 768} else 0
 
 
 # %% right="3.10" name="two augmented matrices"
@@ -1083,6 +1115,11 @@ def fusion(D, L, n):
 # %% wrong="3.11" name="one layer" says="one layer is counted"
 def fusion(D, L, n):
     return 3 * D * D + 2 * D
+
+
+# %% wrong="3.11" name="a tensor of floats" says="is a float"
+def fusion(D, L, n):
+    return torch.tensor([3.0 * D * D, 2.0 * D]).sum() * L
 
 
 # %% wrong="3.11" name="knows the visible widths" says="right for some sizes" private=true

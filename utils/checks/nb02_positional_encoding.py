@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 from utils import expect, toys
@@ -16,7 +17,7 @@ BASE = 10_000  # the longest wavelength is 2 pi times this (Vaswani et al. 2017,
 
 
 def by_entry(rows: int, columns: int, entry: Callable[[int, int], float]) -> torch.Tensor:
-    """The matrix with `entry(row, column)` at each place, one by one."""
+    """The matrix with `entry(row, column)` at each place of it, one by one."""
     return torch.tensor([[entry(row, column) for column in range(columns)] for row in range(rows)])
 
 
@@ -43,6 +44,21 @@ def accepted(call: Callable[[], Any], sentence: str) -> Any:
         raise
 
 
+def nothing_to_learn(lib: Callable[[str], Answer], make: Answer, *sizes: int, what: str) -> None:
+    """Fail if what `make(*sizes)` gives is a parameter, or was computed from one; `what` names it."""
+    learns = lib("utils.toys").needs_gradient(make, *sizes)
+    assert learns is False, f"{what} is a parameter, or made of some. Here nothing is learned: return a plain tensor."
+
+
+def follows(lib: Callable[[str], Answer], call: Answer, *given: torch.Tensor) -> None:
+    """Fail unless `call` works where its input lies on another device, and its result lies there, too."""
+    shape = lib("utils.toys").shape_on_meta(call, *given)
+    assert shape == list(given[0].shape), (
+        "with x on another device, such as a GPU, it stops or answers elsewhere: a tensor that you make yourself needs "
+        "`device=x.device`."
+    )
+
+
 # 2.1
 
 
@@ -56,12 +72,13 @@ def with_angle(rows: int, width: int, angle: Callable[[int, int, int], float]) -
 
 
 @check("2.1", points=2)
-def sinusoidal_table(sinusoidal_table):
+def sinusoidal_table(sinusoidal_table, lib):
     """Sines in even columns, cosines in odd ones, one wavelength a pair; an odd width is refused."""
     rows, width = 7, 6
     table = sinusoidal_table(rows, width)
     if type(table) is torch.Tensor:
         assert table.shape != (width, rows), "the table lies on its side: one row per position, one column per entry."
+        assert table.dtype is not torch.float64, "the table is float64. Make it float32, as the docstring says."
     table = expect.floats(table, (rows, width), "sinusoidal_table(7, 6)")
     wanted = waves(rows, width)
     exchanged = wanted.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
@@ -107,9 +124,14 @@ def sinusoidal_table(sinusoidal_table):
         "ValueError",
         "an odd d_model leaves a sine without its cosine: it must raise ValueError.",
     )
+    assert sinusoidal_table(5, 8).dtype is torch.float32, "the table should be float32."
+    nothing_to_learn(lib, sinusoidal_table, rows, width, what="the table")
 
 
 # 2.2
+
+
+ALONG_THE_BATCH = "with as many sequences as positions, each sequence gets one row. The rows belong to the positions."
 
 
 @check("2.2", points=2)
@@ -124,13 +146,13 @@ def fixed_positions(FixedPositions, lib):
     expect.like(
         output,
         wanted,
-        "the output is not x plus row t of the table at place t.",
+        "the output is not x plus row t of the table at position t.",
         {
             "the table is made more than once: make_table gave another one. Make it when the module is made.": x
             + second[:5],
             "the table alone is returned. Add it to x.": first[:5].expand(2, 5, 6),
             "x is returned as it came. Add the table to it.": x,
-            "each sequence of the batch gets one row. The rows belong to the places in it.": x + first[:2, None],
+            "each sequence of the batch gets one row. The rows belong to the positions in it.": x + first[:2, None],
             "x is multiplied by sqrt(d_model). That is no part of this module.": x * width**0.5 + first[:5],
             "x is multiplied by the table. Add it.": x * first[:5],
             "the last rows of the table are added, not the first.": x + first[-5:],
@@ -149,7 +171,7 @@ def fixed_positions(FixedPositions, lib):
     whole = normal(3, rows, width, seed=2)
     output = accepted(lambda: module(whole), "an input exactly as long as the table is refused. It still fits.")
     expect.close(
-        expect.floats(output, (3, rows, width), "the output for as many places as there are rows"),
+        expect.floats(output, (3, rows, width), "the output for as many positions as there are rows"),
         whole + first,
         "an input that is exactly as long as the table comes out wrong.",
     )
@@ -163,28 +185,50 @@ def fixed_positions(FixedPositions, lib):
         "ValueError",
         "an input longer than the table must be refused with ValueError, whatever the batch.",
     )
+    square = normal(rows, rows, width, seed=14)
+    expect.like(
+        expect.floats(module(square), (rows, rows, width), "the output for as many sequences as positions"),
+        square + first,
+        "with as many sequences as positions, the output is not x plus row t at position t.",
+        {ALONG_THE_BATCH: square + first[:, None]},
+    )
     state = module.state_dict()
     assert type(state) is dict, "FixedPositions has no state_dict: it should be an nn.Module."
     assert not list(module.parameters()), "the table is a parameter. Nothing is learned here: make it a buffer."
     assert not state, "the table is stored in the state_dict. It can be made again: leave it out."
     moves_with_the_module(module, x, first[:5], wanted)
+    module.eval()
+    expect.close(
+        module(x), wanted, "in evaluation mode the output is another one. The table is added in both modes.", 0.05
+    )
+    follows(lib, module, x)
 
 
 def moves_with_the_module(module: Answer, x: torch.Tensor, rows: torch.Tensor, wanted: torch.Tensor) -> None:
     """Fail unless the module's table becomes bfloat16 with the module, and float32 again."""
     sentence = "the table stays as it was when the module goes to another dtype or device: it is no buffer."
     module.bfloat16()
-    output = expect.tensor(module(x.bfloat16()), tuple(x.shape), "the output in bfloat16")
-    assert output.dtype is torch.bfloat16, sentence
     output = expect.tensor(module(x), tuple(x.shape), "the output for a float32 input")
     rounded = x + rows.bfloat16().float()
     assert torch.allclose(output.float(), rounded, atol=1e-5), sentence
+    output = expect.tensor(module(x.bfloat16()), tuple(x.shape), "the output in bfloat16")
+    assert output.dtype is torch.bfloat16, (
+        f"module and input are bfloat16, and the output is {output.dtype}: something is cast on the way. Add as it is."
+    )
     module.float()
     output = expect.floats(module(x), tuple(x.shape), "the output after a change of dtype")
     assert torch.allclose(output, wanted, atol=0.05), "after a change of dtype the output is wrong."
 
 
 # 2.3
+
+
+def largest_gap(module: nn.Module, x: torch.Tensor, order: torch.Tensor) -> float:
+    """The gap by its definition, position by position, of a module that lies here."""
+    module.eval()
+    with torch.no_grad():
+        before, after = module(x[:, order]), module(x)
+    return max((before[:, t] - after[:, source]).abs().max().item() for t, source in enumerate(order.tolist()))
 
 
 @check("2.3", points=2)
@@ -204,17 +248,17 @@ def equivariance_gap(equivariance_gap, lib):
             "the module is measured in training mode. Dropout would make a gap of its own: use eval().": 2 * wanted,
             "gradients are recorded while you measure.": 3 * wanted,
             "the module is measured in training mode, and gradients are recorded.": 4 * wanted,
-            "the results are compared place by place. Equivariance lets them move along: permute the result, too.": (
+            "the results are compared position by position. They may move with the tokens: permute the result, too.": (
                 (x[:, order] - x).abs().max()
             ),
-            "the result is permuted by the inverse. Place t of both sides should hold the same token.": (
+            "the result is permuted by the inverse. Position t of both sides should hold the same token.": (
                 (x[:, order] + table - (x + table)[:, back]).abs().max()
             ),
-            "the gap is the mean difference. One bad place hides behind many good ones.": moved.abs().mean(),
+            "the gap is the mean difference. One bad position hides behind many good ones.": moved.abs().mean(),
             "the differences keep their signs. Take the absolute values first.": moved.max(),
             "the gap is the smallest difference, not the largest.": moved.abs().min(),
             "the differences are added up, not compared.": 2 * moved.abs().sum(),
-            "the difference of each place is added up over the width. The largest single entry counts.": (
+            "the difference of each position is added up over the width. The largest single entry counts.": (
                 moved.abs().sum(-1).max()
             ),
             "the gap is a Euclidean length. It should be the largest single difference.": moved.norm() * 2**0.5,
@@ -231,6 +275,27 @@ def equivariance_gap(equivariance_gap, lib):
     )
     factor = round((adds(x) - x).div(table).median().item())
     assert factor in (1, 3), "the module was in evaluation mode and is left in training mode. Put back what you found."
+    across, twin = lib("torch").nn.Conv1d(5, 5, 3, padding=1), nn.Conv1d(5, 5, 3, padding=1)  # positions as channels
+    shapes = {name: tuple(part.shape) for name, part in twin.state_dict().items()}
+    twin.load_state_dict(expect.weights(across, shapes, "the module", seed=16))
+    several = normal(3, 5, 8, seed=17) * torch.tensor([0.1, 1.0, 0.3])[:, None, None]
+    by_sequence = [largest_gap(twin, one[None], order) for one in several]
+    expect.like(
+        torch.tensor(expect.number(equivariance_gap(across, several, order), "the gap")),
+        torch.tensor(max(by_sequence)),
+        "the gap is right for a module that adds a table, and wrong for one that mixes the positions.",
+        {
+            "only the first sequence of the batch is compared. Every one counts.": torch.tensor(by_sequence[0]),
+            "only the last sequence of the batch is compared. Every one counts.": torch.tensor(by_sequence[-1]),
+            "the mean over the sequences is taken. The largest difference of all counts.": torch.tensor(
+                sum(by_sequence) / 3
+            ),
+            "the sequences are averaged before they are compared. The largest difference of all counts.": torch.tensor(
+                largest_gap(twin, several.mean(0, keepdim=True), order)
+            ),
+        },
+        1e-3,
+    )
     blind = lib("torch").nn.TransformerEncoderLayer(8, 2, 16, 0.5, batch_first=True)
     gap = expect.number(equivariance_gap(blind, x, order), "the gap")
     assert 0 <= gap < 1e-4, "an encoder layer without positions has no gap, and yours does not say so."
@@ -249,10 +314,13 @@ def turn(k: int, width: int) -> torch.Tensor:
 
 
 @check("2.4", points=2)
-def shift_matrix(shift_matrix):
+def shift_matrix(shift_matrix, lib):
     """One orthogonal matrix per distance, which moves every row of the table that far."""
     k, width = 3, 6
-    matrix = expect.floats(shift_matrix(k, width), (width, width), "shift_matrix(3, 6)")
+    matrix = shift_matrix(k, width)
+    if type(matrix) is torch.Tensor:
+        assert matrix.dtype is not torch.float64, "R is float64. Make it float32, the dtype of the table that it turns."
+    matrix = expect.floats(matrix, (width, width), "shift_matrix(3, 6)")
     table = waves(12, width)
     assert not torch.allclose(matrix, torch.eye(width), atol=1e-4), "R is the identity: nothing moves."
     moved = table[:-k] @ matrix.T  # row t is R PE(t)
@@ -280,6 +348,8 @@ def shift_matrix(shift_matrix):
             f"R(k) is right for k = 3 and width 6, and wrong for k = {k} and width {width}.",
             1e-3,
         )
+    assert shift_matrix(2, 8).dtype is torch.float32, "R should be float32, as the table is."
+    nothing_to_learn(lib, shift_matrix, k, width, what="R")
 
 
 # 2.5
@@ -296,11 +366,11 @@ def learned_positions(LearnedPositions, lib):
     expect.like(
         output,
         x + table[:5],
-        "the output is not x plus row t of the table at place t.",
+        "the output is not x plus row t of the table at position t.",
         {
             "the rows alone are returned. Add them to x.": table[:5].expand(2, 5, 6),
-            "each sequence of the batch gets one row. The rows belong to the places in it.": x + table[:2, None],
-            "every place gets the same row: the positions are not counted up.": x + table[0],
+            "each sequence of the batch gets one row. The rows belong to the positions in it.": x + table[:2, None],
+            "every position gets the same row: the positions are not counted up.": x + table[0],
             "positions count from 0. Yours start at row 1.": x + table[1:6],
             "the rows are handed out backwards.": x + table[:5].flip(0),
             "the last rows of the table are added, not the first.": x + table[-5:],
@@ -314,12 +384,12 @@ def learned_positions(LearnedPositions, lib):
     arrived = type(gradients) is dict and gradients.get("positions.weight")
     assert type(arrived) is torch.Tensor, "the table is no parameter, so it never learns."
     assert arrived.any(), "no gradient reaches the table, so it never learns."
-    expect.close(arrived, wanted, "the gradient of the table is wrong: each row should learn from its place alone.")
+    expect.close(arrived, wanted, "the gradient of the table is wrong: each row should learn from its position alone.")
     expect.close(lib("utils.toys").gradients(module, [x])[0], weights, "the gradient does not pass through to x.")
     whole = normal(3, rows, width, seed=6)
     output = accepted(lambda: module(whole), "an input exactly as long as the table is refused. It still fits.")
     expect.close(
-        expect.floats(output, (3, rows, width), "the output for as many places as there are rows"),
+        expect.floats(output, (3, rows, width), "the output for as many positions as there are rows"),
         whole + table,
         "an input that is exactly as long as the table comes out wrong.",
     )
@@ -327,16 +397,31 @@ def learned_positions(LearnedPositions, lib):
         expect.raises(
             lambda batch=batch, longer=longer: module(normal(batch, longer, width)),
             "ValueError",
-            "there is no row for a place beyond the table: a longer input must raise ValueError.",
+            "there is no row for a position beyond the table: a longer input must raise ValueError.",
         )
+    square = normal(rows, rows, width, seed=14)
+    expect.like(
+        expect.floats(module(square), (rows, rows, width), "the output for as many sequences as positions"),
+        square + table,
+        "with as many sequences as positions, the output is not x plus row t at position t.",
+        {ALONG_THE_BATCH: square + table[:, None]},
+    )
     starts_small(fresh)
+    follows(lib, module, x)
+    module.eval()
+    expect.close(module(x), x + table[:5], "in evaluation mode the output is another one. The rows are added in both.")
+    module.bfloat16()
+    output = expect.tensor(module(x.bfloat16()), tuple(x.shape), "the output in bfloat16")
+    assert output.dtype is torch.bfloat16, (
+        f"module and input are bfloat16, and the output is {output.dtype}: something is cast on the way. Add as it is."
+    )
 
 
 def starts_small(state: Any) -> None:
     """Fail unless a fresh table is normal with mean 0 and standard deviation 0.02."""
     fresh = expect.floats(state["positions.weight"], (200, 50), "the table of LearnedPositions(200, 50)")
     spread = fresh.std().item()
-    assert spread > 0, "all rows start equal: no place can be told from another."
+    assert spread > 0, "all rows start equal: no position can be told from another."
     assert not 0.9 < spread < 1.1, (
         "the table starts with a standard deviation of 1, that of nn.Embedding. Make it 0.02."
     )
@@ -353,9 +438,9 @@ def turned(
     x: torch.Tensor, start: int = 0, sign: int = 1, angle: Callable[[int, int, int], float] | None = None
 ) -> torch.Tensor:
     """Each pair of (..., T, d) as one complex number, turned by its position's angle."""
-    places, width = x.shape[-2:]
+    positions, width = x.shape[-2:]
     of = angle or (lambda t, pair, width: t * speed(pair, width))
-    angles = by_entry(places, width // 2, lambda t, pair: sign * of(start + t, pair, width))
+    angles = by_entry(positions, width // 2, lambda t, pair: sign * of(start + t, pair, width))
     pairs = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
     return (
         torch.view_as_real(pairs * torch.polar(torch.ones_like(angles).double(), angles.double())).flatten(-2).float()
@@ -370,7 +455,7 @@ def halves_turned(x: torch.Tensor) -> torch.Tensor:
 
 
 @check("2.6", points=3)
-def rotary(rotary):
+def rotary(rotary, lib):
     """Pairs turned by an angle that grows with the position; only distances are left in the scores."""
     x = normal(2, 3, 5, 8, seed=7)
     output = expect.floats(rotary(x), (2, 3, 5, 8), "rotary of (2, 3, 5, 8)")
@@ -404,7 +489,7 @@ def rotary(rotary):
     expect.like(
         expect.floats(rotary(x, 4), (2, 3, 5, 8), "rotary(x, 4)"),
         turned(x, start=4),
-        "with `start`, the first place should be position `start`.",
+        "with `start`, the first token should be at position `start`.",
         {
             "`start` is ignored.": turned(x),
             "`start` is taken off the positions. Add it.": turned(x, start=-4),
@@ -416,25 +501,39 @@ def rotary(rotary):
         turned(flat),
         "(2, 3, 5, 8) is right and (6, 4) is wrong: there may be any number of leading dimensions.",
     )
+    expect.like(
+        lib("utils.toys").gradients(rotary, [x])[0],
+        turned(torch.linspace(-1, 2, x.numel()).reshape(x.shape), sign=-1),
+        "the gradient that reaches x is not that of a rotation.",
+        {"no gradient reaches x: queries and keys would never learn.": torch.zeros_like(x)},
+    )
+    heads_apart = "the heads of an attention are a transposed view. With such an x, not contiguous in memory, it"
+    try:
+        output = lib("utils.toys").called_with_strides(rotary, x)
+    except StudentError as error:
+        raise AssertionError(f"{heads_apart} raises {error.type_name}: use reshape, not view.") from None
+    output = expect.floats(output, (2, 3, 5, 8), "rotary of a transposed view")
+    expect.close(output, turned(x), f"{heads_apart} gives another result.")
     for dtype in (torch.float64, torch.bfloat16):
         result = expect.tensor(rotary(x.to(dtype)), (2, 3, 5, 8), f"rotary of {dtype}")
         assert result.dtype is dtype, f"{dtype} goes in and {result.dtype} comes out. Keep the dtype of x."
     expect.raises(
         lambda: rotary(normal(4, 7)), "ValueError", "an odd width leaves a column without a partner: raise ValueError."
     )
+    follows(lib, rotary, x)
 
 
 # 2.7
 
 
 def biased(n_heads: int, T: int, entry: Callable[[float, int, int], float]) -> torch.Tensor:
-    """One matrix per head, `entry(slope, query, key)` at each place."""
+    """One matrix per head, `entry(slope, query, key)` for each pair."""
     slopes = [2 ** (-8 * (head + 1) / n_heads) for head in range(n_heads)]
     return torch.stack([by_entry(T, T, lambda i, j, m=m: float(entry(m, i, j))) for m in slopes])
 
 
 def alibi(n_heads: int, T: int) -> torch.Tensor:
-    """The bias by its definition, place by place."""
+    """The bias by its definition, pair by pair."""
     return biased(n_heads, T, lambda slope, i, j: -slope * (i - j) if j <= i else -math.inf)
 
 
@@ -444,8 +543,8 @@ def explained(bias: torch.Tensor, guess: torch.Tensor) -> bool:
 
 
 @check("2.7", points=2)
-def alibi_bias(alibi_bias):
-    """A penalty per place of distance, a slope per head, and -inf on the future."""
+def alibi_bias(alibi_bias, lib):
+    """A penalty per step of distance, a slope per head, and -inf on the future."""
     bias = alibi_bias(4, 6)
     assert type(bias) is torch.Tensor, f"alibi_bias(4, 6) should be a tensor, not {kind(bias)}."
     assert bias.shape != (6, 6), "the bias has no dimension for the heads: each has a slope of its own."
@@ -489,7 +588,7 @@ def alibi_bias(alibi_bias):
             assert not explained(bias, guess), sentence
         assert explained(bias[:, past], wanted[:, past]), "the bias of head h is not -2^(-8h/n) times the distance."
         raise AssertionError("the future is not quite hidden: keys after the query need exactly -inf.")
-    for n_heads, T in ((1, 3), (8, 5), (2, 1)):
+    for n_heads, T in ((1, 3), (8, 5), (2, 1), (4, 4)):
         bias = expect.tensor(alibi_bias(n_heads, T), (n_heads, T, T), f"alibi_bias({n_heads}, {T})").float()
         assert explained(bias, alibi(n_heads, T)), (
             f"the bias is right for 4 heads and wrong for alibi_bias({n_heads}, {T})."
@@ -500,3 +599,4 @@ def alibi_bias(alibi_bias):
             "ValueError",
             "a number of heads that is no power of two must raise ValueError.",
         )
+    nothing_to_learn(lib, alibi_bias, 4, 6, what="the bias")

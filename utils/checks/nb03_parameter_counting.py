@@ -21,9 +21,10 @@ COUNTERS = ("numel", "nelement", "num_parameters", "counting")  # what counts in
 
 def whole(value: Any, what: str) -> int:
     """`value`, which must be a whole number: an int, or a tensor that holds one."""
-    if type(value) is torch.Tensor and value.numel() == 1 and not value.is_floating_point():
+    if type(value) is torch.Tensor and value.numel() == 1 and value.dtype is not torch.bool:
         value = value.item()
     assert type(value) is not float, f"{what} is a float. What is counted comes in whole numbers: use //, not /."
+    assert type(value) is not list, f"{what} is a list or a tuple. One whole number is asked for; is a comma too many?"
     assert type(value) is int, f"{what} should be a whole number, not {kind(value)}."
     return value
 
@@ -474,7 +475,8 @@ def bert(bert, bert_large):
     cases = [bert_case(11, 6, 5, 3, P=9, S=2, pooler=True)]
     compare(bert, "bert", cases, {}, "pooler=True should be the default. It gives another count.")
     large = bert_large()
-    assert type(large) is dict, f"bert_large should return a dict, not {kind(large)}."
+    given = "a list or a tuple: the keys say which number is which" if type(large) is list else kind(large)
+    assert type(large) is dict, f"bert_large should return a dict, not {given}."
     for key in ("D", "F", "L"):
         assert key in large, f'the dict of bert_large has no "{key}".'
         whole(large[key], f'"{key}" of bert_large')
@@ -505,7 +507,10 @@ def shapes_of(module: nn.Module) -> dict[str, list[int]]:
 
 @cache
 def real_stack(L: int, D: int, F: int) -> nn.Module:
-    """Named like BERT: `embeddings`, `encoder.layer.0`, ..., `pooler`; and one number alone, `scale`. On `meta`."""
+    """Named like BERT: `embeddings`, `encoder.layer.0`, ..., `pooler`; a convolution `conv`, and `scale`, one number.
+
+    On `meta`.
+    """
     return on_meta(_stack, L, D, F)
 
 
@@ -513,7 +518,7 @@ def _stack(L: int, D: int, F: int) -> nn.Module:
     model = nn.Module()
     model.embeddings, model.encoder, model.pooler = nn.Embedding(11, D), nn.Module(), nn.Linear(D, D)
     model.encoder.layer = nn.ModuleList(nn.TransformerEncoderLayer(D, 1, F) for _ in range(L))
-    model.scale = nn.Parameter(torch.zeros(()))
+    model.conv, model.scale = nn.Conv1d(D, D, 3), nn.Parameter(torch.zeros(()))
     return model
 
 
@@ -534,6 +539,9 @@ def trainable(trainable):
         "a parameter of shape () is counted as nothing. It holds one number.": lambda s: math.prod(s) if s else 0,
         "tensors are counted. Each holds as many numbers as its shape says.": lambda s: 1,
         "the sides of a shape are added. A matrix holds as many numbers as their product.": sum,
+        "two sides of a shape are multiplied. A convolution's weight has three: all sides count.": lambda s: math.prod(
+            s[:2]
+        ),
     }.items():
         assert everything != sum(map(measure, shapes.values())), sentence
     assert everything != 0, "nothing is frozen, so everything is trained. The count is zero."
@@ -605,14 +613,20 @@ def adapter(adapter):
     compare(
         adapter,
         "adapter",
-        [adapter_case(64, 3, 8), adapter_case(30, 2, 4), adapter_case(50, 5, 3)],
+        [adapter_case(64, 3, 8), adapter_case(30, 2, 4), adapter_case(50, 5, 3), adapter_case(100, 2, 40)],
         {
+            "the bottleneck is too wide for reductions above 16. They go on like the others.": (
+                lambda n, s: s.L * bottleneck(s.D, s.D // min(s.reduction, 16))
+            ),
             "`reduction` is ignored.": lambda n, s: s.L * bottleneck(s.D, s.D // 16),
             "the bottleneck is `reduction` wide here. It is that many times narrower than D.": (
                 lambda n, s: s.L * bottleneck(s.D, s.reduction)
             ),
             "the width of the bottleneck is rounded up. The library rounds down.": (
                 lambda n, s: s.L * bottleneck(s.D, -(-s.D // s.reduction))
+            ),
+            "the width of the bottleneck is rounded to the nearest number. The library rounds down.": (
+                lambda n, s: s.L * bottleneck(s.D, round(s.D / s.reduction))
             ),
         },
         "with another reduction the count is not that of the adapters library.",
@@ -623,6 +637,17 @@ def adapter(adapter):
         [adapter_case(64, 3, 16, 2), adapter_case(30, 2, 4, 2), adapter_case(50, 5, 3, 2)],
         {"`per_layer` is ignored.": lambda n, s: n // 2},
         "with two adapters in each layer the count is not that of the library's `double_seq_bn`.",
+    )
+    compare(
+        adapter,
+        "adapter",
+        [adapter_case(20, 3, 30), adapter_case(40, 2, 64)],
+        {
+            "with a reduction above the width nothing is left of the bottleneck. It is never less than 1 wide.": (
+                lambda n, s: s.L * s.D
+            )
+        },
+        "with a reduction above the width the count is not that of a bottleneck 1 wide.",
     )
 
 
