@@ -289,7 +289,7 @@ class Far(torch.Tensor):
         return self.near.tolist()
 
     @classmethod
-    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # type: ignore[override]
         """Compute where the values are; refuse what mixes devices."""
         return _computed(func, args, kwargs or {})
 

@@ -233,6 +233,19 @@ class ClassificationHead(nn.Module):
         return self.linear(states)
 
 
+# %% wrong="4.1" name="drops in place" says="your code changes what it was given"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout, inplace=True)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states))
+
+
 # %% wrong="4.1" name="detached states" says="reaches the states"
 class ClassificationHead(nn.Module):
     def __init__(self, d_model, n_classes, dropout=0.1):
@@ -914,6 +927,18 @@ def load_base(base, state, strict=True):
     return {"missing": missing, "unexpected": unexpected, "left": left}
 
 
+# %% wrong="4.3" name="empties the checkpoint" says="your code changes `state`"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): state.pop(name) for name in [*state] if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
+    base.load_state_dict(own | fits)
+    return {"missing": missing, "unexpected": unexpected, "left": sorted(state)}
+
+
 # %% wrong="4.3" name="new parameters" says="its parameters were replaced"
 def load_base(base, state, strict=True):
     own, prefix = base.state_dict(), "base."
@@ -1173,6 +1198,15 @@ def last_real(states, mask):
     return states.view(B * T, d)[torch.arange(B, device=mask.device) * T + last]
 
 
+# %% wrong="4.4" name="clears the padding in place" says="your code changes `states`"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    states[~mask.bool()] = 0
+    last = (mask * torch.arange(1, mask.size(1) + 1, device=mask.device)).argmax(dim=1)
+    return states[torch.arange(len(states), device=states.device), last]
+
+
 # %% wrong="4.4" name="the last but one" says="before the last real one"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
@@ -1372,7 +1406,7 @@ def collate(examples, pad_id, max_len=None):
     return tokens, mask, torch.tensor([label for _, label in examples], dtype=torch.float32)
 
 
-# %% wrong="4.5" name="changes the examples" says="changes the examples it was given"
+# %% wrong="4.5" name="changes the examples" says="your code changes `examples`"
 def collate(examples, pad_id, max_len=None):
     if max_len:
         for numbers, _ in examples:
@@ -2714,6 +2748,29 @@ def features(base, pool, batches):
     base.eval()
     pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
     states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="uses the batches up" says="your code changes `batches`"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    states, labels = [], []
+    while isinstance(batches, list) and batches:
+        tokens, mask, some = batches.pop(0)
+        states.append(pool(base(tokens, mask), mask))
+        labels.append(some)
     return torch.cat(states), torch.cat(labels)
 
 
