@@ -77,8 +77,8 @@ from utils.checks import nb04_head_swapping as checks
 class ClassificationHead(nn.Module):
     """States (..., d_model) -> logits (..., n_classes), all zero as long as the head is fresh.
 
-    Parts: `linear` (nn.Linear with bias); dropout with probability `dropout` acts on its input, in
-    training mode only. Any number of leading dimensions; type and device are those of states and head.
+    Parts: `linear` (nn.Linear with bias); dropout with probability `dropout` acts on its input in training.
+    Any number of leading dimensions; the logits have the type and the device of states and head.
     """
 
     def __init__(self, d_model, n_classes, dropout=0.1):
@@ -150,8 +150,7 @@ class Model(nn.Module):
 
     Parts: `base`, called with tokens (B, T) and mask (B, T), gives states (B, T, d_model);
     `head`, states to logits; `pool`, None or a function of states and mask that gives (B, d_model).
-    A pool that is a module is a part, too. Whatever is assigned to `base`, `head` or `pool` later,
-    None included, is used from then on.
+    If it is a module, it is a part, too. What is assigned to a part later, None included, is used from then on.
     """
 
     def __init__(self, base, head, pool=None):
@@ -193,7 +192,7 @@ for name, model in {"language model": writer, "classifier": judge}.items():
 #
 # Torch has a switch for that, `strict=False`, and it is a trap: if the prefix differs,
 # *nothing* is loaded, and no one is told. So look before you load, and refuse what does
-# not fit.
+# not fit in name and shape. Copy the values: the base keeps its own parameters, and their type.
 #
 # **Predict first.** Not one weight was loaded. What shows in the loss of the first epoch?
 #
@@ -222,9 +221,6 @@ for name, model in {"language model": writer, "classifier": judge}.items():
 # %% exercise="4.3"
 def load_base(base, state, strict=True):
     """Load into `base` what is named `base.*` in `state`, the state dict of a whole model; leave the rest.
-
-    Values are copied into the parameters and buffers that the base has, whose type stays. A weight fits
-    if name and shape are the same.
 
     Returns:
         a dict of three sorted lists of names, without the prefix `base.`:
@@ -302,10 +298,8 @@ def last_real(states, mask):
     """The state of the last real token of each row.
 
     Args:
-        states: (B, T, d), of any floating type, in any order in memory. Nothing that stands at the padding
-            may matter, not even NaN.
-        mask: (B, T), bools, or numbers that are 1 at real tokens and 0 at padding, which may be on the
-            right, on the left, on both sides and between tokens.
+        states: (B, T, d), of any floating type and order in memory. What stands at padding must not matter, even NaN.
+        mask: (B, T), true (or 1, a number) at real tokens; padding may be on either side, on both, and in between.
 
     Returns:
         (B, d), of the type and on the device of `states`; gradients flow back to the states that were picked.
@@ -377,10 +371,8 @@ plots.curves(drift, x=range(13), xlabel="padding after the text", ylabel="logit"
 def collate(examples, pad_id, max_len=None):
     """Make a batch of `examples`, a list of (token numbers, label), which stay as they are.
 
-    A text may have no tokens: its row is all padding.
-
     Args:
-        pad_id: fills short rows, on the right. It may occur as a real token, too.
+        pad_id: fills short rows, on the right; all of it if a text has no tokens. It may be a real token, too.
         max_len: rows lose what is beyond; None keeps all.
 
     Returns:
@@ -403,10 +395,10 @@ lengths = torch.randint(3, 40, (24,), generator=torch.Generator().manual_seed(1)
 some = [([5] * length, 0) for length in lengths]
 _, mixed, _ = collate(some[:8], pad_id=0)
 _, alike, _ = collate(sorted(some, key=lambda example: len(example[0]))[8:16], pad_id=0)
-blank = F.pad(alike.float(), (0, mixed.size(1) - alike.size(1)), value=torch.nan)  # no column, so no colour
+short = F.pad(alike.float(), (0, mixed.size(1) - alike.size(1)), value=torch.nan)  # where no column is, no colour
 print(f"{mixed.float().mean():.0%} real tokens in a mixed batch, {alike.float().mean():.0%} among neighbours in length")
 plots.heatmaps(
-    {"eight texts as they come": mixed, "eight neighbours in length": blank},
+    {"eight texts as they come": mixed, "eight neighbours in length": short},
     xlabel="position",
     ylabel="text",
     alt="Two masks on one scale. In the mixed batch much is padding; among texts of similar length little is.",
@@ -454,8 +446,8 @@ plots.heatmaps(
 def accuracy(model, batches):
     """The share of examples, a float from 0 to 1, whose largest logit is that of their label.
 
-    `batches` is any iterable of (tokens, mask, labels) on the device of the model; `model(tokens, mask)`
-    gives logits (B, C). It is judged in evaluation mode, without gradients, and left in the mode it was in.
+    `batches` is any iterable of (tokens, mask, labels), where the model is; `model(tokens, mask)` gives logits (B, C).
+    It is judged in evaluation mode, without gradients, and left in the mode it was in.
     """
     ### BEGIN SOLUTION
     was_training = model.training
@@ -469,8 +461,7 @@ def accuracy(model, batches):
 def select(model, train_epoch, evaluate, epochs):
     """Train, put the weights of the epoch that is best on validation back into the model, and test them once.
 
-    `train_epoch(model)` trains for one epoch; `evaluate(model, split)` gives the accuracy on "valid" or "test",
-    from 0 to 1. All may be 0. Each of `epochs` epochs is trained, whatever the curve does.
+    `train_epoch(model)` trains for one epoch; `evaluate(model, split)`, split "valid" or "test", gives 0 to 1.
 
     Returns:
         a dict: `curve`, the validation accuracy after each epoch, a list; `epoch`, the best, counted
@@ -538,10 +529,7 @@ print(f"chosen on validation, its test accuracy: {test.gather(1, chosen).mean():
 
 # %% exercise="4.7"
 def freeze(part):
-    """From now on no optimizer moves the parameters of `part`, at any depth, not even by gradients left from before.
-
-    What is frozen already stays frozen; the rest of the model stays as it is.
-    """
+    """From now on no optimizer moves the parameters of `part`, at any depth, not even by gradients left from before."""
     ### BEGIN SOLUTION
     for parameter in part.parameters():
         parameter.requires_grad = False
@@ -561,9 +549,8 @@ def unfreeze(part):
 def features(base, pool, batches):
     """The pooled states of all examples, (N, d), and their labels, (N,), in the order of the batches.
 
-    `batches` is any iterable of (tokens, mask, labels), of different lengths T, on the device of the base.
-    The base works in evaluation mode and without gradients; a head can be trained on what comes out,
-    which keeps the type and the device of the states.
+    `batches` is any iterable of (tokens, mask, labels), of different lengths T. The base works in evaluation mode
+    and without gradients. A head can be trained on what comes out, of the type and on the device of the states.
     """
     ### BEGIN SOLUTION
     base.eval()
