@@ -252,7 +252,7 @@ STAYS = {
     "its group is stopped": "import os, signal\nos.killpg(0, signal.SIGSTOP)",
     "its group is killed": "import os, signal\nos.killpg(0, signal.SIGKILL)",
     "the first is signalled": "import os, signal\nfor n in (9, 19, 15, 1, 2, 20, 21, 22, 17): os.kill(1, n)",
-    "it starves the first": "import os\nfor _ in range(50):\n    if not os.fork():\n        while True: pass",
+    "it starves the first": "import os\nfor _ in range(8):\n    if not os.fork():\n        while True: pass",
     "zombies": "import os\nfor _ in range(100):\n    if not os.fork():\n        os.fork(); os._exit(0)",
     "its line's owner": "import ctypes, os, signal\nfd = (ctypes.c_int * 1)(0)\n"
     "libc = ctypes.CDLL(None)\nlibc.getsockopt(3, 1, 77, fd, ctypes.byref(ctypes.c_uint(4)))\n"
