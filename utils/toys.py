@@ -9,6 +9,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 
 def gradients(call: Callable[..., Any], tensors: list[torch.Tensor], *rest: Any) -> list[torch.Tensor]:
@@ -137,6 +138,18 @@ class Reader(nn.Module):
 def total(states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
     """The sum of the states (B, T, d) at the real tokens, (B, d); of all without a mask."""
     return states.sum(dim=1) if mask is None else (states * mask.unsqueeze(-1)).sum(dim=1)
+
+
+class Plain(nn.Module):
+    """Layers of torch's own as a base: (B, T) -> `layers(tokens)`, whatever the mask."""
+
+    def __init__(self, layers: nn.Module):
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """What the layers give; the mask is not used."""
+        return self.layers(tokens)
 
 
 class Voter(nn.Module):
@@ -405,3 +418,134 @@ def needs_gradient(make: Callable[..., torch.Tensor], *given: Any) -> bool:
 def called_with_strides(call: Callable[..., torch.Tensor], x: torch.Tensor, *rest: Any) -> torch.Tensor:
     """`call(x, *rest)` with x (..., H, T, d) of the same numbers as a view of (..., T, H, d): not contiguous."""
     return call(x.transpose(-3, -2).contiguous().transpose(-3, -2), *rest)
+def strided(call: Callable[..., Any], *given: Any) -> Any:
+    """`call(*given)` with tensors of two and more dimensions whose entries do not lie in order in memory."""
+
+    def apart(value: Any) -> Any:
+        torn = isinstance(value, torch.Tensor) and value.ndim > 1
+        return value.transpose(0, 1).contiguous().transpose(0, 1) if torn else value
+
+    return call(*map(apart, given))
+
+
+def twice(call: Callable[..., Any], first: nn.Module, second: nn.Module, state: dict[str, torch.Tensor]) -> Any:
+    """Call `call(module, state)` for two modules with one `state`, then add 1 to all that the first one holds.
+
+    Gives the state dict of the second and what became of `state`: neither has to do with the first any more.
+    """
+    call(first, state)
+    call(second, state)
+    with torch.no_grad():
+        for value in first.state_dict().values():
+            value.add_(1)
+    return [dict(second.state_dict()), state]
+
+
+def probe_gradients(call: Callable[..., Any], head: nn.Module, *given: Any) -> list[torch.Tensor]:
+    """The gradients of the parameters of `head` that is to learn from what `call(*given)` gives: states and labels."""
+    states, labels = call(*given)
+    with torch.enable_grad():
+        nn.functional.cross_entropy(head(states), labels).backward()
+    return [torch.zeros_like(part) if part.grad is None else part.grad for part in head.parameters()]
+
+
+OTHER = torch.device("meta")  # what the stand-in for another device is called
+
+
+class Far(torch.Tensor):
+    """A tensor on another device, as far as code can tell that has no such device: it says so, and has its values."""
+
+    @staticmethod
+    def __new__(cls, near: torch.Tensor) -> "Far":
+        """A tensor with the shape, type and values of `near`."""
+        return torch.Tensor._make_wrapper_subclass(
+            cls, near.shape, strides=near.stride(), dtype=near.dtype, device=OTHER
+        )
+
+    def __init__(self, near: torch.Tensor):
+        self.near = near
+
+    def tolist(self) -> Any:
+        """The values as lists."""
+        return self.near.tolist()
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # type: ignore[override]
+        """Compute where the values are; refuse what mixes devices."""
+        return _computed(func, args, kwargs or {})
+
+
+class TwoDevices(RuntimeError):
+    """Tensors on different devices meet, which torch refuses."""
+
+
+class _Dispatch(TorchDispatchMode):
+    """Every operation goes through `_computed`."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return _computed(func, args, kwargs or {})
+
+
+class _FromNumbers(TorchFunctionMode):
+    """`torch.tensor` and `torch.as_tensor`, which move what they made where no dispatch mode sees it."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if func in (torch.tensor, torch.as_tensor) and kwargs.get("device") is not None:
+            there = torch.device(kwargs.pop("device"))
+            return func(*args, **kwargs).to(there)
+        return func(*args, **kwargs)
+
+
+def _computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """`func(*args, **kwargs)` for tensors here and elsewhere, as torch would do it on two devices."""
+    aten, named = torch.ops.aten, kwargs.get("device")
+    tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    far = any(isinstance(one, Far) for one in tensors)
+    near = any(not isinstance(one, Far) and one.ndim for one in tensors)
+    first_is_far = bool(tensors) and isinstance(tensors[0], Far)
+    crosses = func is aten.copy_.default or (
+        first_is_far and func in (aten.index.Tensor, aten.index_put.default, aten.index_put_.default)
+    )
+    if far and near and named is None and not crosses:
+        raise TwoDevices("Expected all tensors to be on the same device, but found at least two devices")
+    there = first_is_far if crosses else torch.device(named) == OTHER if named is not None else far
+    kwargs = kwargs | ({"device": torch.device("cpu")} if named is not None else {})
+    args, kwargs = tree_map(_near, (args, kwargs))
+    result = func(*args, **kwargs)
+    return tree_map(_far, result) if there else result
+
+
+def _near(value: Any) -> Any:
+    return value.near if isinstance(value, Far) else value
+
+
+def _far(value: Any) -> Any:
+    return Far(value) if type(value) in (torch.Tensor, nn.Parameter) else value
+
+
+def elsewhere(call: Callable[..., Any], *given: Any) -> str:
+    """Whether `call` stays on another device if the tensors in `given`, and the modules, are there.
+
+    No such device is needed: tensors only say that they are elsewhere. The answers: "there", all tensors that came
+    back are; "here", one is not; "two devices", tensors of both met, which torch would refuse; or "unknown", where
+    another exception shows that this stand-in could not go on.
+    """
+
+    def sent(value: Any) -> Any:
+        if isinstance(value, nn.Module):
+            value = copy.deepcopy(value)
+            for part in value.modules():
+                for kept in (part._parameters, part._buffers):
+                    kept.update({name: _far(one.detach()) for name, one in kept.items() if one is not None})
+        return _far(value)
+
+    there = tree_map(sent, list(given))
+    try:
+        with _FromNumbers(), _Dispatch():
+            results = [leaf for leaf in tree_leaves(call(*there)) if isinstance(leaf, torch.Tensor)]
+    except TwoDevices:
+        return "two devices"
+    except Exception:
+        return "unknown"
+    return "there" if all(isinstance(one, Far) for one in results) else "here"
