@@ -4,8 +4,8 @@ Weights are numbers that follow from their name and a seed, so that a check know
 `adapters` and `transformers` are imported by the functions that need them, which takes seconds once.
 """
 
+import hashlib
 import tempfile
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,9 @@ class Sizes:
 
 def weight(name: str, shape: Sequence[int], seed: int) -> torch.Tensor:
     """The weight of that name: small normal numbers, around 1 for the weight of a LayerNorm."""
-    generator = torch.Generator().manual_seed(seed * 2**32 + zlib.crc32(name.encode()))
+    # Torch's generator on the CPU looks at 32 bits of its seed: both must be in them.
+    mixed = hashlib.sha256(f"{seed} {name}".encode()).digest()[:4]
+    generator = torch.Generator().manual_seed(int.from_bytes(mixed))
     noise = torch.randn(*shape, generator=generator, device="cpu")
     return 1 + 0.2 * noise if name.endswith("LayerNorm.weight") else 0.3 * noise
 
