@@ -59,10 +59,10 @@ class Nursery:
         if not self.course.exists():
             withheld.write(self.course)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "autograder.nursery", self.path, str(os.getpid()), *self.preload],
+            [sys.executable, "-P", "-m", "autograder.nursery", self.path, str(os.getpid()), *self.preload],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            cwd=self.course,
+            cwd="/",
             env=LOCALE | ENVIRONMENT | {"PYTHONPATH": str(self.course)},
         )
 

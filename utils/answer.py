@@ -76,6 +76,11 @@ class Answer:
         match met:
             case {"used": str(name)}:
                 raise ForbiddenUsed(name)
+            case {"changed": str(name)}:
+                what = "what" if " " in name else f"`{name[:100]}`, which"
+                raise AssertionError(
+                    f"your code changes {what} it was given. Whoever called it still needs it: make a copy."
+                )
             case {"value": value}:
                 return value
             case {"error": {"type": str(name), "message": str(text), "line": str(line)} as error}:

@@ -8,6 +8,7 @@ import builtins
 import copy
 import functools
 import importlib
+import inspect
 import linecache
 import operator
 import site
@@ -19,11 +20,13 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 
 from utils import forbidden, wire
 
 MAX_MESSAGE = 1000
+PLAIN = (bool, int, float, str, bytes, type(None))
 LIBRARY_FOLDERS = tuple(
     {str(Path(path).resolve()) for path in (sysconfig.get_path("stdlib"), *site.getsitepackages())}
     | {str(Path(__file__).resolve().parent), str(Path(torch.__file__).resolve().parents[1])}
@@ -54,7 +57,8 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
     A request names its target as {"name": ...} in the namespace, {"library": dotted module name} or
     {"object": handle}, then a "path" of attributes and, for a call, "args" and "kwargs"; "forbids" lists
     what may not run meanwhile. A library that comes with its "source" is made from it. The reply is
-    {"value": ...}, {"error": ...} as `describe` makes it, or {"used": name} of what is forbidden.
+    {"value": ...}, {"error": ...} as `describe` makes it, {"used": name} of what is forbidden, or
+    {"changed": name} of an argument that the student's code changed.
     """
     watch = forbidden.Watch((), _is_students)
     try:
@@ -66,9 +70,14 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
             device = torch.get_default_device()
             args, kwargs = _to(device, asked["args"]), _to(device, asked["kwargs"])
             with (watch := forbidden.Watch(asked.get("forbids", ()), _is_students)):
-                target = target(*args, **kwargs)
+                called, target = target, target(*args, **kwargs)
             if watch.found:
                 return wire.dumps({"used": watch.found}, keep)
+            if "library" not in asked:
+                given = wire.loads(request, lambda handle, _: kept[handle])
+                changed = _changed(called, (args, kwargs), _to(device, [given["args"], given["kwargs"]]))
+                if changed:
+                    return wire.dumps({"changed": changed}, keep)
         return wire.dumps({"value": target}, keep)
     except (Exception, SystemExit) as error:
         if watch.found:
@@ -78,6 +87,37 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
         except (Exception, SystemExit):  # an exception of the student's own that cannot say what it is
             silent = {"type": "Exception", "message": "its message cannot be shown", "line": "", "number": 0}
             return wire.dumps({"error": silent | {"blank": False}}, keep)
+
+
+def _changed(called: Any, now: tuple[list[Any], dict[str, Any]], before: list[Any]) -> str:
+    """The name of an argument that is not what it was before the call, "" if there is none."""
+    try:
+        bound = inspect.signature(called).bind(*now[0], **now[1]).arguments
+        names = {id(value): name for name, value in bound.items()}
+    except (TypeError, ValueError):
+        names = {}
+    for one, other in zip((*now[0], *now[1].values()), (*before[0], *before[1].values()), strict=False):
+        if not _same(one, other):
+            return names.get(id(one), "an argument")
+    return ""
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values of plain data are equal to the bit; objects that are no plain data are not looked into."""
+    if type(one) is not type(other):
+        return False
+    if type(one) in (torch.Tensor, np.ndarray):
+        one, other = torch.as_tensor(one), torch.as_tensor(other)
+        return one.shape == other.shape and one.dtype == other.dtype and _bytes(one) == _bytes(other)
+    if type(one) is list:
+        return len(one) == len(other) and all(map(_same, one, other))
+    if type(one) is dict:
+        return [*one] == [*other] and all(map(_same, one.values(), other.values()))
+    return not isinstance(one, PLAIN) or one == other or one != one
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 class Line(Protocol):

@@ -1,0 +1,69 @@
+"""What one hand-in's kernel was asked, and what it replied, earns nothing in another hand-in."""
+
+import re
+
+import nbformat
+import pytest
+
+from autograder import course, demo, grade, judge, sanitize
+from utils.verdict import Outcome
+
+COURSE = course.load()
+ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
+LOG = """
+import base64, pickle, zlib
+import utils.door
+LOG, honest = {}, utils.door.answer
+def noted(namespace, request):
+    reply = honest(namespace, request)
+    LOG.setdefault(request, []).append(reply)
+    return reply
+utils.door.answer = noted
+"""
+TELL = "print('LOG', base64.b85encode(zlib.compress(pickle.dumps(LOG))).decode(), 'END')"
+REPLAY = """
+import base64, pickle, zlib
+import utils.door
+LOG, honest = pickle.loads(zlib.decompress(base64.b85decode({log!r}))), utils.door.answer
+def replayed(namespace, request):
+    known = LOG.get(request)
+    return (known.pop(0) if len(known) > 1 else known[0]) if known else honest(namespace, request)
+utils.door.answer = replayed
+"""
+
+
+def judged(entry, answers, before, after, key):
+    """The verdicts on a hand-in with a cell before its first answer, and one at its end; and what that one printed."""
+    limits = COURSE.limits.model_copy(update={"output_kb": 2**15})
+    known = COURSE.model_copy(update={"limits": limits})
+    maker = demo.Maker(known, entry)
+    notebook, _ = sanitize.restore(sanitize.read(maker.file(answers), 20), maker.released)
+    first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
+    notebook.cells.insert(first, nbformat.v4.new_code_cell(before, id="before"))
+    notebook.cells.append(nbformat.v4.new_code_cell(after, id="after"))
+    said = judge.judge(known, entry, notebook, sanitize.shown(notebook, maker.released), key=key)
+    printed = "".join(output.get("text", "") for output in notebook.cells[-1].outputs)
+    return said, printed
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_log_of_questions_and_replies_earns_nothing_in_another_hand_in(entry, fresh):
+    keys = [grade.key_of(fresh, entry, student, student.encode()) for student in ("first", "second")]
+    said, printed = judged(entry, {}, LOG, TELL, keys[0])
+    asked = [one.exercise for one in said.verdicts if one.score]
+    assert len(asked) >= len(said.verdicts) - 1, "the first hand-in is right, but for runs"
+    log = re.search(r"LOG (\S+) END", printed)[1]
+    empty = dict.fromkeys(asked, "pass")
+    again, _ = judged(entry, empty, REPLAY.format(log=log), "", keys[0])
+    assert sum(one.score for one in again.verdicts) > 0, "the trick works on the same questions"
+    other, _ = judged(entry, empty, REPLAY.format(log=log), "", keys[1])
+    assert {one.exercise: one.score for one in other.verdicts if one.score} == {}
+    assert Outcome.WRONG in {one.outcome for one in other.verdicts}, "what is public was replayed"
+
+
+def test_the_same_hand_in_is_asked_the_same_again_and_another_one_is_not(fresh):
+    entry, text = fresh.notebooks[0], b"a notebook"
+    key = grade.key_of(fresh, entry, "somebody", text)
+    assert key == grade.key_of(fresh, entry, "somebody", text) and len(key) == 32
+    others = [grade.key_of(fresh, entry, "another", text), grade.key_of(fresh, entry, "somebody", text + b" ")]
+    assert key not in others and others[0] != others[1]
