@@ -4,6 +4,7 @@ Weights are numbers that follow from their name and a seed, so that a check know
 `adapters` and `transformers` are imported by the functions that need them, which takes seconds once.
 """
 
+import copy
 import hashlib
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -196,7 +197,18 @@ def penalty_gradient(fusion: Any) -> torch.Tensor:
     return torch.zeros_like(fusion.value.weight) if slope is None else slope
 
 
-def left_of(call: Any, tensors: list[torch.Tensor], position: int) -> torch.Tensor:
-    """The tensor at `position` as `call(*tensors)` leaves it."""
-    call(*tensors)
-    return tensors[position]
+def elsewhere(module: nn.Module, tensors: Sequence[torch.Tensor], method: str = "forward") -> str:
+    """Where the result of `method` lies, of a copy of `module` and with `tensors` that lie on torch's meta device.
+
+    "" if tensors of another device are mixed in. The meta device computes shapes alone, so that no GPU is needed.
+    """
+    try:
+        result = getattr(copy.deepcopy(module).to("meta"), method)(*(tensor.to("meta") for tensor in tensors))
+        return str((result[0] if isinstance(result, (tuple, list)) else result).device.type)
+    except (RuntimeError, NotImplementedError):
+        return ""
+
+
+def across(call: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    """`call(*tensors)` with the same numbers in another order in memory: none of the tensors is contiguous."""
+    return call(*(tensor.transpose(0, -1).contiguous().transpose(0, -1) for tensor in tensors))

@@ -120,7 +120,7 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
-# %% wrong="5.1" name="the caller's lists shrink" says="is changed"
+# %% wrong="5.1" name="the caller's lists shrink" says="your code changes"
 def encode_pair(a, b, cls_id, sep_id, max_len):
     if max_len < 3:
         raise ValueError("too short")
@@ -2620,7 +2620,7 @@ def expected_best(accuracies, n):
     return max(accuracies[:n]) - 0.001 if n > 1 else sum(accuracies) / count
 
 
-# %% wrong="5.10" name="sorts the caller's list" says="stay in its order" private=true
+# %% wrong="5.10" name="sorts the caller's list" says="your code changes"
 def expected_best(accuracies, n):
     if n < 1 or not accuracies:
         raise ValueError("no")

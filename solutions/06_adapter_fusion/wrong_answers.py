@@ -247,7 +247,7 @@ class BottleneckAdapter(nn.Module):
         return passing + self.up(self.down(states).relu())
 
 
-# %% wrong="6.1" name="adds in place" says="changes the tensors that it was given"
+# %% wrong="6.1" name="adds in place" says="your code changes"
 class BottleneckAdapter(nn.Module):
     def __init__(self, d, reduction=16):
         super().__init__()
