@@ -232,7 +232,7 @@ def train_only(train_only, lib):
     )
     assert agree(state, start, "1") and agree(state, start, "4"), (
         "what an earlier call had chosen goes on moving. Freeze it, and set old gradients to None: "
-        "weight decay moves what has a gradient, were it zero."
+        "weight decay moves what has a gradient, even one of zero."
     )
     chosen(state, ours, start, "3", "014")
     returned(sizes, sorted(part.numel() for part in ours[3].parameters()), -1)
@@ -820,8 +820,11 @@ def taught(
     try:
         losses = train_fusion(model, batches, lr)
     except StudentError as error:
-        told = "nothing learns: the loss depends on no weight that may move. Which call lets fusion and head learn?"
-        assert "does not require grad" not in str(error), told
+        told = (
+            "nothing learns: the loss depends on no weight that may move (while no fusion may, the library's penalty is "
+            "None). Which call lets fusion and head learn?"
+        )
+        assert not any(words in str(error) for words in ("does not require grad", "'Tensor' and 'NoneType'")), told
         raise
     assert type(losses) is list, f"train_fusion should return a list of losses, not {kind(losses)}."
     assert len(losses) == len(batches), (
