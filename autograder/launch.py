@@ -2,7 +2,6 @@
 
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -15,10 +14,9 @@ from dataclasses import dataclass
 
 from autograder import warm
 from autograder.course import ROOT, Course
-from autograder.room import WORK, Room, RoomError
+from autograder.room import WORK, Room, RoomError, has_ended
 
 NURSERY_SECONDS = 180  # it imports torch first, and the machine may be busy
-KILL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -45,8 +43,8 @@ def in_room(course: Course, nursery: str = "") -> Iterator[Process]:
         stack.callback(os.close, process)
         theirs.close()
 
-        def alive(seconds: float = 0) -> bool:
-            return not select.select([process], [], [], seconds)[0]  # a pidfd is readable once its process ended
+        def alive() -> bool:
+            return not has_ended(process)
 
         def interrupt() -> None:
             with suppress(ProcessLookupError):  # it is gone, which is what signals here are for
@@ -54,8 +52,7 @@ def in_room(course: Course, nursery: str = "") -> Iterator[Process]:
 
         def kill() -> str:
             refused = room.refused
-            room.close()
-            alive(KILL_SECONDS)  # it ends within milliseconds, and nobody need poll for it
+            room.close()  # no process of it is left afterwards
             return refused
 
         stack.callback(kill)

@@ -83,9 +83,24 @@ def set_limits(limits: dict[str, int]) -> None:
         (resource.RLIMIT_NPROC, limits["processes"]),
         (resource.RLIMIT_FSIZE, limits["file_mb"] * 2**20),
         (resource.RLIMIT_NOFILE, 1024),
-        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_CORE, 1),  # not 0: of no core for a program of the host either, see core(5)
     ):
         resource.setrlimit(name, (most, most))
+
+
+def require_alone() -> None:
+    """Make sure that no other process of the room can be read or written.
+
+    Raises:
+        OSError: one can.
+    """
+    for other in (int(name) for name in os.listdir("/proc") if name.isdecimal()):
+        if other != os.getpid():
+            try:
+                os.close(os.open(f"/proc/{other}/mem", os.O_RDONLY))
+            except PermissionError:
+                continue
+            raise OSError("the first process of the room is open to others: set fs.suid_dumpable to 0")
 
 
 def close_inherited(line: int) -> int:
@@ -127,11 +142,14 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
             os.waitpid(child, 0)
             os._exit(0)
         line = close_inherited(line)
+        os.setsid()  # the room's own: a signal to its group must not reach the process above, which is outside
+        syscalls.join_own_keyring()
         with open("/proc/self/oom_score_adj", "w") as score:
             score.write("1000")  # if memory runs out, this goes first; set by root, it can only go up
         set_limits(request["limits"])
         become_nobody(request["uid"])
         syscalls.refuse(refused)
+        require_alone()
         os.environ.clear()
         os.environ.update(request["environment"])
         os.chdir(request["folder"])

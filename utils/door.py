@@ -69,7 +69,7 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
         if "args" in asked:
             device = torch.get_default_device()
             args, kwargs = _to(device, asked["args"]), _to(device, asked["kwargs"])
-            with (watch := forbidden.Watch(asked.get("forbids", ()), _is_students)):
+            with (watch := forbidden.Watch(asked.get("forbids", ()), _is_students, theirs="name" in asked)):
                 called, target = target, target(*args, **kwargs)
             if watch.found:
                 return wire.dumps({"used": watch.found}, keep)

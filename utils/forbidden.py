@@ -60,7 +60,7 @@ class Cell:
 def read_cell(source: str) -> Cell:
     """The definitions in a cell as IPython would run it: magics and `!commands` are read, too.
 
-    What does not parse defines, for all we know, anything: it counts with all its words.
+    What does not parse may define every name in it, and counts with all its words.
     """
     try:
         tree = ast.parse(as_python(source))
@@ -75,7 +75,7 @@ def read_cell(source: str) -> Cell:
 def unreadable(source: str) -> Cell:
     """A cell of which the words alone are known."""
     words = frozenset(WORD.findall(source))
-    return Cell([Definition(frozenset(), words, words, sure=False, anything=True)])
+    return Cell([Definition(words, words, words, sure=False, anything=bool(words & DYNAMIC))])
 
 
 def as_data(source: str) -> list[list[Any]]:
@@ -145,6 +145,9 @@ def _reachable(definitions: Sequence[Definition], names: Iterable[str]) -> set[s
 
 def _definitions(statement: ast.stmt) -> list[Definition]:
     """What a statement at the top of a cell defines."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=magic), args=given)) if magic in MAGICS:
+            return _of_magic(magic, [text.value for text in given if isinstance(text, ast.Constant)])
     words, uses = frozenset(_words(statement)), _uses(statement)
     found = []
     if words & DYNAMIC and not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
@@ -170,6 +173,14 @@ def _definitions(statement: ast.stmt) -> list[Definition]:
     if changed:
         found.append(Definition(frozenset(changed), words, uses, sure=False))
     return found
+
+
+def _of_magic(magic: str, given: Sequence[Any]) -> list[Definition]:
+    """What `%magic code`, `%%magic` above code, or `!command` defines; a command defines nothing."""
+    if magic in ("system", "getoutput"):
+        return []
+    texts = [text for text in given[1:] if isinstance(text, str)] if magic != "run_cell" else [*map(str, given[:1])]
+    return [one for text in texts for one in read_cell(text).definitions]
 
 
 def _uses(statement: ast.stmt) -> frozenset[str]:
@@ -262,19 +273,21 @@ class Watch:
     """Notes, within `with`, whether code of the student's makes a function or class of a forbidden name run.
 
     It looks at code objects, so an alias, `getattr`, an operator's path (`torch.ops.aten`) or a subclass of
-    the class changes nothing. Calls that the check itself makes are not the student's.
+    the class changes nothing. Calls that the check itself makes are not the student's, unless what it calls is
+    `theirs`.
     """
 
-    def __init__(self, forbids: Collection[str], is_students: Callable[[str], bool]):
-        self.forbids, self.found = frozenset(forbids), ""
+    def __init__(self, forbids: Collection[str], is_students: Callable[[str], bool], theirs: bool = False):
+        self.forbids, self.found, self._theirs = frozenset(forbids), "", theirs
         self._is_students = lru_cache(maxsize=None)(is_students)
         self._known: dict[int, tuple[CodeType, str]] = {}
         self._before: Any = None
+        self._top: FrameType | None = None
 
     def __enter__(self) -> "Watch":
-        self._before = sys.getprofile()
+        self._before, self._top = sys.getprofile(), sys._getframe(1)
         if self.forbids:
-            self._note_in_threads(self._note)
+            threading.setprofile(self._note)
             sys.setprofile(self._note)
         return self
 
@@ -282,13 +295,9 @@ class Watch:
         if self.forbids:
             switched_off = sys.getprofile() != self._note
             sys.setprofile(self._before)
-            self._note_in_threads(None)
+            threading.setprofile(None)
             if switched_off and not self.found:
                 self.found = "sys.setprofile"
-
-    @staticmethod
-    def _note_in_threads(note: Any) -> None:
-        threading.setprofile(note)
 
     def _note(self, frame: FrameType, event: str, argument: Any) -> None:
         if self.found:
@@ -320,14 +329,12 @@ class Watch:
         return known[1]
 
     def _for_student(self, frame: FrameType | None) -> bool:
-        """Whether code of the student's is among the callers."""
-        while frame is not None:
+        """Whether code of the student's is among the callers, or a thread, which nobody else starts."""
+        while frame is not None and frame is not self._top:
             if self._is_students(frame.f_code.co_filename):
                 return True
-            if frame.f_code.co_filename == __file__:
-                return False
             frame = frame.f_back
-        return False
+        return frame is None or self._theirs
 
 
 OPERATORS = {  # what torch's functions of these names call

@@ -65,6 +65,8 @@ if libc.shmget(0, 2**30, 0o1600) >= 0:
     taken.append("shm")
 if libc.msgget(0, 0o1600) >= 0:
     taken.append("msg")
+if libc.semget(0, 32000, 0o1600) >= 0:
+    taken.append("sem")
 print("TAKEN:", taken)
 
 # %% name="forks without end" attack="forks" told="kernel restarted"
@@ -269,3 +271,161 @@ for command in ("su -c id", "sudo -n id", "mount -t tmpfs x /tmp", "unshare -Ur 
         pass
 assert os.getuid() != 0
 print("GAINED:", gained)
+
+# %% name="opens its room's first process" attack="privileges" shows="OPENED: []"
+import ctypes, os
+
+libc, opened = ctypes.CDLL(None, use_errno=True), []
+others = [int(name) for name in os.listdir("/proc") if name.isdecimal() and int(name) != os.getpid()]
+for other in others:
+    for name in ("mem", "environ", "maps", "auxv", "clear_refs", "oom_score_adj", "comm", "setgroups"):
+        for how in (os.O_RDONLY, os.O_WRONLY):
+            if how == os.O_RDONLY and name in ("oom_score_adj", "comm", "setgroups"):
+                continue
+            try:
+                os.close(os.open(f"/proc/{other}/{name}", how))
+                opened.append((other, name))
+            except OSError:
+                pass
+    for name in ("root", "cwd", "fd", "ns", "map_files"):
+        try:
+            opened.append((other, os.listdir(f"/proc/{other}/{name}")))
+        except OSError:
+            pass
+    for call in (310, 311, 438) if os.uname().machine == "x86_64" else ():  # process_vm_readv and writev, pidfd_getfd
+        opened += [(other, call)] if libc.syscall(call, other, 0, 0, 0, 0, 0) >= 0 else []
+assert others == [1]
+print("OPENED:", opened)
+
+# %% name="writes the forbidden calls into its first process" attack="privileges" shows="WRITTEN: []"
+import os
+
+written = []
+for pid in {1, 2, 3, 4} - {os.getpid()}:
+    try:
+        with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "r+b", 0) as memory:
+            for line in maps:
+                if "r-xp" in line:
+                    memory.seek(int(line.split("-")[0], 16))
+                    memory.write(b"\x90" * 4096)
+                    written.append(pid)
+    except OSError:
+        pass
+print("WRITTEN:", written)
+
+# %% name="makes calls that are newer than the filter" attack="privileges" shows="CALLS: []"
+import ctypes
+
+libc, done = ctypes.CDLL(None, use_errno=True), []
+for number in [*range(451, 700), 2**30 + 39, 2**30 + 425, 2**31 - 1]:
+    if libc.syscall(ctypes.c_long(number), 0, 0, 0, 0, 0, 0) != -1 or ctypes.get_errno() != 38:
+        done.append(number)
+print("CALLS:", done)
+
+# %% name="follows its line to the judge" attack="privileges" shows="REACHED: []"
+import ctypes, os, signal
+
+libc, reached, judge = ctypes.CDLL(None, use_errno=True), [], (ctypes.c_int * 1)(-1)
+if libc.getsockopt(3, 1, 77, judge, ctypes.byref(ctypes.c_uint(4))) == 0:  # SO_PEERPIDFD
+    for number in (signal.SIGKILL, signal.SIGSTOP, 0):
+        try:
+            signal.pidfd_send_signal(judge[0], number)
+            reached.append(number)
+        except OSError:
+            pass
+    reached += [
+        name
+        for name, call in {"pidfd_getfd": 438, "setns": 308, "process_madvise": 440}.items()
+        if os.uname().machine == "x86_64" and libc.syscall(call, judge[0], 0, 0, 0, 0) >= 0
+    ]
+    reached += [hex(asked) for asked in range(0xFF01, 0xFF0B) if libc.ioctl(judge[0], asked, 0) >= 0]
+print("REACHED:", reached)
+
+# %% name="stops all of its group" attack="background processes that outlive grading" told="kernel restarted"
+import os, signal
+
+os.killpg(0, signal.SIGSTOP)
+
+# %% name="kills all of its group" attack="background processes that outlive grading" told="died"
+import os, signal
+
+os.killpg(0, signal.SIGKILL)
+
+# %% name="starves its room's first process" attack="background processes that outlive grading" shows="CHANGED: []"
+import ctypes, os, resource
+
+libc, changed = ctypes.CDLL(None, use_errno=True), []
+tries = {
+    "affinity": lambda: os.sched_setaffinity(1, {0}),
+    "idle": lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
+    "nice": lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
+    "nice group": lambda: os.setpriority(os.PRIO_PGRP, 1, 19),
+    "nice user": lambda: os.setpriority(os.PRIO_USER, os.getuid(), 19),
+    "limits": lambda: resource.prlimit(1, resource.RLIMIT_CPU, (0, 0)),
+}
+for name, change in tries.items():
+    try:
+        change()
+        changed.append(name)
+    except (OSError, ValueError):
+        pass
+for number in range(1, 65):
+    try:
+        os.kill(1, number)  # where the system lets it, nothing comes of it
+    except OSError:
+        pass
+print("CHANGED:", changed)
+for _ in range(4):
+    try:
+        if not os.fork():
+            while True:
+                pass
+    except OSError:
+        pass
+
+# %% name="has the host write its core" attack="background processes that outlive grading" shows="ALLOWED: []"
+import ctypes, os, resource, signal
+
+allowed = []
+for limit in ((0, 0), (0, 1), (resource.RLIM_INFINITY, resource.RLIM_INFINITY)):
+    for change in (resource.setrlimit, lambda *given: resource.prlimit(0, *given)):
+        try:
+            change(resource.RLIMIT_CORE, limit)
+            allowed.append(limit)
+        except (OSError, ValueError):
+            pass
+if not os.fork():
+    os.kill(os.getpid(), signal.SIGSEGV)
+assert os.WTERMSIG(os.wait()[1]) == signal.SIGSEGV
+print("ALLOWED:", allowed)
+
+# %% name="has the kernel load modules" attack="privileges" shows="LOADED: []"
+import socket
+
+loaded = []
+for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK):
+    for protocol in (1, 2, 4, 12, 16, 33, 41, 46, 47, 50, 51, 115, 132, 136, 255, 262):
+        for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET, 6):
+            try:
+                socket.socket(family, kind, protocol).close()
+                loaded.append((family, kind, protocol))
+            except OSError:
+                pass
+print("LOADED:", loaded)
+
+# %% name="looks for programs with rights" attack="privileges" shows="FOUND: []"
+import os, stat
+
+found, seen = [], 0
+for start in ("/usr", "/lib64", "/etc", "/run", "/hand_in", "/tmp", "/dev/shm"):
+    for folder, folders, names in os.walk(start):
+        folders[:] = [name for name in folders if "packages" not in name]
+        for path in (os.path.join(folder, name) for name in names):
+            try:
+                seen += 1
+                if os.lstat(path).st_mode & (stat.S_ISUID | stat.S_ISGID):
+                    found.append(path)
+            except OSError:
+                pass
+assert seen > 100
+print("FOUND:", found)

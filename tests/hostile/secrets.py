@@ -129,6 +129,35 @@ for pid in [*others, os.getppid(), GRADER]:
 assert ctypes.get_errno() == 1
 print("FOUND:", found)
 
+# %% name="looks around on the host" attack="tests or solutions on disk" shows="FOUND: []"
+import os
+
+found = FOUND
+for path in ("/usr/local", "/usr/sbin", "/usr/libexec", "/usr/src", "/usr/include", "/usr/share/doc", "/usr/share/man",
+             "/usr/share/keyrings", "/usr/lib/systemd", "/usr/lib/apt", "/usr/lib/dpkg", "/usr/bin/su", "/usr/bin/ssh",
+             "/usr/bin/git", "/usr/bin/gcc", "/var", "/opt", "/srv", "/home", "/boot", "/sys", "/mnt", "/media",
+             "/etc/hostname", "/etc/hosts", "/etc/shadow", "/etc/group", "/etc/ssh", "/etc/ssl", "/etc/environment",
+             "/etc/fstab", "/etc/resolv.conf", "/etc/machine-id"):  # fmt: skip
+    if os.path.exists(path) and not any(one.startswith(path + "/") for one in ("PROJECT", "TREE", *PREFIXES)):
+        found.append(path)
+print("FOUND:", found)
+
+# %% name="reads the instructor's keys" attack="secrets in the environment and in /proc" shows="FOUND: []"
+import ctypes, os
+
+libc, found = ctypes.CDLL(None, use_errno=True), FOUND
+for name in ("keys", "key-users"):
+    try:
+        found += open(f"/proc/{name}").readlines()
+    except OSError:
+        pass
+calls = {"add_key": 248, "request_key": 249, "keyctl": 250}
+for name, number in calls.items() if os.uname().machine == "x86_64" else ():
+    for keyring in (-3, -4, -5):
+        if libc.syscall(number, 11, keyring, 0, 0, 0) >= 0 or ctypes.get_errno() != 1:
+            found.append(name)
+print("FOUND:", found)
+
 # %% name="opens every socket" attack="network" shows="REACHED: []"
 import socket
 

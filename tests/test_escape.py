@@ -1,0 +1,397 @@
+"""Ways out of a room, and into what is not the hand-in's; played by whoever runs the tests, and by an ordinary user."""
+
+import ctypes
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import ordinary_user
+import psutil
+import pytest
+
+from autograder import course, kernel, room, syscalls
+
+LIMITS = {"cell_seconds": 10, "memory_mb": 1024, "disk_mb": 64, "file_mb": 16}
+CALL = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True)\n"
+KEYCTL = {"set": 1, "search": 10}
+
+
+@pytest.fixture(scope="module")
+def small():
+    known = course.load()
+    return known.model_copy(update={"limits": known.limits.model_copy(update=LIMITS)})
+
+
+@pytest.fixture(scope="module")
+def shared(small):
+    """One kernel for the tests that leave it as it was."""
+    with kernel.open_kernel(small) as running:
+        yield running
+
+
+def said(ran):
+    assert not ran.error, ran.error
+    return "".join(output.get("text", "") for output in ran.outputs)
+
+
+def called(running, name, *given):
+    """What a system call with these arguments answers in a room: its value and the error's number."""
+    number = name if isinstance(name, int) else syscalls.number(name)
+    words = ", ".join(f"ctypes.c_ulong({one})" for one in given)
+    told = said(running.run(f"{CALL}print(libc.syscall(ctypes.c_long({number}), {words}), ctypes.get_errno())"))
+    return tuple(map(int, told.split()))
+
+
+def namespaces(process):
+    """The namespaces of a process; nothing if it is gone."""
+    found = {}
+    for kind in ("pid", "mnt", "net", "ipc"):
+        try:
+            found[kind] = os.readlink(f"/proc/{process}/ns/{kind}")
+        except OSError:
+            return {}
+    return found
+
+
+def those_in(room_namespaces):
+    """All processes that share a namespace with a room, zombies aside, which have none."""
+    everybody = (int(name) for name in os.listdir("/proc") if name.isdecimal())
+    return [one for one in everybody if set(namespaces(one).values()) & set(room_namespaces.values())]
+
+
+def soon(what, seconds=5):
+    """Whether it becomes true within so many seconds."""
+    late = time.monotonic() + seconds
+    while not what() and time.monotonic() < late:
+        time.sleep(0.02)
+    return what()
+
+
+@pytest.fixture
+def rooms(monkeypatch):
+    """The rooms that are made during a test, in order."""
+    made, make = [], room.Room.__init__
+
+    def watched(self, *given, **named):
+        make(self, *given, **named)
+        made.append(self)
+
+    monkeypatch.setattr(room.Room, "__init__", watched)
+    return made
+
+
+def test_here_processes_of_one_user_may_look_into_one_another():
+    """Without Yama: else nothing below shows anything."""
+    other = subprocess.Popen(["sleep", "60"])
+    try:
+        os.close(os.open(f"/proc/{other.pid}/mem", os.O_RDWR))
+    except PermissionError:
+        pytest.skip("this machine forbids it anyway: kernel.yama.ptrace_scope")
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_the_first_process_is_the_only_other_and_is_closed_to_the_hand_in(shared):
+    code = """
+import os
+others = [name for name in os.listdir("/proc") if name.isdecimal() and int(name) != os.getpid()]
+opened = []
+for other in others:
+    for name in ("mem", "environ", "maps", "auxv", "stack", "syscall", "pagemap", "clear_refs", "oom_score_adj",
+                 "coredump_filter", "io", "personality", "comm", "timerslack_ns", "setgroups", "uid_map"):
+        for how in (os.O_RDONLY, os.O_WRONLY):
+            try:
+                file = os.open(f"/proc/{other}/{name}", how)
+                if os.write(file, b"0") if how else os.read(file, 1):
+                    opened.append((other, name, how))
+            except OSError:
+                pass
+    for name in ("root", "cwd", "exe", "fd", "fdinfo", "ns", "map_files", "task/1/fd"):
+        try:
+            opened.append((other, name, os.listdir(f"/proc/{other}/{name}") if name != "exe" else
+                           os.readlink(f"/proc/{other}/exe")))
+        except OSError:
+            pass
+print(others, opened)
+"""
+    told = said(shared.run(code))
+    # These anybody may read, of any process; none of them may be written.
+    readable = [(name, 0) for name in ("oom_score_adj", "comm", "coredump_filter", "uid_map", "setgroups")]
+    others, opened = told.split(" ", 1)
+    assert others == "['1']"
+    assert [one for one in eval(opened) if one[1:] not in readable] == []
+
+
+def test_the_first_process_has_the_filter_and_no_privilege_and_no_pipe_of_the_hand_ins(small):
+    with room.Room(small.limits) as made:
+        status = dict(line.split(":", 1) for line in Path(f"/proc/{made.pid}/status").read_text().splitlines())
+        inside = os.listdir(made.path("/proc"))
+        assert made.uid == os.getuid() or os.getuid() == 0
+    assert status["Seccomp"].strip() == "2" and status["NoNewPrivs"].strip() == "1"
+    assert {int(status[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {0}
+    assert [name for name in inside if name.isdecimal()] == ["1"]
+
+
+def test_a_room_whose_first_process_can_be_read_is_refused(small, monkeypatch):
+    """As with fs.suid_dumpable=1; here its program may be read."""
+    if not os.getuid():
+        pytest.skip("of root's rooms the first process has another user's number than the hand-in")
+    arguments = room._arguments
+
+    def readable(*given):
+        words = arguments(*given)
+        words[words.index("0111")] = "0755"
+        return words
+
+    monkeypatch.setattr(room, "_arguments", readable)
+    with pytest.raises(room.RoomError, match="suid_dumpable"), kernel.open_kernel(small):
+        pass
+
+
+@pytest.mark.parametrize("number", [*range(syscalls.NEWEST + 1, 520), 2**30 + 39, 2**31 - 1, 2**32 - 1])
+def test_calls_that_nobody_has_judged_are_not_there(shared, number):
+    assert called(shared, number, 0, 0, 0, 0, 0, 0) == (-1, 38)
+
+
+def test_every_refused_call_is_refused_though_libseccomp_is_too_old_to_know_it(monkeypatch):
+    import pyseccomp
+
+    known = {name: syscalls.number(name) for name in syscalls.NUMBERS}
+    assert all(known[name] in (number, syscalls.NUMBERS[name]) for name, number in known.items())
+    whole, resolve = syscalls.program.__wrapped__(), pyseccomp.resolve_syscall
+
+    def old(arch, name):
+        return -1 if name in syscalls.NUMBERS else resolve(arch, name)
+
+    monkeypatch.setattr(pyseccomp, "resolve_syscall", old)
+    assert pyseccomp.resolve_syscall(pyseccomp.system_arch(), "clone3") == -1
+    assert {name: syscalls.number(name) for name in syscalls.NUMBERS} == syscalls.NUMBERS == known
+    assert syscalls.program.__wrapped__() == whole
+
+
+@pytest.mark.parametrize(
+    "name, given",
+    [
+        ("sched_setaffinity", (1, 0, 0)),
+        ("sched_setscheduler", (1, 5, 0)),
+        ("sched_setattr", (1, 0, 0)),
+        ("sched_setparam", (2**32 + 1, 0)),
+        ("setpriority", (0, 1, 19)),
+        ("setpriority", (1, 1, 19)),
+        ("setpriority", (2, 0, 19)),
+        ("ioprio_set", (1, 1, 0x6000)),
+        ("ioprio_set", (3, 0, 0x6000)),
+        ("prlimit64", (1, 0, 0, 0)),
+        ("setrlimit", (resource.RLIMIT_CORE, 0)),
+        ("prlimit64", (0, resource.RLIMIT_CORE, 1, 0)),
+    ],
+)
+def test_the_first_process_and_the_size_of_cores_are_left_alone(shared, name, given):
+    assert called(shared, name, *given) == (-1, 1)
+
+
+def test_no_core_is_written_or_piped(shared):
+    assert said(shared.run("import resource; print(resource.getrlimit(resource.RLIMIT_CORE))")) == "(1, 1)\n"
+
+
+@pytest.mark.parametrize("given", [(2, 1, 132), (2, 1, 262), (2, 2, 136), (10, 1, 33), (2, 2, 1), (16, 3, 16)])
+def test_sockets_speak_the_usual_protocols_only(shared, given):
+    """Of SCTP, MPTCP and their like the kernel would load a module of its own."""
+    assert called(shared, "socket", *given) == (-1, 93)
+
+
+def test_usual_sockets_are_there(shared):
+    usual = ((2, 1, 6), (2, 2, 17), (10, 1, 0), (1, 1, 0), (16, 3, 0))
+    code = f"import socket\nfor one in {usual}: socket.socket(*one).close()\nprint('made')"
+    assert said(shared.run(code)) == "made\n"
+
+
+def test_it_has_a_session_keyring_of_its_own():
+    """The calls themselves are refused in a room; here a process does what a kernel does before that."""
+    keyctl = syscalls.number("keyctl")
+    libc = ctypes.CDLL(None, use_errno=True)
+    child = os.fork()
+    if not child:
+        known = libc.syscall(keyctl, KEYCTL["set"], None) > 0
+        mine = libc.syscall(syscalls.number("add_key"), b"user", b"canary", b"secret", 6, -3)
+        found = libc.syscall(keyctl, KEYCTL["search"], -3, b"user", b"canary", 0) == mine > 0
+        syscalls.join_own_keyring()
+        lost = libc.syscall(keyctl, KEYCTL["search"], -3, b"user", b"canary", 0) == -1
+        os._exit(known + 2 * found + 4 * lost)
+    told = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if not told & 1:
+        pytest.skip("this kernel has no keyrings")
+    assert told == 7
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/keys"), reason="this kernel has no keyrings")
+def test_every_kernel_makes_one(small, shared):
+    def session_keyrings():
+        return {line.split()[0] for line in Path("/proc/keys").read_text().splitlines() if "_ses" in line}
+
+    assert said(shared.run("print('warm')"))
+    before = session_keyrings()
+    with kernel.open_kernel(small):
+        assert session_keyrings() - before
+
+
+def test_keys_are_not_listed(shared):
+    told = said(shared.run("import os\nfor name in ('/proc/keys', '/proc/key-users'):\n"
+                           "    try: print(open(name).read())\n    except OSError: pass\nprint('done')"))  # fmt: skip
+    assert told.strip() == "done"
+
+
+STAYS = {
+    "detached": "import subprocess\nfor _ in range(5): subprocess.Popen(['sleep', '999'], start_new_session=True)",
+    "its group is stopped": "import os, signal\nos.killpg(0, signal.SIGSTOP)",
+    "its group is killed": "import os, signal\nos.killpg(0, signal.SIGKILL)",
+    "the first is signalled": "import os, signal\nfor n in (9, 19, 15, 1, 2, 20, 21, 22, 17): os.kill(1, n)",
+    "it starves the first": "import os\nfor _ in range(8):\n    if not os.fork():\n        while True: pass",
+    "zombies": "import os\nfor _ in range(100):\n    if not os.fork():\n        os.fork(); os._exit(0)",
+    "its line's owner": "import ctypes, os, signal\nfd = (ctypes.c_int * 1)(0)\n"
+    "libc = ctypes.CDLL(None)\nlibc.getsockopt(3, 1, 77, fd, ctypes.byref(ctypes.c_uint(4)))\n"
+    "libc.syscall(424, fd[0], 19, None, 0)",
+}
+
+
+@pytest.mark.parametrize("how", STAYS)
+def test_nothing_is_left_when_it_is_closed(small, rooms, how):
+    limits = small.limits.model_copy(update={"cell_seconds": 2.0, "processes": 200})
+    started = 0.0
+    try:
+        with kernel.open_kernel(small.model_copy(update={"limits": limits})) as running:
+            kinds = namespaces(rooms[0].pid)
+            assert kinds and those_in(kinds)
+            running.run(STAYS[how])
+            started = time.monotonic()
+    except kernel.KernelGone:
+        started = 0.0
+    assert not started or time.monotonic() - started < 10
+    # Those in the room are gone at once. The one above the kernel, which is outside, ends when it has heard of that.
+    assert [one for one in those_in({"pid": kinds["pid"]}) if namespaces(one)["pid"] == kinds["pid"]] == []
+    assert soon(lambda: those_in(kinds) == []), [psutil.Process(one).status() for one in those_in(kinds)]
+    assert rooms[0]._process.returncode is not None
+
+
+def test_a_room_that_does_not_end_is_no_secret(small, rooms, monkeypatch):
+    """A process of ours that is stopped at the wrong place keeps it from ending."""
+    monkeypatch.setattr(room, "END_SECONDS", 0.5)
+    ours = namespaces(os.getpid())["pid"]
+    with pytest.raises(room.RoomError, match="does not end"), kernel.open_kernel(small):
+        inside = those_in({"mnt": namespaces(rooms[0].pid)["mnt"]})
+        (above,) = (one for one in inside if namespaces(one)["pid"] == ours and one != rooms[0]._process.pid)
+        os.kill(above, signal.SIGSTOP)
+    os.kill(above, signal.SIGCONT)
+    rooms[0].close()
+    assert rooms[0]._process.returncode is not None
+
+
+def test_it_ends_with_the_process_that_made_it(small, tmp_path):
+    """Also when that one is killed, and cannot close it."""
+    code = "import sys, time; from autograder import course, room\n"
+    code += "made = room.Room(course.load().limits); print(made.pid, flush=True); time.sleep(99)"
+    owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=course.ROOT)
+    first = os.pidfd_open(int(owner.stdout.readline()))
+    assert not room.has_ended(first)
+    owner.kill()
+    assert room.has_ended(first, 5)
+    owner.wait()
+    owner.stdout.close()
+    os.close(first)
+
+
+def listed(running, folder):
+    code = f"import os; print(os.listdir({folder!r}) if os.path.isdir({folder!r}) else [])"
+    return set(eval(said(running.run(code))))
+
+
+def test_of_the_host_it_sees_the_least(shared):
+    """What THREAT_MODEL.md says; what lies above Python and the course has no other entries."""
+    python = room._interpreter()
+    above = {path.split("/")[1] for path in (*python, str(course.ROOT))}
+    assert listed(shared, "/") <= {"dev", "etc", "hand_in", "proc", "run", "tmp", "usr", "bin", "lib", "lib64"} | above
+    assert listed(shared, "/etc") <= {"passwd", "ld.so.cache", "localtime", "alternatives"}
+    assert {"sh", "cat", "ls"} <= listed(shared, "/usr/bin")
+    assert listed(shared, "/usr/bin") <= {*room.COMMANDS, *(Path(path).name for path in python)}
+    assert listed(shared, "/run") == {"cat"}
+    if room.LIBRARIES is room.DEBIAN and not any(path.startswith("/usr") for path in python):
+        assert listed(shared, "/usr") <= {"bin", "lib", "lib64", "share"}
+        assert listed(shared, "/usr/share") <= {"fonts", "zoneinfo"}
+        loaders = {Path(path).name for path in room.FILES}
+        assert listed(shared, "/usr/lib") <= {room.TRIPLET, "locale", "wsl", "zoneinfo"} | loaders
+        folder = f"/usr/lib/{room.TRIPLET}"
+        code = f"import os; print([n for n in os.listdir({folder!r}) if os.path.isdir(p := {folder!r} + '/' + n)"
+        code += " and os.listdir(p) and not os.path.islink(p)])"
+        assert set(eval(said(shared.run(code)))) <= {"gconv", *os.listdir("/etc/alternatives")}
+
+
+def test_no_program_in_it_has_another_users_rights(shared):
+    code = """
+import os, stat
+found, seen = [], 0
+for folder, folders, names in os.walk("/"):
+    folders[:] = [name for name in folders if folder != "/" or name not in ("proc", "dev")]
+    for name in names:
+        path = os.path.join(folder, name)
+        try:
+            seen += 1
+            if os.lstat(path).st_mode & (stat.S_ISUID | stat.S_ISGID): found.append(path)
+        except OSError:
+            pass
+print(found, seen > 1000)
+"""
+    assert said(shared.run(code)) == "[] True\n"
+
+
+IMPORTS = (
+    "torch, transformers, tokenizers, matplotlib.pyplot, ipywidgets, pandas, numpy, sqlite3, ssl, lzma, bz2, ctypes"
+)
+
+
+def test_a_new_python_imports_all_in_it(small):
+    """The kernel's own libraries were loaded outside: this one starts from nothing."""
+    assert {"torch", "numpy"} <= {name.strip() for name in IMPORTS.split(",")}
+    code = f"import sys, subprocess\ncode = 'import {IMPORTS}; import multiprocessing, zoneinfo; "
+    code += 'zoneinfo.ZoneInfo("Europe/Rome"); print(torch.ones(3).sum())\'\n'
+    code += "ran = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)\n"
+    code += "print(ran.stdout, ran.stderr[-2000:])"
+    patient = small.limits.model_copy(update={"cell_seconds": 200.0, "memory_mb": 3072})
+    with kernel.open_kernel(small.model_copy(update={"limits": patient})) as running:
+        assert "tensor(3.)" in said(running.run(code))
+
+
+@pytest.mark.parametrize("command", ["ls", "echo here", "cat /etc/passwd", "sh -c pwd", "grep -c student /etc/passwd"])
+def test_a_few_commands_are_there(shared, command):
+    assert said(shared.run(f"import subprocess; print(subprocess.run({command!r}.split()).returncode)")) == "0\n"
+
+
+@pytest.mark.parametrize("prefix", ["/usr", "/usr/local"])
+def test_of_a_python_that_shares_its_folder_only_python_is_shown(monkeypatch, prefix, tmp_path):
+    """Debian's own, or the one of Docker's images. What it says of itself is what it says there."""
+    for name in ("prefix", "base_prefix"):
+        monkeypatch.setattr(room.sys, name, prefix)
+    monkeypatch.setattr(room.sys, "executable", f"{prefix}/bin/python3")
+    monkeypatch.setattr(room.sysconfig, "get_path", lambda name: f"{prefix}/lib/python3.11")
+    monkeypatch.setattr(room.sysconfig, "get_config_vars", lambda *names: [f"{prefix}/lib", "libpython3.11.so.1.0"])
+    monkeypatch.setattr(room.site, "getsitepackages", lambda: [f"{prefix}/lib/python3/dist-packages"])
+    shown = room._interpreter.__wrapped__()
+    assert f"{prefix}/lib/python3.11" in shown and f"{prefix}/lib/python3/dist-packages" in shown
+    assert all("python3" in path for path in shown), shown
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="this is the ordinary user")
+@pytest.mark.skipif(not shutil.which("unshare") or not shutil.which("setpriv"), reason="needs util-linux")
+def test_the_same_as_an_ordinary_user(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ordinary")
+    folder.parent.chmod(0o755)
+    folder.parent.parent.chmod(0o755)
+    rules = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={folder}/pytest", "tests/test_escape.py"]
+    ran = ordinary_user.run([sys.executable, "-m", "pytest", *rules], folder, 500)
+    assert ran.returncode == 0 and " passed" in ran.stdout, ran.stdout[-5000:] + ran.stderr[-3000:]
+    assert "failed" not in ran.stdout.splitlines()[-1]

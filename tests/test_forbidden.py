@@ -1,0 +1,169 @@
+"""What an exercise forbids is found where it would earn the points, at home and in grading, and nowhere else."""
+
+import functools
+import operator
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from autograder import judge, limited
+from utils import door, forbidden
+from utils.answer import ForbiddenUsed, library, named
+from utils.check import Check, Outcome, check
+
+LOSS = "def lm_loss(logits, targets, pad_id=1):\n    return {call}(logits.flatten(0, 1), targets.flatten())\n"
+BY_HAND = "def lm_loss(logits, targets, pad_id=1):\n    return logits.logsumexp(-1).mean()\n"
+FORBIDS = ("cross_entropy", "CrossEntropyLoss")
+
+
+def used(*cells, names=("lm_loss",), forbids=FORBIDS):
+    return forbidden.used([forbidden.read_cell(cell) for cell in cells], names, forbids)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        (LOSS.format(call="F.cross_entropy"),),
+        ("%precision 3\n" + LOSS.format(call="F.cross_entropy"),),
+        ("!true\n" + LOSS.format(call="F.cross_entropy"),),
+        ("%%capture\n" + LOSS.format(call="F.cross_entropy"),),
+        ("%time lm_loss = F.cross_entropy",),
+        ("%%time\n%%capture\n" + LOSS.format(call="F.cross_entropy"),),
+        ("import torch.nn.functional as G\nhelp_me = G.cross_entropy", LOSS.format(call="help_me")),
+        ("from torch.nn.functional import cross_entropy as ce", LOSS.format(call="ce")),
+        ("from torch.nn.functional import *", LOSS.format(call="cross_entropy")),
+        (LOSS.format(call="getattr(F, 'cross_entropy')"),),
+        (LOSS.format(call="operator.attrgetter('functional.cross_entropy')(nn)"),),
+        ("lm_loss = lambda *given: F.cross_entropy(*given)",),
+        ("lm_loss = functools.partial(F.cross_entropy)",),
+        (BY_HAND, "globals()['lm_loss'] = F.cross_entropy"),
+        (BY_HAND, "globals().update(lm_loss=F.cross_entropy)"),
+        (BY_HAND, "exec('lm_loss = F.cross_entropy')"),
+        (BY_HAND, "if True:\n    lm_loss = F.cross_entropy"),
+        (BY_HAND, "for lm_loss in [F.cross_entropy]:\n    pass"),
+        (BY_HAND, "import builtins\n(lm_loss := F.cross_entropy)"),
+        ("class Tools:\n    pass\nTools.loss = F.cross_entropy", LOSS.format(call="Tools.loss")),
+        ("tools = {}\ntools['loss'] = F.cross_entropy", LOSS.format(call="tools['loss']")),
+        ("def one(*g):\n    return two(*g)", "def two(*g):\n    return F.cross_entropy(*g)", LOSS.format(call="one")),
+        (LOSS.format(call="F.cross_entropy") + "this does not parse",),
+    ],
+)
+def test_it_is_found(cells):
+    assert used(*cells) == "cross_entropy"
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        (BY_HAND,),
+        (BY_HAND + "assert torch.allclose(lm_loss(a, b), F.cross_entropy(a, b))",),
+        (BY_HAND, "print(F.cross_entropy(a, b))"),
+        ("F.cross_entropy(a, b)", "mine = F.cross_entropy(a, b)", BY_HAND),
+        (LOSS.format(call="F.cross_entropy"), BY_HAND),
+        ("def compare(a, b):\n    return F.cross_entropy(a, b) - lm_loss(a, b)", BY_HAND),
+        ("# no F.cross_entropy here\n" + BY_HAND,),
+        ('def lm_loss(a, b, c):\n    """Equal to F.cross_entropy: cross_entropy"""\n    return a',),
+        (BY_HAND, "%timeit F.cross_entropy(a, b)"),
+        ("F.cross_entropy(a, b", BY_HAND),
+    ],
+)
+def test_what_earns_nothing_is_no_offence(cells):
+    assert used(*cells) is None
+
+
+def test_a_cell_that_costs_too_much_to_parse_counts_with_its_words():
+    slow = "lm_loss = F.cross_entropy\nx = f'" + "{a}" * 60_000 + "'"
+    started = time.monotonic()
+    assert forbidden.used([judge._read(slow)], ["lm_loss"], FORBIDS) == "cross_entropy"
+    assert time.monotonic() - started < 150  # in a child that ends after 10 seconds of its own time
+    with pytest.raises(limited.TooCostly):
+        limited.call(forbidden.as_data, "x = f'" + "{a}" * 140_000 + "'", seconds=1)
+
+
+@pytest.mark.parametrize(
+    "cell", ["a=b;" * 5000, "(" * 5000, "+".join(["1"] * 20_000), "x=" * 9000 + "1", "if a:\n b=c\n" * 2000]
+)
+def test_long_cells_are_read_in_time(cell):
+    started = time.process_time()
+    cells = [judge._read(cell)] * 3
+    forbidden.used(cells, ["a", "b", "x"], FORBIDS)
+    forbidden.withheld(cells, ["a", "b", "x"])
+    assert time.process_time() - started < 10
+
+
+DISGUISES = {
+    "by its name": F.cross_entropy,
+    "getattr": lambda *g: getattr(F, "cross_" + "entropy")(*g),
+    "attrgetter": lambda *g: operator.attrgetter("cross_" + "entropy")(F)(*g),
+    "partial": functools.partial(F.cross_entropy, reduction="mean"),
+    "torch.ops": lambda *g: torch.ops.aten.cross_entropy_loss(*g),
+    "torch.ops, an overload": lambda *g: torch.ops.aten.cross_entropy_loss.default(*g),
+    "torch._C": lambda *g: torch._C._nn.cross_entropy_loss(*g),
+    "a class": lambda *g: getattr(nn, "CrossEntropy" + "Loss")()(*g),
+    "a subclass": lambda *g: type("Mine", (nn.CrossEntropyLoss,), {})()(*g),
+    "map": lambda *g: next(map(F.cross_entropy, *[[one] for one in g])),
+    "another thread": lambda *g: ThreadPoolExecutor(1).submit(F.cross_entropy, *g).result(),
+    "eval": lambda *g: eval("F.cross_" + "entropy(*g)", {"F": F, "g": g}),
+    "switched off": lambda *g: sys.setprofile(None) or F.cross_entropy(*g),
+}
+
+
+@pytest.mark.parametrize("how", DISGUISES)
+def test_what_runs_is_watched_below_its_name(how):
+    answer = named(lambda request: door.answer({"lm_loss": DISGUISES[how]}, request), "lm_loss", FORBIDS)
+    with pytest.raises(ForbiddenUsed, match=r"cross_entropy|CrossEntropyLoss|setprofile"):
+        answer(torch.randn(4, 5), torch.tensor([1, 2, 3, 4]))
+
+
+def test_by_hand_nothing_is_noted_and_the_check_may_use_it_itself():
+    def lm_loss(logits, targets):
+        return -logits.log_softmax(-1).gather(1, targets[:, None]).mean()
+
+    def ask(request):
+        return door.answer({"lm_loss": lm_loss}, request)
+
+    logits, targets = torch.randn(4, 5), torch.tensor([1, 2, 3, 4])
+    by_hand = named(ask, "lm_loss", FORBIDS)(logits, targets)
+    assert torch.allclose(library(ask, "torch.nn.functional", FORBIDS).cross_entropy(logits, targets), by_hand)
+    assert sys.getprofile() is None
+
+
+def test_a_disguise_costs_the_points_at_home_with_the_sentence(capsys):
+    @check("9.9", points=1, forbids=FORBIDS)
+    def loss(lm_loss):
+        """The loss."""
+        assert lm_loss(torch.zeros(1, 2), torch.tensor([0])) > 0
+
+    assert isinstance(loss, Check)
+    verdict = loss.verdict(lambda request: door.answer({"lm_loss": DISGUISES["torch.ops"]}, request), [])
+    assert verdict.outcome is Outcome.WRONG and "`cross_entropy` does all the work" in verdict.message
+
+
+@pytest.mark.parametrize("name, given", [("builtins.len", [[1, 2, 3]]), ("operator.getitem", [[5, 6], 1])])
+def test_a_patched_library_function_is_not_the_one_that_answers(name, given, monkeypatch):
+    module, _, function = name.partition(".")
+    answer = getattr(library(lambda request: door.answer({}, request), module), function)
+    before = answer(*given)
+    with monkeypatch.context() as patch:
+        patch.setattr(name, lambda *given: 42)
+        after = answer(*given)
+    assert before == after != 42
+
+
+def test_helpers_are_made_anew_for_each_request(monkeypatch):
+    from utils import toys
+
+    monkeypatch.setattr(toys, "left_behind", lambda *given: "forged")
+    monkeypatch.setattr(toys, "AddRows", None)
+
+    def ask(request):
+        return door.answer({"same": lambda value: value}, request)
+
+    assert library(ask, "utils.toys").left_behind(named(ask, "same"), [1, 2]) == [1, 2]
+    adds = library(ask, "utils.toys").AddRows([[1.0, 2.0]])
+    assert torch.equal(adds(torch.zeros(1, 1, 2)), torch.tensor([[[4.0, 8.0]]]))  # in training, with gradients: 4 times

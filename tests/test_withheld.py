@@ -1,0 +1,128 @@
+"""In grading a kernel finds the course's names, and nothing that answers an exercise behind them."""
+
+import importlib
+
+import pytest
+
+from autograder import author, course, kernel, public, withheld
+from utils import door, forbidden
+from utils.check import Outcome
+from utils.evidence import ResultsCheck
+from utils.forbidden import HELPERS
+
+COURSE = course.load()
+ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    return withheld.write(tmp_path_factory.mktemp("kernel") / "course")
+
+
+def test_modules_with_references_are_names_and_nothing_else(tree):
+    texts = {path.relative_to(tree).as_posix(): path.read_text() for path in tree.rglob("*.py")}
+    stubs = {name for name, text in texts.items() if text.startswith("from utils.withheld import Withheld")}
+    checks = {f"utils/checks/nb{entry.name}.py" for entry in COURSE.notebooks}
+    assert {*checks, "utils/seed_table.py", "utils/pair_training.py", "utils/expect.py", "utils/counting.py"} <= stubs
+    assert stubs | {f"utils/{name}.py" for name in HELPERS["utils"]} | {"utils/withheld.py"} >= {
+        name for name in texts if not name.startswith("autograder/") and not name.endswith("__init__.py")
+    }
+    for name in stubs:
+        lines = [line for line in texts[name].splitlines() if line and not line.startswith("from utils.withheld")]
+        assert all(" = Withheld(" in line for line in lines), name
+        public_names = {line.split(" = ")[0] for line in lines}
+        real = importlib.import_module(name.removesuffix(".py").replace("/", "."))
+        own = {
+            key
+            for key, value in vars(real).items()
+            if getattr(value, "__module__", "") == real.__name__ and key[0] != "_"
+        }
+        assert {key for key in own if getattr(vars(real)[key], "__name__", key) == key} <= public_names, name
+    assert not (tree / "data/results/gold.json").exists()
+
+
+@pytest.fixture(scope="module")
+def readable():
+    """Every function and class of the modules that kernels may read, by its path."""
+    found = {}
+    for package, names in HELPERS.items():
+        for name in names:
+            module = importlib.import_module(f"{package}.{name}")
+            for key, value in vars(module).items():
+                if callable(value) and getattr(value, "__module__", "") == module.__name__:
+                    found[f"{package}.{name}.{key}"] = value
+    assert len(found) > 60
+    return found
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    asked = 0
+    for number, check in public.checks(entry).items():
+        if isinstance(check, ResultsCheck):
+            continue
+        for path, value in readable.items():
+            if path.startswith("utils.runs"):  # would train
+                continue
+            namespace = dict.fromkeys(check.names, value)
+            verdict = check.verdict(lambda request, names=namespace: door.answer(names, request), [])
+            assert verdict.outcome is not Outcome.PASSED, f"{path} answers {number}"
+            asked += 1
+    assert asked > 100
+
+
+@pytest.mark.parametrize(
+    "line, says",
+    [
+        ("from utils import seed_table; seed_table.t_interval([1, 2])", "is not there while a notebook is graded"),
+        ("from utils.pair_training import parameter_groups; parameter_groups(None, 0.1)", "is not there"),
+        (
+            "from utils.checks import nb01_causal_mask_lm as checks; print(checks.attention(None), 'silent')",
+            "None silent",
+        ),
+        ("import utils.checks.nb01_causal_mask_lm as c; print(open(c.__file__).read().count('def '))", "0"),
+        ("import autograder.judge", "No module named 'autograder.judge'"),
+        ("import gc; print([o for o in gc.get_objects() if type(o).__name__ == 'Check'])", "[]"),
+    ],
+)
+def test_what_a_cell_finds_of_it(line, says, running):
+    ran = running.run(line)
+    assert says in ran.error or says in "".join(output.get("text", "") for output in ran.outputs), (
+        ran.error,
+        ran.outputs,
+    )
+
+
+@pytest.fixture(scope="module")
+def running():
+    with kernel.open_kernel(COURSE.running(COURSE.notebooks)) as one:
+        yield one
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_a_cell_that_shows_what_answers_do_still_runs(entry, running):
+    """With `pictures = true` they are run; those that need a withheld module say so, and only those of 03 do."""
+    failed = {}
+    for cell in author.solution_notebook(COURSE, entry).cells:
+        if cell.cell_type == "code" and cell.id != "setup" and "experiment" not in cell.metadata.get("tags", []):
+            if cell.id.startswith("check_") or cell.id in ("exercise_5_11", "exercise_6_7"):
+                continue
+            error = running.run(cell.source).error
+            if error:
+                failed[cell.id] = error
+    assert {*failed} <= {"after_3_9_00"}, failed
+
+
+def test_an_answer_that_needs_a_withheld_module_is_refused_at_home_too():
+    cells = [
+        forbidden.read_cell("from utils import seed_table, plots, training\nfrom utils.seed_table import compare"),
+        forbidden.read_cell("def spread(values):\n    return seed_table.t_interval(values)"),
+        forbidden.read_cell("def mine(model):\n    training = model.training\n    plots.bars({})\n    return training"),
+        forbidden.read_cell("def table(runs):\n    return compare(runs, runs)"),
+        forbidden.read_cell("def compare(a, b):\n    return 0"),
+    ]
+    assert forbidden.withheld(cells, ["spread"]) == "seed_table"
+    assert forbidden.withheld(cells, ["mine"]) is None
+    assert forbidden.withheld(cells[:-1], ["table"]) == "seed_table"
+    assert forbidden.withheld(cells, ["table"]) is None, "the student's own function of that name"
