@@ -821,8 +821,8 @@ def taught(
         losses = train_fusion(model, batches, lr)
     except StudentError as error:
         told = (
-            "nothing learns: the loss depends on no weight that may move (while no fusion may, the library's penalty is "
-            "None). Which call lets fusion and head learn?"
+            "nothing learns: the loss depends on no weight that may move (while no fusion may, the library's penalty "
+            "is None). Which call lets fusion and head learn?"
         )
         assert not any(words in str(error) for words in ("does not require grad", "'Tensor' and 'NoneType'")), told
         raise
