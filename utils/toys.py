@@ -8,7 +8,6 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils._pytree import tree_leaves, tree_map
 
 
@@ -382,6 +381,8 @@ def apart(call: Callable[..., Any], *args: Any, **options: Any) -> bool:
     except Exception:  # not what is asked here
         return False
     return any(is_tensor(one) and not Elsewhere.holds(one) for one in leaves(result))
+
+
 class OneDevice(TorchDispatchMode):
     """Refuses what a GPU refuses: tensors of two devices in one operation. Single numbers and indices may lie apart."""
 
@@ -418,14 +419,6 @@ def needs_gradient(make: Callable[..., torch.Tensor], *given: Any) -> bool:
 def called_with_strides(call: Callable[..., torch.Tensor], x: torch.Tensor, *rest: Any) -> torch.Tensor:
     """`call(x, *rest)` with x (..., H, T, d) of the same numbers as a view of (..., T, H, d): not contiguous."""
     return call(x.transpose(-3, -2).contiguous().transpose(-3, -2), *rest)
-def strided(call: Callable[..., Any], *given: Any) -> Any:
-    """`call(*given)` with tensors of two and more dimensions whose entries do not lie in order in memory."""
-
-    def apart(value: Any) -> Any:
-        torn = isinstance(value, torch.Tensor) and value.ndim > 1
-        return value.transpose(0, 1).contiguous().transpose(0, 1) if torn else value
-
-    return call(*map(apart, given))
 
 
 def twice(call: Callable[..., Any], first: nn.Module, second: nn.Module, state: dict[str, torch.Tensor]) -> Any:
