@@ -4,7 +4,10 @@ Everything below is generated. nbgrader's own commands, its JupyterLab extension
 in it unchanged.
 """
 
+import contextlib
 import json
+import os
+import secrets
 from pathlib import Path
 
 import nbformat
@@ -19,6 +22,7 @@ from autograder import author, safe
 from autograder.course import ROOT, Course, CourseError, NotebookEntry
 from utils.files import write
 
+SECRET_BYTES = 32
 NBGRADER_CONFIG = """\
 # Written by `autograder build` from course.toml. nbgrader's commands read it when run in this folder.
 c = get_config()
@@ -63,6 +67,32 @@ def shown_database(course: Course) -> str:
     return make_url(database(course)).render_as_string(hide_password=True)
 
 
+def secret(course: Course) -> bytes:
+    """The course's secret, 32 random bytes for the instructor's account alone, made when it is first asked for.
+
+    Raises:
+        CourseError: the file is not as it was made.
+    """
+    path = course.tree / "secret"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f".partial-secret-{os.getpid()}")
+        new.unlink(missing_ok=True)
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_bytes(SECRET_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):  # another process was faster: its secret is the course's
+            os.link(new, path)
+        new.unlink()
+    found = path.read_bytes()
+    if len(found) != SECRET_BYTES:
+        raise CourseError(
+            f"{path} is damaged: put back the copy that the course began with; a new one is another course"
+        )
+    return found
+
+
 def build_notebooks(course: Course, check: bool = False) -> list[str]:
     """Write every student notebook; with `check`, write none and answer with the names of stale ones."""
     stale = []
@@ -83,6 +113,7 @@ def build_tree(course: Course) -> None:
     settings = NBGRADER_CONFIG.format(
         root=str(course.tree), course_id=course.course_id, tags=safe.TAGS, database=database(course)
     )
+    secret(course)
     write(course.tree / "nbgrader_config.py", settings)
     (course.tree / "nbgrader_config.py").chmod(0o600)  # the URL of a database may hold a password
     with nbgrader_api(course).gradebook as gradebook:
