@@ -408,14 +408,13 @@ def test_what_still_passes_until_it_is_audited(notebook):
     files = claimed(notebook, around_the_shipped)
     verdict, _, _ = check.verdict_on(files, ["cpu", "gpu"], NO_STANDING)
     assert verdict.score == 4
-    experiments = rte.experiments(notebook, "cpu").values()
-    for file, text in files.items():
+    recorded = rte.recorded(notebook)
+    told = []
+    for text in files.values():
         run = parse(text)
-        known = next(
-            rte.recorded(notebook)[one.name] for one in experiments if one.folder("").name == file.split("/")[0]
-        )
-        found = audit.compared("eve", run, dataclasses.replace(known[0], seed=run.seed))
-        assert found.verdict == audit.DIFFERS
+        real = dataclasses.replace(recorded[run.experiment["name"]][0], seed=run.seed)
+        told.append(audit.compared("eve", run, real).verdict)
+    assert audit.AGREES not in told and told.count(audit.DIFFERS) >= 10
 
 
 @pytest.mark.parametrize("notebook", TABLES)

@@ -323,10 +323,11 @@ class ResultsCheck(Check):
     ) -> tuple[dict[str, list[Run]], list[str], list[str]]:
         """The runs that stand up by experiment, the reasons against the hand-in, and what a person should see.
 
-        Of several names and profiles it takes what speaks least against the student.
+        Of several names and profiles it takes those that most files are of; of these what speaks least against them.
         """
         read = read_runs(files, [one for some in self._tables(profiles) for one in some])
         best: tuple[dict[str, list[Run]], list[str], list[str]] | None = None
+        rank = (0, 0)
         for name, key in _signatures(read, standing):
             seeds = student.seeds_of(name, key, SEEDS)
             for wanted in self._tables(profiles):
@@ -336,8 +337,10 @@ class ResultsCheck(Check):
                 if whose:
                     refused.append("its runs do not all carry one name: STUDENT was changed between them")
                 sure, unsure = suspicious(wanted, runs)
-                if best is None or len(refused) + len(sure) < len(best[1]):
-                    best = ({} if sure else runs, [*refused, *sure], unsure)
+                here = {one.folder("").name for one in wanted}
+                fits = (sum(file.split("/")[0] in here for file in read), -len(refused) - len(sure))
+                if best is None or fits > rank:
+                    rank, best = fits, ({} if sure else runs, [*refused, *sure], unsure)
         return best or ({}, ["no run says whose it is"], [])
 
     def _tables(self, profiles: Sequence[str]) -> list[list[Experiment]]:
