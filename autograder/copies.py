@@ -198,7 +198,7 @@ def _flags(
     for owner, some in current.items():
         for name in sorted({one.name for one in some if one.name}):
             if not belongs(name, owner):
-                flags[owner].append(f"its runs say that they are {legible(name, 60)!r}'s: is that {owner}?")
+                flags[owner].append(f"its runs say that {legible(name, 60)!r} made them: is that {owner}?")
         mine = {students.fold(one.name) for one in some} - {""}
         for neighbour, theirs in names.items():
             if neighbour != owner and mine.intersection(theirs):

@@ -472,7 +472,7 @@ def test_of_a_copy_nobody_is_accused_by_the_machine(honest, small):
     ada, thief = " ".join(standing["Lovelace_Ada"].flags), " ".join(standing["Aaron_Early"].flags)
     assert "in a hand-in of Aaron_Early; those of this student came first" in ada
     assert "2027-01-01 12:00 against 2027-01-02" in ada and "those of Lovelace_Ada came first" in thief
-    assert "say that they are 'Ada Lovelace's: is that Aaron_Early?" in thief and "is that" not in ada
+    assert "say that 'Ada Lovelace' made them: is that Aaron_Early?" in thief and "is that" not in ada
     assert "the same name as those of Lovelace_Ada" in thief
     for owner in standing:
         assert over_seeds.verdict_on(files, ["smoke"], standing[owner])[0].score == 4
