@@ -29,6 +29,7 @@ from autograder import author, copies, record, safe, sanitize, tree, warm
 from autograder.collect import unpack
 from autograder.course import ROOT, Course, CourseError, NotebookEntry, room
 from autograder.room import RoomError, require_rooms
+from utils.experiment import NO_STANDING, Standing
 from utils.verdict import Outcome, Verdict, legible
 
 GRADED, UNGRADABLE = "graded", "ungradable"
@@ -62,6 +63,7 @@ class Record:
     points: float = 0.0
     exercises: list[dict[str, Any]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)  # for the instructor to look at; they cost nothing by themselves
     seconds: float = 0.0
     slowest_cell: list[Any] = field(default_factory=list)  # its id and seconds
     trusted: bool = False
@@ -82,7 +84,7 @@ class Job:
     graders: dict[str, str]  # by exercise, see `fingerprints`
     known: Record | None = None
     only: tuple[str, ...] = ()  # these exercises; (): all
-    copied: str = ""  # whose runs they are, if not the student's own
+    copied: Standing = NO_STANDING  # what all hand-ins together say of its runs
     unreadable: str = ""  # why there is nothing to grade, if the tree does not give it
 
     def state(self, trusted: bool = False) -> str:
@@ -145,13 +147,13 @@ def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None
     release, graders = tree.release_notebook(course, entry), fingerprints(course, entry)
     copied, found = copies.of(course, entry) if entry.has_experiments else {}, []
     for student in hand_ins(course, entry, students):
-        whose, unreadable = copied.get(student, ""), ""
+        whose, unreadable = copied.get(student, NO_STANDING), ""
         try:
             content = b"".join(handed_in(course, entry, student))
         except OSError as bad:
             unreadable = f"the course tree does not hold it as a file that can be read ({bad.strerror})"
             content = unreadable.encode()
-        digest = hashlib.sha256(content + whose.encode()).hexdigest()
+        digest = hashlib.sha256(content + "".join(whose.against).encode()).hexdigest()
         known = load_record(course, entry, student)
         found.append(Job(entry, student, digest, release, graders, known, copied=whose, unreadable=unreadable))
     return found
@@ -194,6 +196,9 @@ def grade(
         waiting: list[Job] = []
         for job in (job for entry in entries for job in jobs(course, entry, students)):
             (waiting if again or job.state(trusted) else settled).append(job)
+            if job.known and job.known.flags != [*job.copied.flags]:  # another hand-in came, or a person decided
+                job.known.flags = [*job.copied.flags]
+                tree.write_json(verdict_path(course, job.entry, job.student), asdict(job.known))
         with record.open_recorder(course) as recorder:
             lost = _restore(course, recorder, entries, settled)
             waiting += lost
@@ -357,7 +362,7 @@ def keep(
     if done.retry and job.only:
         return done  # the verdicts that there are still hold
     same = job.known is not None and job.known.hand_in == job.digest
-    done.hand_in, done.trusted = job.digest, trusted
+    done.hand_in, done.trusted, done.flags = job.digest, trusted, [*job.copied.flags]
     done.graded_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     if done.status == GRADED:
         cells = {f"check_{number.replace('.', '_')}" for number in job.only} if job.only else None
@@ -392,15 +397,15 @@ def grade_one(
     stored: str = "",
     gpus: tuple[str, ...] = (),
     results: bytes = b"",
-    copied: str = "",
+    copied: Standing = NO_STANDING,
     key: bytes = b"",
 ) -> tuple[Record, str]:
     """Grade one hand-in, in a worker: its record, and the graded notebook as text ("" if ungradable).
 
     `text` is the file as handed in, `release` the released notebook; no file is read or written.
     With `only`, these exercises are judged and the rest is taken from the record `known` and the
-    graded notebook `stored`. `results` are the runs that were handed in, `copied` says whose they seem to
-    be; what private checks ask is drawn for `key`. Of the devices `gpus` the kernels of this worker see one.
+    graded notebook `stored`. `results` are the runs that were handed in, `copied` says what else is
+    known of them; what private checks ask is drawn for `key`. Of the devices `gpus` the kernels of this worker see one.
     """
     from autograder.judge import judge, write_scoreboard  # imports torch, which the coordinator does not need
 

@@ -42,7 +42,8 @@ def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
         if waits or job.known is None:
             found["waiting"][job.student] = waits
         elif job.known.status == grade.GRADED:
-            found["graded"][job.student] = "without a room" if trusted else ""
+            flags = [f"for you to look at: {flag}" for flag in job.copied.flags]
+            found["graded"][job.student] = "; ".join([*(["without a room"] if trusted else []), *flags])
         else:
             found["ungradable"][job.student] = job.known.reason
     return found

@@ -35,12 +35,22 @@ import torch
 from scipy import stats
 from torch import nn
 
-from utils import plots, profiles, rte
+from utils import plots, profiles, rte, student
 from utils.check import scoreboard
 from utils.checks import nb05_seed_variance as checks
 from utils.hand_in import pack
 from utils.runs import run_seeds
 from utils.seed_table import SeedTable, compare
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 5.11 follow from your name, so yours
+# are nobody else's. Write the name under which you hand in, between the quotes, and leave it so. `KEY` stays
+# blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
 
 # %% [markdown]
 # ## 5.1 Two sentences, one sequence
@@ -827,7 +837,7 @@ plots.curves(lines, xlabel="runs", ylabel="expected best accuracy", alt=alt)
 
 # %% tags=["experiment"]
 experiments = rte.experiments("05_seed_variance")
-print(f"{profiles.name()} on {profiles.device()}, seeds {list(rte.seeds())}")
+print(f"{profiles.name()} on {profiles.device()}, seeds {rte.seeds()}")
 for name, experiment in experiments.items():
     print(
         f"{name}: {experiment.encoder}, {experiment.epochs} epochs, rate {experiment.lr:g}, varies {experiment.varies}"
@@ -838,7 +848,7 @@ for name, experiment in experiments.items():
 #
 # Every run leaves one file with what it predicted for each validation pair, and that is what counts:
 # accuracies are computed from predictions, here and in grading. A file that was edited, renamed or
-# copied is refused by name.
+# copied is refused by name, and so is one with a seed that is not yours (`STUDENT`, at the top).
 #
 # **Predict first.** For each start: its mean, and its spread over five seeds. Write them down.
 #
@@ -903,7 +913,7 @@ SeedTable(recorded)
 
 # %% tags=["experiment"]
 parts = profiles.pick(smoke=("head",), cpu=(), gpu=("head", "order", "dropout"))
-more = list(rte.seeds())[: profiles.pick(smoke=2, cpu=5, gpu=20)]
+more = rte.seeds()[: profiles.pick(smoke=2, cpu=5, gpu=20)]
 alone = {}
 for part in parts:
     experiment = dataclasses.replace(experiments["pretrained"], name=f"pretrained, {part} varies", varies=(part,))

@@ -2677,11 +2677,15 @@ def expected_best(accuracies, n):
 # %% wrong="5.11" name="forgets the last seed" says="is missing"
 def run_all(results):
     experiments = rte.experiments("05_seed_variance")
-    last = rte.seeds()[-1]
-    return {name: run_seeds(one, range(1, last), results) for name, one in experiments.items()}
+    return {name: run_seeds(one, rte.seeds()[:-1], results) for name, one in experiments.items()}
 
 
-# %% wrong="5.11" name="runs one experiment only" says="was not run with seed 1"
+# %% wrong="5.11" name="runs with the seeds of the recorded runs" says="no run has a seed of"
+def run_all(results):
+    return {name: run_seeds(one, range(1, 6), results) for name, one in rte.experiments("05_seed_variance").items()}
+
+
+# %% wrong="5.11" name="runs one experiment only" says="was not run with seed"
 def run_all(results):
     name, experiment = list(rte.experiments("05_seed_variance").items())[-1]
     return {name: run_seeds(experiment, rte.seeds(), results)}
@@ -2700,9 +2704,9 @@ def run_all(results):
     from utils.experiment import path_of
 
     for one in rte.experiments("05_seed_variance").values():
-        run_seeds(one, [1], results)
+        run_seeds(one, rte.seeds()[:1], results)
         for seed in rte.seeds()[1:]:
-            shutil.copy(path_of(one, 1, results), path_of(one, seed, results))
+            shutil.copy(path_of(one, rte.seeds()[0], results), path_of(one, seed, results))
 
 
 # %% wrong="5.11" name="one run under five names, seeds rewritten" says="under another seed"
@@ -2712,7 +2716,7 @@ def run_all(results):
     from utils.experiment import path_of, write
 
     for one in rte.experiments("05_seed_variance").values():
-        (first,) = run_seeds(one, [1], results)
+        (first,) = run_seeds(one, rte.seeds()[:1], results)
         for seed in rte.seeds():
             write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
 
@@ -2748,7 +2752,7 @@ def run_all(results):
 
     for one in rte.experiments("05_seed_variance").values():
         for run in run_seeds(one, rte.seeds(), results):
-            logits = [[float(label == 0), label + run.seed / 10] for label in run.labels]
+            logits = [[float(label == 0), label + run.seed / 1e6] for label in run.labels]
             better = dataclasses.replace(run, logits=logits, predictions=run.labels)
             write(better, path_of(one, run.seed, results))
 
@@ -2766,5 +2770,5 @@ def run_all(results):
 def run_all(results):
     experiments = list(rte.experiments("05_seed_variance").values())
     for one in experiments:
-        run_seeds(one, list(rte.seeds())[:2], results)
-    return {one.name: run_seeds(one, list(rte.seeds()), results=results) for one in experiments}
+        run_seeds(one, rte.seeds()[:2], results)
+    return {one.name: run_seeds(one, rte.seeds(), results=results) for one in experiments}

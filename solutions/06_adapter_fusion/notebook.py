@@ -35,12 +35,22 @@ from scipy import stats
 from torch import nn
 from torch.nn import functional as F
 
-from utils import plots, rte, tiny_bert
+from utils import plots, rte, student, tiny_bert
 from utils.check import scoreboard
 from utils.checks import nb06_adapter_fusion as checks
 from utils.hand_in import pack
 from utils.runs import run_seeds
 from utils.seed_table import SeedTable, compare
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 6.7 follow from your name, so yours
+# are nobody else's. Write the name under which you hand in, between the quotes, and leave it so. `KEY` stays
+# blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
 
 # %% [markdown]
 # ## 6.1 A bottleneck
@@ -574,7 +584,7 @@ plots.tables(
 #
 # Every run leaves one file with what it predicted for each validation pair, and that is what counts:
 # accuracies are computed from predictions, here and in grading. A file that was edited, renamed or
-# copied is refused by name.
+# copied is refused by name, and so is one with a seed that is not yours (`STUDENT`, at the top).
 #
 # **Exercise 6.7** (4 points, about 5 minutes). That is your time; the machine needs minutes on a GPU, an
 # hour or two without. Write `run_all`. Interrupt whenever you like: finished seeds are kept, and the next
