@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
 
 ROOT = Path(__file__).resolve().parents[1]
 Name = Annotated[str, StringConstraints(pattern=r"^\d\d_[a-z0-9_]+$")]
@@ -53,6 +53,13 @@ class NotebookEntry(_Section):
     deadline: datetime.datetime | None = None
     preload: tuple[str, ...] = ()  # what its kernels import besides `Grading.preload`
     preload_checks: tuple[str, ...] = ()  # what its checks import later besides `Grading.preload_checks`
+
+    @field_validator("deadline")
+    @classmethod
+    def _has_offset(cls, deadline: datetime.datetime | None) -> datetime.datetime | None:
+        if deadline is not None and deadline.utcoffset() is None:
+            raise ValueError("state its offset from UTC as well, 2027-02-07T23:59:00+01:00")
+        return deadline
 
     @property
     def number(self) -> str:

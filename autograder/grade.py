@@ -180,6 +180,7 @@ def grade(
     if not trusted:
         require_rooms()
     with _told(course), _alone(course):
+        tree.write_settings(course)  # of a tree that an older version built
         settled: list[Job] = []
         waiting: list[Job] = []
         for job in (job for entry in entries for job in jobs(course, entry, students)):

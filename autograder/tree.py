@@ -4,6 +4,7 @@ Everything below is generated. nbgrader's own commands, its JupyterLab extension
 in it unchanged.
 """
 
+import datetime
 import json
 from pathlib import Path
 
@@ -27,7 +28,14 @@ c.CourseDirectory.course_id = {course_id!r}
 c.CourseDirectory.db_url = {database!r}
 c.HTMLExporter.sanitize_html = True
 c.SanitizeHTML.tags = {tags!r}
+# Stock commands run no hand-in, see autograder/stock.py. Strings: an import that fails here would only be a warning.
+c.Autograde.exporter_class = "autograder.stock.Judged"
+c.Autograde.sanitize_preprocessors = c.Autograde.autograde_preprocessors = ["autograder.stock.Refused"]
+c.Execute.kernel_name = {no_kernel!r}
+c.ExchangeFactory.collect = "autograder.stock.Collect"
+c.ZipCollectApp.extractor_plugin = "autograder.stock.Archives"
 """
+NO_KERNEL = "none-here-grade-hand-ins-with-autograder"  # nbgrader says this name where it would execute a notebook
 
 
 def notebook_path(entry: NotebookEntry) -> Path:
@@ -80,13 +88,12 @@ def build_tree(course: Course) -> None:
 
     What is there already and unchanged is left alone, so that a gradebook with grades stays as it is.
     """
-    settings = NBGRADER_CONFIG.format(
-        root=str(course.tree), course_id=course.course_id, tags=safe.TAGS, database=database(course)
-    )
-    write(course.tree / "nbgrader_config.py", settings)
-    (course.tree / "nbgrader_config.py").chmod(0o600)  # the URL of a database may hold a password
+    write_settings(course)
     with nbgrader_api(course).gradebook as gradebook:
         entered = {assignment.name for assignment in gradebook.assignments if assignment.notebooks}
+        for entry in course.notebooks:
+            if entry.name in entered and gradebook.find_assignment(entry.name).duedate != due(entry):
+                gradebook.update_or_create_assignment(entry.name, duedate=due(entry))
     for entry in course.notebooks:
         source, release = place(course, "source", entry), place(course, "release", entry)
         text = author.write(author.solution_notebook(course, entry))
@@ -95,6 +102,21 @@ def build_tree(course: Course) -> None:
         release.unlink(missing_ok=True)  # killed from here on, the next build tries again
         write(source, text)
         enter(course, entry)
+
+
+def write_settings(course: Course) -> None:
+    """Write nbgrader's configuration, which also says what its commands may do to hand-ins."""
+    settings = NBGRADER_CONFIG.format(
+        root=str(course.tree),
+        course_id=course.course_id,
+        tags=safe.TAGS,
+        database=database(course),
+        no_kernel=NO_KERNEL,
+    )
+    path = course.tree / "nbgrader_config.py"
+    if not path.exists() or path.read_text() != settings:
+        write(path, settings)
+        path.chmod(0o600)  # the URL of a database may hold a password
 
 
 def enter(course: Course, entry: NotebookEntry) -> None:
@@ -109,7 +131,7 @@ def enter(course: Course, entry: NotebookEntry) -> None:
         place(course, "source", entry).unlink(missing_ok=True)  # so that the next build tries again
         raise CourseError(f"nbgrader refuses {entry.name}:\n{result.get('log') or result.get('error')}")
     with api.gradebook as gradebook:
-        gradebook.update_or_create_assignment(entry.name, duedate=_utc(entry))
+        gradebook.update_or_create_assignment(entry.name, duedate=due(entry))
 
 
 def release_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
@@ -148,5 +170,6 @@ def write_json(path: Path, value: object) -> None:
     write(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
-def _utc(entry: NotebookEntry) -> str | None:
-    return entry.deadline.strftime("%Y-%m-%d %H:%M:%S.%f %z") if entry.deadline else None
+def due(entry: NotebookEntry) -> datetime.datetime | None:
+    """The deadline as nbgrader's gradebook holds it: UTC, without an offset. It reads "+0100" as 100 seconds."""
+    return entry.deadline.astimezone(datetime.UTC).replace(tzinfo=None) if entry.deadline else None
