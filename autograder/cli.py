@@ -89,6 +89,7 @@ def release(
 def collect(
     source: Annotated[Path, typer.Argument(help="A zip, a folder with a folder per student, or an LMS download.")],
     notebook: Annotated[str, typer.Option(help="The notebook that files of other names are taken for.")] = "",
+    student: Annotated[str, typer.Option(help="Whose all of it is, whatever it is called.")] = "",
 ) -> None:
     """Take hand-ins into the course tree. The latest of each student counts; all are kept.
 
@@ -98,11 +99,14 @@ def collect(
     from autograder import collect as collecting
 
     course = load()
-    collected = collecting.collect(course, source, course.notebook(notebook) if notebook else None)
+    collected = collecting.collect(course, source, course.notebook(notebook) if notebook else None, student)
     for line in collected.taken:
         console.print(line, markup=False)
     for line in collected.refused:
         console.print("[yellow]refused[/yellow] ", end="")
+        console.print(line, markup=False)
+    for line in collected.notes:
+        console.print("[yellow]note[/yellow] ", end="")
         console.print(line, markup=False)
     if collected.refused and not collected.taken:
         raise typer.Exit(1)
