@@ -543,7 +543,7 @@ def _keep(
         tree.write(kept, found.text)
     latest = max(folder.glob("*.ipynb"), key=_order)
     submitted = tree.place(course, "submitted", entry, student)
-    taken = _handed_in_at(latest, entry)
+    taken = _handed_in_at(latest, course, entry)
     stamp = submitted.with_name("timestamp.txt")
     if not submitted.exists() or submitted.read_bytes() != latest.read_bytes():
         tree.write(submitted, latest.read_bytes())
@@ -568,11 +568,12 @@ def _order(kept: Path) -> tuple[str, int]:
     return kept.name[:16], int(number) if kept.stem.count("-") > 2 and number.isdecimal() else 0
 
 
-def _handed_in_at(kept: Path, entry: NotebookEntry) -> datetime.datetime | None:
+def _handed_in_at(kept: Path, course: Course, entry: NotebookEntry) -> datetime.datetime | None:
     """When a kept hand-in was handed in, None if nobody says. Of a late one it is the first second that is late."""
     mark = kept.stem.split("-")[2:]
     if "late" in mark and entry.deadline:
-        return entry.deadline.astimezone(datetime.UTC) + datetime.timedelta(seconds=1)
+        grace = datetime.timedelta(minutes=course.late.grace_minutes, seconds=1)
+        return entry.deadline.astimezone(datetime.UTC) + grace
     if mark:
         return None
     return datetime.datetime.strptime(kept.name[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)

@@ -1,14 +1,16 @@
 """The course as `course.toml` states it, and where its files lie."""
 
 import datetime
+import math
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
 ROOT = Path(__file__).resolve().parents[1]
+HOUR, DAY = 3600, 86400  # seconds
 Name = Annotated[str, StringConstraints(pattern=r"^\d\d_[a-z0-9_]+$")]
 
 
@@ -43,6 +45,33 @@ class Grading(_Section):
     results_profiles: tuple[str, ...] = ("cpu", "gpu")  # in whose sizes experiments may have been run
     preload: tuple[str, ...] = ()
     preload_checks: tuple[str, ...] = ()
+
+
+class Late(_Section):
+    """What a hand-in loses that comes after its deadline; nothing unless `points` or `percent` is given."""
+
+    per: Literal["day", "hour"] = "day"  # each one that has begun counts
+    points: float = Field(0, ge=0)  # lost for each
+    percent: float = Field(0, ge=0, le=100)  # the same, of the points that were won
+    most: float | None = Field(None, gt=0)  # not more than so many points, or percent
+    grace_minutes: float = Field(0, ge=0)  # who is not later than this is not late
+    no_credit_after_days: float | None = Field(None, gt=0)  # who is later loses all
+
+    @model_validator(mode="after")
+    def _one_unit(self) -> "Late":
+        if self.points and self.percent:
+            raise ValueError("state points or percent, not both")
+        return self
+
+    def penalty(self, score: float, seconds_late: float) -> float:
+        """The points that a hand-in of `score` points loses."""
+        if score <= 0 or seconds_late <= 60 * self.grace_minutes:
+            return 0.0
+        if self.no_credit_after_days is not None and seconds_late > DAY * self.no_credit_after_days:
+            return score
+        begun = math.ceil(seconds_late / (DAY if self.per == "day" else HOUR))
+        lost = min(begun * (self.points or self.percent), self.most or math.inf)
+        return min(score, score * lost / 100 if self.percent else lost)
 
 
 class NotebookEntry(_Section):
@@ -81,6 +110,7 @@ class Course(_Section):
     notebooks: tuple[NotebookEntry, ...]
     limits: Limits = Limits()
     grading: Grading = Grading()
+    late: Late = Late()
     tree: Path = ROOT / ".course"
 
     def notebook(self, name: str) -> NotebookEntry:

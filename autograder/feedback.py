@@ -28,6 +28,9 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
         CourseError: a graded hand-in is missing in the gradebook.
         RuntimeError: nbgrader could not write one; the message is its log.
     """
+    from autograder import grade  # imports dask, which the workers do not need
+
+    grade.settle(course, entries)
     stale = {entry: _stale(course, entry) for entry in entries}
     tasks = []
     for entry, states in stale.items():

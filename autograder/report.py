@@ -19,6 +19,7 @@ from utils.verdict import Outcome
 if TYPE_CHECKING:
     from utils.seed_table import SeedTable
 
+NOT_BY_HAND = {"needs_manual_grade": False}
 STATES = ("graded", "waiting", "ungradable")
 MARKS = {Outcome.PASSED: "&#10003;", Outcome.WRONG: "&#10007;", Outcome.ERROR: "!", Outcome.BLANK: "&#183;"}
 
@@ -50,6 +51,7 @@ def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
 
 def write_report(course: Course, entries: list[NotebookEntry]) -> Path:
     """Write the class report, one page; nothing that a student wrote reaches it unescaped."""
+    grade.settle(course, entries)
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     template = jinja2.Environment(loader=loader, autoescape=True).get_template("report.html.jinja")
     sections = [_section(course, entry) for entry in entries]
@@ -81,8 +83,12 @@ def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
 
 
 def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
-    """Write one row per student and exercise, manual scores included, from nbgrader's gradebook; the rows' number."""
-    rows = []
+    """Write one row per student and exercise, manual scores included, from nbgrader's gradebook; the rows' number.
+
+    Who loses points for being late has one more row, with what is lost as its score: scores add up.
+    """
+    grade.settle(course, entries)
+    rows: list[dict] = []
     with Gradebook(tree.database(course), course.course_id) as gradebook:
         for entry in entries:
             for submission in gradebook.assignment_submissions(entry.name):
@@ -101,6 +107,9 @@ def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
                                 "late_seconds": submission.total_seconds_late,
                             }
                         )
+                    if notebook.late_submission_penalty:
+                        lost = {"exercise": "late", "score": -notebook.late_submission_penalty, "max_score": 0.0}
+                        rows.append(rows[-1] | lost | {"auto_score": None, "manual_score": None} | NOT_BY_HAND)
     columns = ["student", "notebook", "exercise", "score", "auto_score", "manual_score", "max_score"]
     table = pandas.DataFrame(rows, columns=[*columns, "needs_manual_grade", "late_seconds"])
     table.sort_values(["notebook", "student", "exercise"]).to_csv(path, index=False)

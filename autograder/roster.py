@@ -4,6 +4,7 @@ Without that file everybody is called what the download calls them.
 """
 
 import csv
+import datetime
 import io
 import re
 import unicodedata
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from autograder.course import Course, CourseError
 
+Extension = datetime.timedelta | datetime.datetime | None  # so much more time; until then; excused
 COLUMNS = ("id", "first_name", "last_name", "email", "platform_ids")
 
 
@@ -81,6 +83,46 @@ def load(course: Course) -> Roster | None:
         if twice:
             raise CourseError(f"{path}: the {what} {twice[0]} stands there twice; it must be one student's")
     return Roster(path, students) if path.exists() else None
+
+
+def extensions(course: Course) -> dict[tuple[str, str], Extension]:
+    """What `.course/extensions.csv` grants, by student and notebook.
+
+    Raises:
+        CourseError: the file cannot be understood; the message names the line.
+    """
+    path, found = course.tree / "extensions.csv", {}
+    for line, row in rows(path, ("student", "notebook", "extension", "reason")):
+        try:
+            name = course.notebook(row["notebook"]).name
+            found[row["student"], name] = _extension(row["extension"])
+        except (CourseError, ValueError) as bad:
+            raise CourseError(f"{path}, line {line}: {bad}") from None
+    return found
+
+
+def _extension(text: str) -> Extension:
+    amount = re.fullmatch(r"(\d+(?:\.\d+)?) ?(day|hour|minute)s?", text)
+    if amount:
+        return datetime.timedelta(**{f"{amount[2]}s": float(amount[1])})
+    if text == "excused":
+        return None
+    try:
+        until = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        until = datetime.datetime.min
+    if until.utcoffset() is None:
+        raise ValueError(f"`{text}` is no extension: 3 days, 36 hours, 2027-02-10T23:59:00+01:00 or excused")
+    return until
+
+
+def extra_time(granted: Extension, due: datetime.datetime, handed_in: datetime.datetime) -> datetime.timedelta:
+    """How much later than `due` a student may hand in, as nbgrader keeps it; both times are UTC without an offset."""
+    if granted is None:  # excused: as much as was needed
+        return max(handed_in - due, datetime.timedelta(0))
+    if isinstance(granted, datetime.datetime):
+        return granted.astimezone(datetime.UTC).replace(tzinfo=None) - due
+    return granted
 
 
 def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:

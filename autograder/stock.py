@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from nbconvert.exporters import NotebookExporter
 from nbgrader.converters import Autograde, NbGraderException
 from nbgrader.exchange.default import ExchangeCollect
-from nbgrader.plugins import ExtractorPlugin
+from nbgrader.plugins import ExtractorPlugin, LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from autograder import course as courses
@@ -50,6 +50,14 @@ class Refused(NbGraderPreprocessor):
             NbGraderException: always.
         """
         raise NbGraderException("stock autograde would run the student's code as you: use `autograder grade`")
+
+
+class LatePenalty(LateSubmissionPlugin):
+    """nbgrader's plugin for late hand-ins, with the course's own rule."""
+
+    def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
+        """The points that a hand-in loses, None for none."""
+        return courses.load().late.penalty(score, total_seconds_late) or None
 
 
 class Collect(ExchangeCollect):

@@ -32,6 +32,7 @@ c.SanitizeHTML.tags = {tags!r}
 c.Autograde.exporter_class = "autograder.stock.Judged"
 c.Autograde.sanitize_preprocessors = c.Autograde.autograde_preprocessors = ["autograder.stock.Refused"]
 c.Execute.kernel_name = {no_kernel!r}
+c.AssignLatePenalties.plugin_class = "autograder.stock.LatePenalty"
 c.ExchangeFactory.collect = "autograder.stock.Collect"
 c.ZipCollectApp.extractor_plugin = "autograder.stock.Archives"
 """

@@ -4,12 +4,15 @@ import datetime
 import time
 import zipfile
 
+import nbformat
+import pandas
 import pytest
 from conftest import copied
 from nbgrader.api import Gradebook
+from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc
 
-from autograder import collect, course, tree
+from autograder import author, collect, course, feedback, grade, record, report, stock, tree
 
 UTC = datetime.UTC
 # Offsets west and east of UTC, of half an hour, and both of a zone with daylight saving.
@@ -83,3 +86,128 @@ def test_a_deadline_without_an_offset_is_refused(tmp_path):
     (tmp_path / "course.toml").write_text(stated)
     with pytest.raises(course.CourseError, match="state its offset from UTC"):
         course.load(tmp_path / "course.toml")
+
+
+DAY = 86400
+POLICIES = [
+    # rule, seconds late, score, points lost
+    ({}, 10 * DAY, 20, 0),
+    ({"percent": 10}, 1, 20, 2),
+    ({"percent": 10}, DAY, 20, 2),
+    ({"percent": 10}, DAY + 1, 20, 4),
+    ({"percent": 10}, 100 * DAY, 20, 20),
+    ({"percent": 10, "most": 50}, 100 * DAY, 20, 10),
+    ({"percent": 10, "per": "hour"}, 2 * 3600 + 1, 20, 6),
+    ({"points": 1.5}, DAY + 1, 20, 3),
+    ({"points": 1.5}, DAY + 1, 2, 2),
+    ({"points": 1, "most": 4}, 9 * DAY, 20, 4),
+    ({"points": 1, "grace_minutes": 15}, 900, 20, 0),
+    ({"points": 1, "grace_minutes": 15}, 901, 20, 1),
+    ({"no_credit_after_days": 2}, 2 * DAY, 20, 0),
+    ({"no_credit_after_days": 2}, 2 * DAY + 1, 20, 20),
+    ({"points": 1, "no_credit_after_days": 2}, 2 * DAY + 1, 20, 20),
+    ({"points": 1}, 0, 20, 0),
+    ({"points": 1}, DAY, 0, 0),
+]
+
+
+@pytest.mark.parametrize("rule, seconds, score, lost", POLICIES)
+def test_what_is_late_costs_what_the_course_says(rule, seconds, score, lost):
+    assert course.Late(**rule).penalty(score, seconds) == pytest.approx(lost)
+
+
+def test_points_and_percent_together_are_refused(tmp_path):
+    stated = (course.ROOT / "course.toml").read_text().replace("percent = 0 ", "percent = 5\npoints = 1 #")
+    (tmp_path / "course.toml").write_text(stated)
+    with pytest.raises(course.CourseError, match="points or percent, not both"):
+        course.load(tmp_path / "course.toml")
+
+
+@pytest.fixture
+def late_class(fresh):
+    """Five full hand-ins: in time, within the grace, two days late, as late with an extension, as late but excused."""
+    late = course.Late(percent=10, grace_minutes=15)
+    known = fresh.model_copy(update={"late": late})
+    entry, due = known.notebooks[0], known.notebooks[0].deadline
+    text = tree.release_notebook(known, entry)
+    for cell in text.cells:
+        if cell.id.startswith("check_"):
+            data = {"text/plain": f"{cell.metadata.nbgrader.points}"}
+            cell.outputs = [nbformat.v4.new_output("execute_result", data=data, execution_count=None)]
+    points = sum(tree.exercises(known, entry).values())
+    seconds = {"ann": -9, "bo": 600, "cy": DAY + 60, "di": DAY + 60, "ed": DAY + 60, "flo": DAY + 60}
+    (known.tree / "students.csv").write_text("id,first_name,last_name\ncy,Cyrus,Vance\n")
+    (known.tree / "extensions.csv").write_text(
+        f"student,notebook,extension,reason\ndi,01,1 hour,train\ned,1,excused,ill\nflo,{entry.name},"
+        f"{(due + datetime.timedelta(days=2)).isoformat()},\n"
+    )
+    with record.open_recorder(known) as recorder:
+        for student, after in seconds.items():
+            when = (due + datetime.timedelta(seconds=after)).astimezone(UTC)
+            place = tree.place(known, "submitted", entry, student)
+            tree.write(place, author.write(text))
+            tree.write(place.with_name("timestamp.txt"), record.timestamp(when))
+            recorder.record(entry, student, author.write(text))
+            stated = grade.Record(student, entry.name, grade.GRADED, score=points, points=points)
+            tree.write_json(grade.verdict_path(known, entry, student), grade.asdict(stated))
+    return known, points
+
+
+def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
+    known, points = late_class
+    entry = known.notebooks[0]
+    grade.settle(known, [entry])
+    lost = {"ann": 0, "bo": 0, "cy": 0.2 * points, "di": 0.1 * points, "ed": 0, "flo": 0}
+    seconds = {"ann": 0, "bo": 600, "cy": DAY + 60, "di": DAY + 60 - 3600, "ed": 0, "flo": 0}
+
+    def everywhere():
+        records = {one: grade.load_record(known, entry, one) for one in lost}
+        assert {one: found.late_seconds for one, found in records.items()} == seconds
+        found = {one: found.penalty for one, found in records.items()}
+        with Gradebook(tree.database(known), known.course_id) as gradebook:
+            for one in lost:
+                submission = gradebook.find_submission(entry.name, one)
+                assert submission.total_seconds_late == seconds[one]
+                assert submission.late_submission_penalty == pytest.approx(found[one])
+        report.export(known, [entry], known.tree / "out.csv")
+        table = pandas.read_csv(known.tree / "out.csv")
+        sums = table.groupby("student").score.sum()
+        with Gradebook(tree.database(known), known.course_id) as gradebook:
+            for one in lost:
+                assert sums[one] == pytest.approx(gradebook.find_submission(entry.name, one).score - found[one])
+        return found
+
+    assert everywhere() == pytest.approx(lost)
+    # nbgrader's own step, with the plugin that its configuration names, says the same
+    monkeypatch.setattr(stock.courses, "load", lambda: known)
+    for one in lost:
+        names = {"notebook": entry.name, "assignment": entry.name, "student": one, "db_url": tree.database(known)}
+        step = AssignLatePenalties(plugin_class="autograder.stock.LatePenalty")
+        step.preprocess(nbformat.v4.new_notebook(), {"nbgrader": names})
+    assert everywhere() == pytest.approx(lost)
+    assert "AssignLatePenalties.plugin_class" in (known.tree / "nbgrader_config.py").read_text()
+    # a person's marks count, too, and so does an extension that is granted later
+    with Gradebook(tree.database(known), known.course_id) as gradebook:
+        marks = gradebook.find_submission_notebook(entry.name, entry.name, "cy").grades
+        next(mark for mark in marks if mark.name.startswith("written_")).manual_score = 2
+        gradebook.db.commit()
+        assert gradebook.find_student("cy").last_name == "Vance"
+    with (known.tree / "extensions.csv").open("a") as file:
+        file.write("bo,1,1 day,\n")
+    seconds["bo"] = 0
+    grade.settle(known, [entry])
+    assert everywhere() == pytest.approx(lost | {"cy": 0.2 * (points + 2)})
+    page = report.write_report(known, [entry]).read_text()
+    assert f"24.0 hours late: {0.2 * (points + 2):g} points less" in page and page.count("points less") == 2
+    pages = {path.parts[-3]: path.read_text() for path in feedback.write_feedback(known, [entry])}
+    assert "Late submission penalty" in pages["cy"] and f"-{0.2 * (points + 2):g}" in pages["cy"]
+    assert not any("Late submission penalty (" in pages[one] for one in ("ann", "bo", "ed", "flo"))
+
+
+@pytest.mark.parametrize("line", ["ada,01,soon,", "ada,01,2027-02-10T23:59:00,", "ada,99,1 day,"])
+def test_an_extension_that_cannot_be_read_is_named_by_its_line(late_class, line):
+    known, _ = late_class
+    with (known.tree / "extensions.csv").open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(course.CourseError, match="line 5"):
+        grade.settle(known, list(known.notebooks))

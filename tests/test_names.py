@@ -9,6 +9,7 @@ import pytest
 from autograder import author, collect, course, tree
 
 NAME, SECOND = "01_causal_mask_lm", "02_positional_encoding"
+LATE = "2027-02-07 23:14:01.000000 UTC"  # the first second after the deadline and the minutes of grace
 DOWNLOADED = (2027, 6, 1, 9, 0, 0)  # long after every deadline
 
 
@@ -114,7 +115,7 @@ def test_canvas_names_late_marks_and_times(mine, tmp_path, text):
         f"LATE_anon_12345_4570_{NAME}.ipynb": text,
     }
     result = collect.collect(mine, download(tmp_path / "in.zip", names))
-    late = "2027-02-07 22:59:01.000000 UTC"  # the first second after the deadline
+    late = LATE
     assert stamps(mine) == {"lovelaceada_123": None, "o_neilbo_124": late, "anon_x7Kq2": None, "anon_12345": late}
     assert len(result.notes) == 1 and "LATE" in result.notes[0] and not result.refused
 
@@ -140,7 +141,7 @@ def test_canvas_downloaded_again_is_no_other_hand_in(mine, tmp_path, text):
         collect.collect(mine, download(tmp_path / "in.zip", {f"a_1_88_{NAME}.ipynb": text}, (2027, 6, day, 9, 0, 0)))
     assert len(list(mine.tree.glob("handins/a_1/*/*.ipynb"))) == 1
     collect.collect(mine, download(tmp_path / "in.zip", {f"a_LATE_1_88_{NAME}.ipynb": text}, (2027, 6, 4, 9, 0, 0)))
-    assert stamps(mine) == {"a_1": "2027-02-07 22:59:01.000000 UTC"}
+    assert stamps(mine) == {"a_1": LATE}
 
 
 def test_blackboard_states_times(mine, tmp_path, text):
