@@ -149,10 +149,15 @@ def load(path: Path = ROOT / "course.toml", tree: Path | None = None, database: 
     try:
         if database:
             stated["grading"] = stated.get("grading", {}) | {"database": database}
-        return Course.model_validate(stated | ({"tree": tree.resolve()} if tree else {}))
+        course = Course.model_validate(stated | ({"tree": tree.resolve()} if tree else {}))
     except ValidationError as bad:
         lines = (f"  {'.'.join(map(str, error['loc']))}: {error['msg']}" for error in bad.errors())
         raise CourseError(f"{path} is not a course:\n" + "\n".join(lines)) from None
+    for entry in course.notebooks:
+        if not room(entry).is_dir():
+            known = ", ".join(sorted(one.name for one in (ROOT / "solutions").glob("[0-9][0-9]_*") if one.is_dir()))
+            raise CourseError(f"{path} names {entry.name}, and solutions/{entry.name} is missing; there are {known}")
+    return course
 
 
 def room(entry: NotebookEntry) -> Path:

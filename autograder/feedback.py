@@ -3,8 +3,10 @@
 import hashlib
 import json
 import multiprocessing
+import re
 import signal
 import sys
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import islice
 from pathlib import Path
@@ -18,6 +20,7 @@ from autograder import safe, tree, warm
 from autograder.course import Course, CourseError, NotebookEntry
 
 PAGES = 8  # that a worker writes at a time: nbgrader reads its templates once for them
+SCORE = r"Score: 0(?:\.0)? / ([\d.]+)"
 MADE_OF = ".made_of"  # beside a page, and removed by nbgrader together with it
 
 
@@ -75,11 +78,24 @@ def _stale(course: Course, entry: NotebookEntry) -> dict[str, str]:
 
 def _digest(graded: Path, marked: SubmittedNotebook) -> str:
     """A digest of all that a page shows, and of what makes it."""
-    marks = sorted((mark.name, mark.score, mark.max_score) for mark in marked.grades)
+    marks = sorted((mark.name, mark.score, mark.max_score, mark.name in _unmarked(marked)) for mark in marked.grades)
     comments = sorted((comment.name, comment.comment or "") for comment in marked.comments)
     made_with = [nbgrader.__version__, nbconvert.__version__, *sorted(safe.TAGS)]
     shown = json.dumps([marks, comments, marked.late_submission_penalty, made_with])
     return hashlib.sha256(shown.encode() + graded.read_bytes()).hexdigest()
+
+
+def _unmarked(marked: SubmittedNotebook) -> list[str]:
+    """The answers that nobody has marked yet."""
+    return [mark.name for mark in marked.grades if mark.needs_manual_grade and mark.manual_score is None]
+
+
+def not_marked_yet(page: str, names: Iterable[str]) -> str:
+    """A page that says of these answers that they are not graded yet; nbgrader shows them with 0 points."""
+    for name in map(re.escape, names):
+        for before in (rf'(<a href="#{name}">[^<]*</a> \()', rf'(<a name="{name}"></a>.*?)'):
+            page = re.sub(before + SCORE, r"\1not graded yet, of \2 points", page, count=1, flags=re.DOTALL)
+    return page
 
 
 def _made_of(course: Course, entry: NotebookEntry, student: str) -> Path:
@@ -94,6 +110,12 @@ def _write(course: Course, entry: NotebookEntry, students: list[str]) -> None:
     result = api.generate_feedback(entry.name, force=True)
     if not result["success"]:
         raise RuntimeError(result.get("log") or result.get("error"))
+    with Gradebook(tree.database(course), course.course_id) as gradebook:
+        for student in students:
+            names = _unmarked(gradebook.find_submission_notebook(entry.name, entry.name, student))
+            path = tree.place(course, "feedback", entry, student).with_suffix(".html")
+            if names:
+                tree.write(path, not_marked_yet(path.read_text(), names))
 
 
 def _settle() -> None:

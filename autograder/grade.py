@@ -2,6 +2,7 @@
 
 import ast
 import datetime
+import difflib
 import errno
 import hashlib
 import json
@@ -24,7 +25,7 @@ from filelock import FileLock, Timeout
 from nbformat import NotebookNode
 from tqdm import tqdm
 
-from autograder import author, copies, reach, record, sanitize, tree, warm
+from autograder import author, copies, reach, record, roster, sanitize, tree, warm
 from autograder.collect import unpack
 from autograder.course import ROOT, Course, CourseError, NotebookEntry, room
 from autograder.room import require_rooms
@@ -108,6 +109,20 @@ def hand_ins(course: Course, entry: NotebookEntry, students: list[str] | None = 
     return [student for student in found if students is None or student in students]
 
 
+def known_students(course: Course, entries: list[NotebookEntry], students: list[str] | None) -> None:
+    """See that each of `students` handed in one of these notebooks.
+
+    Raises:
+        CourseError: somebody did not; the message names who did.
+    """
+    there = sorted({one for entry in entries for one in hand_ins(course, entry)})
+    missing = [student for student in students or () if student not in there]
+    if missing:
+        like = difflib.get_close_matches(missing[0], there, 3, 0.5) or there[:5]
+        did = f"did you mean {', '.join(like)}?" if like else "nobody did: `autograder collect SOURCE` takes hand-ins"
+        raise CourseError(f"{missing[0]} handed in none of {', '.join(entry.name for entry in entries)}; {did}")
+
+
 def fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
     """For each exercise a digest of all that its verdict hangs on besides the hand-in.
 
@@ -187,6 +202,7 @@ def grade(
         require_rooms()
     with _told(course), _alone(course):
         tree.write_settings(course)  # of a tree that an older version built
+        roster.load(course), roster.extensions(course)  # what is wrong in them is told before anything runs
         settled: list[Job] = []
         waiting: list[Job] = []
         for job in (job for entry in entries for job in jobs(course, entry, students)):
@@ -217,8 +233,8 @@ def settle(course: Course, entries: list[NotebookEntry]) -> None:
 def _settle_records(course: Course, recorder: record.Recorder, entry: NotebookEntry, records: list[Record]) -> None:
     settled = recorder.settle(entry)
     for one in records:
-        late = settled.get(one.student, (0.0, 0.0))
-        if one.notebook == entry.name and (one.late_seconds, one.penalty) != late and not one.retry:
+        late = settled.get(one.student)  # None: the gradebook was lost, and `grade` writes it again
+        if late and one.notebook == entry.name and (one.late_seconds, one.penalty) != late and not one.retry:
             one.late_seconds, one.penalty = late
             tree.write_json(verdict_path(course, entry, one.student), asdict(one))
 

@@ -13,6 +13,7 @@ from nbgrader.api import Gradebook
 from autograder import grade, tree
 from autograder.course import Course, NotebookEntry
 from autograder.grade import Record
+from autograder.record import MissingEntry, open_recorder
 from utils.experiment import Run
 from utils.verdict import Outcome
 
@@ -46,6 +47,39 @@ def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
             found["graded"][job.student] = "without a room" if trusted else ""
         else:
             found["ungradable"][job.student] = job.known.reason
+    return found
+
+
+def to_mark(course: Course, entry: NotebookEntry) -> dict[str, int]:
+    """How many answers of each student wait for a person's mark; of students whose hand-ins are there."""
+    with open_recorder(course) as recorder:
+        waiting = recorder.to_mark(entry)
+    return {student: waiting[student] for student in grade.hand_ins(course, entry) if student in waiting}
+
+
+def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
+    """The students of whom the gradebook says something else than the records, and what to do about it.
+
+    So it is when somebody graded past this project, or removed files by hand.
+    """
+    found = {}
+    with open_recorder(course) as recorder:
+        try:
+            scores = recorder.scores(entry)
+        except MissingEntry:
+            return {}
+    there = grade.hand_ins(course, entry)
+    for student, marks in scores.items():
+        if student not in there:
+            do = f"`autograder remove {student} {entry.number}` removes the rest"
+            found[student] = f"the gradebook has it, and the hand-in is gone: {do}"
+            continue
+        stated = grade.load_record(course, entry, student)
+        if stated is None or stated.retry:
+            continue
+        book = sum(score or 0 for name, score in marks.items() if name.startswith("check_"))
+        if abs(book - stated.score) > 1e-6:
+            found[student] = f"the gradebook says {book:g} points, the verdict {stated.score:g}: run `autograder grade`"
     return found
 
 
@@ -137,5 +171,14 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
             {"number": number, "share": sum(won) / len(won) if won else 0, "said": said[number].most_common(3)}
         )
     scores = pandas.Series([record.score for record in complete], dtype=float)
-    return {"entry": entry, "numbers": numbers, "students": students, "shares": shares, "scores": scores,
-            "points": sum(points.values()), "table": class_table(course, entry)}  # fmt: skip
+    return {
+        "entry": entry,
+        "numbers": numbers,
+        "waiting": to_mark(course, entry),
+        "wrong": disagreements(course, entry),
+        "students": students,
+        "shares": shares,
+        "scores": scores,
+        "points": sum(points.values()),
+        "table": class_table(course, entry),
+    }
