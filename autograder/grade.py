@@ -202,7 +202,8 @@ def grade(
         require_rooms()
     with _told(course), _alone(course):
         tree.write_settings(course)  # of a tree that an older version built
-        roster.load(course), roster.extensions(course)  # what is wrong in them is told before anything runs
+        roster.load(course)  # what is wrong in them is told before anything runs
+        roster.extensions(course)
         settled: list[Job] = []
         waiting: list[Job] = []
         for job in (job for entry in entries for job in jobs(course, entry, students)):
