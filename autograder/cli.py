@@ -25,6 +25,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NOTEBOOK]...", help="By name or number; default: all.")]
+BY_HAND = "run `jupyter lab` in .course/, menu Nbgrader, Formgrader"
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)  # a log has room
 chosen: dict[str, Any] = {}
 
@@ -82,13 +83,14 @@ def release(
     from autograder import release as releasing
 
     files = releasing.release(load(), to)
-    console.print(f"{len(files)} files in {to}")
+    console.print(f"{len(files)} files in {to}: push them to {load().student_repository}", soft_wrap=True)
 
 
 @app.command()
 def collect(
     source: Annotated[Path, typer.Argument(help="A zip, a folder with a folder per student, or an LMS download.")],
     notebook: Annotated[str, typer.Option(help="The notebook that files of other names are taken for.")] = "",
+    student: Annotated[str, typer.Option(help="Whose all of it is, whatever it is called.")] = "",
 ) -> None:
     """Take hand-ins into the course tree. The latest of each student counts; all are kept.
 
@@ -98,11 +100,14 @@ def collect(
     from autograder import collect as collecting
 
     course = load()
-    collected = collecting.collect(course, source, course.notebook(notebook) if notebook else None)
+    collected = collecting.collect(course, source, course.notebook(notebook) if notebook else None, student)
     for line in collected.taken:
         console.print(line, markup=False)
     for line in collected.refused:
         console.print("[yellow]refused[/yellow] ", end="")
+        console.print(line, markup=False)
+    for line in collected.notes:
+        console.print("[yellow]note[/yellow] ", end="")
         console.print(line, markup=False)
     if collected.refused and not collected.taken:
         raise typer.Exit(1)
@@ -147,6 +152,7 @@ def grade(
     from autograder import report as reporting
 
     entries = course.select(notebooks)
+    grading.known_students(course, entries, student)
     new: list[tuple[str, str]] = []
 
     def heard(record: grading.Record) -> None:
@@ -172,6 +178,7 @@ def grade(
                 print_json(record)
     else:
         print_records(records)
+        print_to_mark({entry.name: reporting.to_mark(course, entry) for entry in entries})
         console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
     if not records and not json:
         console.print("nothing was handed in for these notebooks; `autograder collect SOURCE` takes hand-ins")
@@ -204,6 +211,7 @@ def regrade(
     from autograder import grade as grading
     from autograder import report as reporting
 
+    grading.known_students(course, course.select(wanted), student)
     pairs = grading.regrade(
         course,
         course.select(wanted),
@@ -237,26 +245,36 @@ def status(
     from autograder import report as reporting
 
     course = load()
-    found = {entry.name: reporting.status(course, entry) for entry in course.select(notebooks)}
+    entries = course.select(notebooks)
+    found = {entry.name: reporting.status(course, entry) for entry in entries}
+    by_hand = {entry.name: reporting.to_mark(course, entry) for entry in entries}
+    wrong = {entry.name: reporting.disagreements(course, entry) for entry in entries}
     if json:
-        print(encoder.dumps(found, indent=1, ensure_ascii=False))
+        whole = {name: found[name] | {"to mark": by_hand[name], "disagree": wrong[name]} for name in found}
+        print(encoder.dumps(whole, indent=1, ensure_ascii=False))
         return
     counts = Table(box=None, header_style="bold")
-    for heading in ("notebook", "handed in", *reporting.STATES):
+    for heading in ("notebook", "handed in", *reporting.STATES, "answers to mark"):
         counts.add_column(heading, justify="left" if heading == "notebook" else "right")
     reasons = Table(box=None, header_style="bold")
     for heading in ("student", "notebook", "state", "reason"):
         reasons.add_column(heading, overflow="fold")
     for name, states in found.items():
-        counts.add_row(name, str(sum(map(len, states.values()))), *(str(len(states[one])) for one in reporting.STATES))
+        numbers = [sum(map(len, states.values())), *(len(states[one]) for one in reporting.STATES)]
+        counts.add_row(name, *map(str, numbers), str(sum(by_hand[name].values())))
         for state in reporting.STATES:
             for one, reason in states[state].items():
                 if not reason:
                     continue
                 reasons.add_row(one, name, state, Text(reason))
+        for one, reason in wrong[name].items():
+            reasons.add_row(one, name, "disagree", Text(reason))
     console.print(counts)
     if reasons.rows:
         console.print(reasons)
+    if any(states["waiting"] for states in found.values()):
+        console.print("`autograder grade` grades what is waiting")
+    print_to_mark(by_hand)
 
 
 @app.command()
@@ -376,6 +394,7 @@ def report(notebooks: Names = None) -> None:
     from autograder import report as reporting
 
     course = load()
+    print_to_mark({entry.name: reporting.to_mark(course, entry) for entry in course.select(notebooks)})
     for entry in course.select(notebooks):
         table = reporting.class_table(course, entry)
         if table is not None:
@@ -393,6 +412,40 @@ def export(
 
     course = load()
     console.print(f"{reporting.export(course, course.select(notebooks), to)} rows in {to}")
+    for entry in course.select(notebooks):
+        for student, why in reporting.disagreements(course, entry).items():
+            console.print(f"{student} {entry.name}: {why}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def remove(
+    student: Annotated[str, typer.Argument(help="The student's folder, as `autograder status` shows it.")],
+    notebooks: Annotated[list[str], typer.Argument(metavar="NOTEBOOK...", help="By name or number.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only show what would be removed.")] = False,
+) -> None:
+    """Remove a hand-in everywhere: files, verdict, feedback and gradebook. All of it is kept in .course/removed/.
+
+    Manual marks and comments are kept there, too. Without --yes nothing is changed.
+    """
+    from autograder import removal
+    from autograder import report as reporting
+
+    course = load()
+    entries = course.select(notebooks)
+    for entry in entries:
+        if yes:
+            console.print(f"removed; all of it is in {removal.remove(course, entry, student)}", soft_wrap=True)
+            continue
+        found, marks = removal.parts(course, entry, student), removal.marks(course, entry, student)
+        removal.require(course, entry, student)
+        for path in found:
+            console.print(f"would move {path.relative_to(course.tree)}", markup=False, soft_wrap=True)
+        by_hand = sum(mark.get("manual_score") is not None for mark in marks)
+        console.print(f"would remove {entry.name} of {student} from the gradebook, {by_hand} marks by hand included")
+    if yes:
+        console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
+    else:
+        console.print("nothing was changed: give the command with --yes to remove it")
 
 
 @app.command()
@@ -426,6 +479,14 @@ def begin(notebooks: list[str] | None, cluster: str, trusted: bool, dashboard: b
 def devices(gpus: str) -> tuple[str, ...]:
     """The devices of `--gpus`."""
     return tuple(name.strip() for name in gpus.split(",") if name.strip())
+
+
+def print_to_mark(waiting: dict[str, dict[str, int]]) -> None:
+    """Say how many answers wait for a person, and where."""
+    answers = sum(sum(students.values()) for students in waiting.values())
+    if answers:
+        hand_ins = sum(map(len, waiting.values()))
+        console.print(f"{answers} written answers of {hand_ins} hand-ins wait for a person: {BY_HAND}", soft_wrap=True)
 
 
 def print_json(*records: Any) -> None:

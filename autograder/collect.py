@@ -6,6 +6,7 @@ hand-in is kept under `handins/`; the latest of each student is the one that is 
 
 import datetime
 import errno
+import glob
 import hashlib
 import io
 import json
@@ -16,12 +17,13 @@ import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from autograder import limited, reading, tree
+from autograder import limited, reading, roster, tree
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.record import timestamp
 from utils.experiment import MAX_FILE, MAX_FILES, Files, read_files
@@ -40,11 +42,21 @@ CONTAINERS = ("submissions", "submission", "submitted", "handins", "hand-ins", "
 NOISE = ("__MACOSX", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db", "timestamp.txt")
 # A run of an experiment, as `utils.hand_in` packs it; its folder lies beside the notebook.
 RUN = re.compile(r"^(?P<beside>.*/)?results/(?P<name>[\w.,+-]{1,150}/seed_\d{1,6}\.json)$")
-# How learning platforms name downloads. Canvas: name[_LATE]_user_file_FILE; Blackboard:
-# TITLE_user_attempt_TIME_FILE; Moodle: a folder "Name_user_assignsubmission_file_".
-CANVAS = re.compile(r"^(?P<student>[^_]+)_(?:LATE_)?(?P<id>\d+)_\d+_(?P<file>.+)$")
+# How learning platforms name downloads. Canvas: NAME[_LATE]_USER_ATTACHMENT_FILE, or, without names,
+# [LATE_]anon_CODE_ATTACHMENT_FILE; Blackboard: TITLE_USER_attempt_TIME_FILE; Moodle: a folder
+# "NAME_NUMBER_assignsubmission_file_", or the same before the file's name.
+CANVAS = re.compile(r"^(?P<name>.+?)_(?P<late>LATE_)?(?P<id>\d+)_(?P<attachment>\d+)_(?P<file>.+)$")
+ANONYMOUS = re.compile(r"^(?P<late>LATE_)?(?P<name>anon_(?P<id>[^_]+))_(?P<attachment>\d+)_(?P<file>.+)$")
 BLACKBOARD = re.compile(r"^.+?_(?P<student>[^_]+)_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<file>.+))?$")
-MOODLE = re.compile(r"^(?P<student>.+?)_\d+_assignsubmission_\w+?_?$")
+MOODLE = re.compile(r"^(?P<name>.+?)_(?P<id>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)$")
+# What Moodle calls everybody where names are hidden.
+HIDDEN = ("participant", "participante", "partecipante", "teilnehmer", "teilnehmerin", "deelnemer", "deltagare")
+# What systems make of the name of a file that is copied, or saved twice. It names nobody.
+COPY_BEFORE = re.compile(
+    r"^(copy[ _]of|copie[ _]de|kopie[ _]von|c[oó]pia[ _]d[ie]|kopia|copy|copie|kopie)(?=[\s_]|$)", re.I
+)
+COPY_AFTER = re.compile(r"([\s_-]+(copy|copie|kopie|copia|cópia)|\s*\(\d+\))$", re.I)
+MOODLE_SPREAD = datetime.timedelta(minutes=5)  # times of a Moodle download that are closer are the download's own
 
 
 @dataclass(frozen=True)
@@ -68,43 +80,67 @@ class Collected:
 
     taken: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what somebody should know of whose they are, and of when
 
 
-def collect(course: Course, source: Path, only: NotebookEntry | None = None) -> Collected:
+@dataclass(frozen=True)
+class _Claim:
+    """What the names of a download say: whose a file is, and what the platform says of its time."""
+
+    name: str
+    id: str = ""  # the platform's
+    platform: str = ""
+    late: bool = False  # the platform marks it
+    attachment: int = 0  # a later one has a larger number
+
+    def student(self) -> str:
+        """Name and number, where a number goes with the name for ever."""
+        with_number = self.platform == "Canvas" and self.name != f"anon_{self.id}"
+        return f"{self.name}_{self.id}" if with_number else self.name
+
+
+def collect(course: Course, source: Path, only: NotebookEntry | None = None, whose: str = "") -> Collected:
     """Take every hand-in that `source` holds; the rest is named in the result, and nothing stops the others.
 
-    `only` is the notebook that files of other names are taken for.
+    `only` is the notebook that files of other names are taken for. With `whose`, all of it is that student's.
 
     Raises:
-        CourseError: there is no such zip, folder or notebook.
+        CourseError: there is no such zip, folder, notebook or student.
     """
     result = Collected()
     if not source.exists():
         raise CourseError(f"{source} does not exist")
-    packed: set[tuple[PurePosixPath, str]] = set()
+    named = _Names(course, source, result, whose)
+    packed: set[tuple[object, str]] = set()
     for found in _Reader(course, result).files(source):
         entry = _notebook(course, found) or only
-        name = _student(course, found.owner)
-        student, path = slug(name), legible(str(found.path), 300)
+        path = legible(str(found.path), 300)
         if entry is None:
             result.refused.append(f"{path}: which notebook is it? Name it like in the course, or use --notebook")
-        elif not student:
-            result.refused.append(f"{path}: whose is it? Put it into a folder with the student's name")
-        elif not _is_the_same(course, student, name):
-            result.refused.append(f"{path}: another student is called {student} already; rename one of the two")
-        elif found.packed and (found.owner, entry.name) in packed:
-            why = "if the zip holds several students' files, collect it by itself"
-            result.refused.append(f"{path}: a second {entry.name} in the zip of {student}; {why}")
+            continue
+        claim = _claim(course, PurePosixPath(unicodedata.normalize("NFC", str(found.owner))))
+        owner = "all of it" if whose else found.owner
+        try:
+            student = named.student(claim, entry)
+        except CourseError as why:
+            result.refused.append(f"{path}: {why}")
+            continue
+        if (found.packed or whose) and (owner, entry.name) in packed:
+            do = "if the zip holds several students' files, collect it by itself"
+            result.refused.append(f"{path}: a second {entry.name} in the zip of {student}; {do}")
         else:
-            packed.add((found.owner, entry.name))
+            packed.add((owner, entry.name))
             try:
                 runs = _readable(found.runs(), path, result) if entry.has_experiments else {}
-                result.taken.append(_keep(course, entry, student, found, runs))
+                result.taken.append(_keep(course, entry, student, found, runs, named.told_time(claim), claim))
             except OSError as bad:
                 if bad.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                     raise
                 result.refused.append(f"{path}: cannot be kept ({bad.strerror})")
+    if not result.taken and not result.refused:
+        result.refused.append(f"{source}: it is empty, or holds no notebook and no zip")
     result.refused = [legible(line) for line in result.refused]
+    result.notes = [legible(line) for line in dict.fromkeys(result.notes)]
     return result
 
 
@@ -381,8 +417,20 @@ def _folders(course: Course, path: PurePosixPath) -> list[str]:
 
 def _platform(name: str) -> str | None:
     """The student whom a learning platform names in a file's name."""
-    match = CANVAS.match(name) or BLACKBOARD.match(name)
-    return "_".join(part for part in (match["student"], match.groupdict().get("id")) if part) if match else None
+    claim = _platform_claim(name)
+    return f"{claim.name}_{claim.id}" if claim else None
+
+
+def _platform_claim(name: str) -> _Claim | None:
+    """What a learning platform says in a file's name."""
+    found = ANONYMOUS.match(name) or CANVAS.match(name)
+    if found and not found["attachment"].startswith("0"):  # else it is the number of a notebook
+        return _Claim(found["name"], found["id"], "Canvas", bool(found["late"]), int(found["attachment"]))
+    found = BLACKBOARD.match(name)
+    if found:
+        return _Claim(found["student"], found["student"], "Blackboard")
+    found = MOODLE.match(name)
+    return _Claim(found["name"], found["id"], "Moodle") if found else None
 
 
 def _notebook(course: Course, found: Found) -> NotebookEntry | None:
@@ -397,38 +445,183 @@ def _notebook(course: Course, found: Found) -> NotebookEntry | None:
     return None
 
 
-def _student(course: Course, path: PurePosixPath) -> str:
-    """Whose it is: the topmost folder that is no notebook's, else what the file's name says."""
+def _claim(course: Course, path: PurePosixPath) -> _Claim:
+    """Whose it says to be: the topmost folder that is no notebook's, else the file's name."""
     folders = _folders(course, path)
     if folders:
         moodle = MOODLE.match(folders[0])
-        return moodle["student"] if moodle else folders[0]
+        return _Claim(moodle["name"], moodle["id"], "Moodle") if moodle else _Claim(_somebody(folders[0], folders[0]))
     name = path.stem
     for entry in course.notebooks:
         name = name.replace(entry.name, "")
-    return _platform(path.name) or re.sub(r"^[\s_+-]+|[\s_+-]+$|\s*\(\d+\)$", "", name)
+    return _platform_claim(path.name) or _Claim(_somebody(name, _without_copy(name)))
 
 
-def _is_the_same(course: Course, student: str, name: str) -> bool:
-    """Whether `student` stands for this name; two names must not share a folder."""
-    known, name = course.tree / "handins" / student / "name.txt", legible(name)
-    if not known.exists():
-        tree.write(known, name)
-    return known.read_text() == name
+def _without_copy(name: str) -> str:
+    """The name of a file without what systems add to copies and to files that are saved twice."""
+    left, before = name, ""
+    while left != before:
+        before = left
+        left = COPY_AFTER.sub("", COPY_BEFORE.sub("", re.sub(r"^[\s_+-]+|[\s_+-]+$", "", left)))
+    return left
 
 
-def _keep(course: Course, entry: NotebookEntry, student: str, found: Found, runs: Files) -> str:
-    """File a hand-in; the latest becomes the one that is graded, the others stay beside it."""
+def _somebody(name: str, read: str) -> str:
+    """The name as it was `read`; "" if it names nobody: a copy, or a number such as that of a copy."""
+    return "" if re.fullmatch(r"\W*\d{0,2}\W*", _without_copy(name)) else read
+
+
+class _Names:
+    """Whose the hand-ins of one download are: nobody's is merged with another's unless the roster says so."""
+
+    def __init__(self, course: Course, source: Path, result: Collected, whose: str):
+        self.course, self.result = course, result
+        self.roster = roster.load(course)
+        self.whose = whose
+        if whose:
+            self.whose = self.roster.find(whose).id if self.roster else slug(whose)
+            if not self.whose:
+                raise CourseError(f"`{whose}` cannot be a student's name: it has no letter and no digit")
+        numbers: dict[tuple[str, str], set[str]] = {}
+        times = []
+        for path, when in _listed(source):
+            moodle = next(filter(None, map(MOODLE.match, path.parts)), None)
+            if moodle:
+                numbers.setdefault((moodle["name"], _file_of(course, path.name)), set()).add(moodle["id"])
+                times.append(when)
+        self.ambiguous = {name for (name, _), several in numbers.items() if len(several) > 1}
+        self.moodle_times = bool(times) and max(times) - min(times) > MOODLE_SPREAD
+
+    def told_time(self, claim: _Claim) -> bool:
+        """Whether the time of this file is when it was handed in."""
+        if claim.platform == "Canvas" or (claim.platform == "Moodle" and not self.moodle_times):
+            self.result.notes.append(
+                f"this download of {claim.platform} does not say when files were handed in: nobody is late by it"
+                + (", but whom Canvas marks LATE" if claim.platform == "Canvas" else "")
+            )
+            return False
+        return True
+
+    def student(self, claim: _Claim, entry: NotebookEntry) -> str:
+        """The folder of whoever handed this in.
+
+        Raises:
+            CourseError: that cannot be said; the message says what to do.
+        """
+        if self.whose:
+            return self.whose
+        if not slug(claim.name):
+            raise CourseError(
+                "whose is it? The name says nobody's: put it into a folder with the student's name, or use --student"
+            )
+        if self.roster:
+            return self._listed_student(self.roster, claim, entry)
+        name = claim.student()
+        if claim.platform == "Moodle" and self._shared(claim, entry):
+            name = f"{claim.name}_{claim.id}"
+            if claim.name.casefold() not in HIDDEN:
+                self.result.notes.append(
+                    f"Moodle's number {claim.id} is called {claim.name} like somebody else: taken as {slug(name)}. "
+                    f"Moodle's numbers differ in each assignment: say who is who in {self.course.tree / 'students.csv'}"
+                )
+        student = slug(name)
+        known = self.course.tree / "handins" / student / "name.txt"
+        if not known.exists():
+            tree.write(known, legible(claim.name))
+        if known.read_text() not in (legible(claim.name), legible(name)):
+            raise CourseError(f"another student is called {student} already; rename one of the two")
+        self._remember(student, claim, entry)
+        return student
+
+    def _listed_student(self, known: roster.Roster, claim: _Claim, entry: NotebookEntry) -> str:
+        """The folder of a student of the roster."""
+        student = known.find(claim.name, claim.id).id
+        before = self._number(student, entry)
+        if claim.id and before not in ("", claim.id) and claim.id not in known.students[student].platform_ids:
+            raise CourseError(
+                f"{claim.name} handed in under the numbers {before} and {claim.id}, and {known.path.name} has one such "
+                "student: write the platform's numbers into platform_ids, of one student or of two"
+            )
+        self._remember(student, claim, entry)
+        older = slug(claim.student())
+        if older != student and (self.course.tree / "handins" / older / entry.name).exists():
+            self.result.notes.append(
+                f"{student} was collected as {older} before: `autograder remove {older} {entry.number}` removes that"
+            )
+        return student
+
+    def _shared(self, claim: _Claim, entry: NotebookEntry) -> bool:
+        """Whether another student has this name, too, here or in what was collected before."""
+        if self._number(slug(claim.name), entry) == claim.id:
+            return False  # the one who came first
+        if claim.name.casefold() in HIDDEN or claim.name in self.ambiguous:
+            return True
+        if self._number(slug(claim.name), entry):
+            return True
+        others = self.course.tree.glob(f"handins/{glob.escape(slug(claim.name))}_*/name.txt")
+        return any(other.read_text() == legible(claim.name) for other in others)
+
+    def _number(self, student: str, entry: NotebookEntry) -> str:
+        path = self._number_path(student, entry)
+        return path.read_text() if path.exists() else ""
+
+    def _number_path(self, student: str, entry: NotebookEntry) -> Path:
+        return self.course.tree / "handins" / student / entry.name / "platform_id.txt"
+
+    def _remember(self, student: str, claim: _Claim, entry: NotebookEntry) -> None:
+        if claim.id and not self._number(student, entry):
+            tree.write(self._number_path(student, entry), claim.id)
+
+
+def _file_of(course: Course, name: str) -> str:
+    """The notebook that a file's name speaks of, else ""."""
+    return next((entry.name for entry in course.notebooks if entry.name in name), "")
+
+
+def _listed(source: Path) -> Iterator[tuple[PurePosixPath, datetime.datetime]]:
+    """The names and times of what a folder or zip holds; nothing of a zip that cannot be read: the reader says so."""
+    if source.is_dir():
+        for folder, _, names in os.walk(source, followlinks=False):
+            for path in (Path(folder, name) for name in names):
+                with suppress(OSError):
+                    when = datetime.datetime.fromtimestamp(path.lstat().st_mtime)
+                    yield PurePosixPath(path.relative_to(source).as_posix()), when
+    elif source.suffix.lower() == ".zip":
+        with suppress(*UNREADABLE), zipfile.ZipFile(source) as archive:
+            for member in archive.infolist()[:MAX_MEMBERS]:
+                with suppress(ValueError):
+                    yield PurePosixPath(member.filename), datetime.datetime(*member.date_time)
+
+
+def _keep(
+    course: Course,
+    entry: NotebookEntry,
+    student: str,
+    found: Found,
+    runs: Files,
+    told_time: bool = True,
+    claim: _Claim | None = None,
+) -> str:
+    """File a hand-in; the latest becomes the one that is graded, the others stay beside it.
+
+    The name of a kept file says when it came, and, if that is when it was downloaded, that its time is
+    unknown: late, if the platform said so.
+    """
     results = pack(runs)
     digest = hashlib.sha256(found.text + results).hexdigest()[:8]
     folder = course.tree / "handins" / student / entry.name
-    kept = folder / f"{found.when:%Y%m%dT%H%M%SZ}-{digest}.ipynb"
-    if results:  # first: the notebook says that the hand-in is there
-        tree.write(kept.with_suffix(RESULTS), results)
-    tree.write(kept, found.text)
-    latest = max(folder.glob("*.ipynb"), key=lambda path: path.name[:16])
+    mark = "" if told_time else "-late" if claim and claim.late else "-unknown"
+    number = f"-{claim.attachment}" if claim and claim.attachment else ""
+    kept = folder / f"{found.when:%Y%m%dT%H%M%SZ}-{digest}{mark}{number}.ipynb"
+    last = max(folder.glob("*.ipynb"), key=_order, default=None)
+    # Downloaded once more, it is no other hand-in.
+    if told_time or last is None or last.name[16:] != kept.name[16:]:
+        if results:  # first: the notebook says that the hand-in is there
+            tree.write(kept.with_suffix(RESULTS), results)
+        tree.write(kept, found.text)
+    latest = max(folder.glob("*.ipynb"), key=_order)
     submitted = tree.place(course, "submitted", entry, student)
-    taken = datetime.datetime.strptime(latest.name[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
+    taken = _handed_in_at(latest, course, entry)
     stamp = submitted.with_name("timestamp.txt")
     if not submitted.exists() or submitted.read_bytes() != latest.read_bytes():
         tree.write(submitted, latest.read_bytes())
@@ -438,8 +631,27 @@ def _keep(course: Course, entry: NotebookEntry, student: str, found: Found, runs
         tree.write(place, packed.read_bytes())
     else:
         place.unlink(missing_ok=True)
-    if not stamp.exists() or stamp.read_text() != timestamp(taken) + "\n":
+    if taken is None:
+        stamp.unlink(missing_ok=True)
+    elif not stamp.exists() or stamp.read_text() != timestamp(taken) + "\n":
         tree.write(stamp, timestamp(taken) + "\n")
     older = len(list(folder.glob("*.ipynb"))) - 1
     also = f" ({older} other hand-in{'s' * (older > 1)} kept; the latest counts)" if older else ""
     return f"{student}: {entry.name} from {legible(str(found.path), 300)}{also}"
+
+
+def _order(kept: Path) -> tuple[str, int]:
+    """By what the latest of several kept hand-ins is found: when it came, then the platform's number of the file."""
+    number = kept.stem.rsplit("-", 1)[-1]
+    return kept.name[:16], int(number) if kept.stem.count("-") > 2 and number.isdecimal() else 0
+
+
+def _handed_in_at(kept: Path, course: Course, entry: NotebookEntry) -> datetime.datetime | None:
+    """When a kept hand-in was handed in, None if nobody says. Of a late one it is the first second that is late."""
+    mark = kept.stem.split("-")[2:]
+    if "late" in mark and entry.deadline:
+        grace = datetime.timedelta(minutes=course.late.grace_minutes, seconds=1)
+        return entry.deadline.astimezone(datetime.UTC) + grace
+    if mark:
+        return None
+    return datetime.datetime.strptime(kept.name[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)

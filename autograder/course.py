@@ -1,14 +1,16 @@
 """The course as `course.toml` states it, and where its files lie."""
 
 import datetime
+import math
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
 ROOT = Path(__file__).resolve().parents[1]
+HOUR, DAY = 3600, 86400  # seconds
 Name = Annotated[str, StringConstraints(pattern=r"^\d\d_[a-z0-9_]+$")]
 
 
@@ -46,6 +48,33 @@ class Grading(_Section):
     preload_checks: tuple[str, ...] = ()
 
 
+class Late(_Section):
+    """What a hand-in loses that comes after its deadline; nothing unless `points` or `percent` is given."""
+
+    per: Literal["day", "hour"] = "day"  # each one that has begun counts
+    points: float = Field(0, ge=0)  # lost for each
+    percent: float = Field(0, ge=0, le=100)  # the same, of the points that were won
+    most: float | None = Field(None, gt=0)  # not more than so many points, or percent
+    grace_minutes: float = Field(0, ge=0)  # who is not later than this is not late
+    no_credit_after_days: float | None = Field(None, gt=0)  # who is later loses all
+
+    @model_validator(mode="after")
+    def _one_unit(self) -> "Late":
+        if self.points and self.percent:
+            raise ValueError("state points or percent, not both")
+        return self
+
+    def penalty(self, score: float, seconds_late: float) -> float:
+        """The points that a hand-in of `score` points loses."""
+        if score <= 0 or seconds_late <= 60 * self.grace_minutes:
+            return 0.0
+        if self.no_credit_after_days is not None and seconds_late > DAY * self.no_credit_after_days:
+            return score
+        begun = math.ceil(seconds_late / (DAY if self.per == "day" else HOUR))
+        lost = min(begun * (self.points or self.percent), self.most or math.inf)
+        return min(score, score * lost / 100 if self.percent else lost)
+
+
 class NotebookEntry(_Section):
     """One notebook of the course."""
 
@@ -54,6 +83,13 @@ class NotebookEntry(_Section):
     deadline: datetime.datetime | None = None
     preload: tuple[str, ...] = ()  # what its kernels import besides `Grading.preload`
     preload_checks: tuple[str, ...] = ()  # what its checks import later besides `Grading.preload_checks`
+
+    @field_validator("deadline")
+    @classmethod
+    def _has_offset(cls, deadline: datetime.datetime | None) -> datetime.datetime | None:
+        if deadline is not None and deadline.utcoffset() is None:
+            raise ValueError("state its offset from UTC as well, 2027-02-07T23:59:00+01:00")
+        return deadline
 
     @property
     def number(self) -> str:
@@ -81,6 +117,7 @@ class Course(_Section):
     notebooks: tuple[NotebookEntry, ...]
     limits: Limits = Limits()
     grading: Grading = Grading()
+    late: Late = Late()
     tree: Path = ROOT / ".course"
 
     def notebook(self, name: str) -> NotebookEntry:
@@ -119,10 +156,15 @@ def load(path: Path = ROOT / "course.toml", tree: Path | None = None, database: 
     try:
         if database:
             stated["grading"] = stated.get("grading", {}) | {"database": database}
-        return Course.model_validate(stated | ({"tree": tree.resolve()} if tree else {}))
+        course = Course.model_validate(stated | ({"tree": tree.resolve()} if tree else {}))
     except ValidationError as bad:
         lines = (f"  {'.'.join(map(str, error['loc']))}: {error['msg']}" for error in bad.errors())
         raise CourseError(f"{path} is not a course:\n" + "\n".join(lines)) from None
+    for entry in course.notebooks:
+        if not room(entry).is_dir():
+            known = ", ".join(sorted(one.name for one in (ROOT / "solutions").glob("[0-9][0-9]_*") if one.is_dir()))
+            raise CourseError(f"{path} names {entry.name}, and solutions/{entry.name} is missing; there are {known}")
+    return course
 
 
 def room(entry: NotebookEntry) -> Path:

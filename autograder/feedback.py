@@ -4,9 +4,11 @@ import contextlib
 import hashlib
 import json
 import multiprocessing
+import re
 import resource
 import signal
 import sys
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from html import escape
 from itertools import islice
@@ -21,6 +23,7 @@ from autograder import grade, safe, tree, warm
 from autograder.course import Course, CourseError, NotebookEntry
 
 PAGES = 8  # that a worker writes at a time: nbgrader reads its templates once for them
+SCORE = r"Score: 0(?:\.0)? / ([\d.]+)"
 MADE_OF = ".made_of"  # beside a page, and removed by nbgrader together with it
 POLICY = "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'\">"
 PAGE_SECONDS = 20.0  # of processor time for one page; an ordinary one takes half a second
@@ -38,6 +41,9 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
         CourseError: a graded hand-in is missing in the gradebook.
         FeedbackError: nbgrader could not write one; the others are written. The message has its log.
     """
+    from autograder import grade  # imports dask, which the workers do not need
+
+    grade.settle(course, entries)
     stale = {entry: _stale(course, entry) for entry in entries}
     tasks = []
     for entry, states in stale.items():
@@ -87,11 +93,24 @@ def _stale(course: Course, entry: NotebookEntry) -> dict[str, str]:
 
 def _digest(graded: Path, marked: SubmittedNotebook) -> str:
     """A digest of all that a page shows, and of what makes it."""
-    marks = sorted((mark.name, mark.score, mark.max_score) for mark in marked.grades)
+    marks = sorted((mark.name, mark.score, mark.max_score, mark.name in _unmarked(marked)) for mark in marked.grades)
     comments = sorted((comment.name, comment.comment or "") for comment in marked.comments)
     made_with = [nbgrader.__version__, nbconvert.__version__, *sorted(safe.TAGS)]
     shown = json.dumps([marks, comments, marked.late_submission_penalty, made_with])
     return hashlib.sha256(shown.encode() + graded.read_bytes()).hexdigest()
+
+
+def _unmarked(marked: SubmittedNotebook) -> list[str]:
+    """The answers that nobody has marked yet."""
+    return [mark.name for mark in marked.grades if mark.needs_manual_grade and mark.manual_score is None]
+
+
+def not_marked_yet(page: str, names: Iterable[str]) -> str:
+    """A page that says of these answers that they are not graded yet; nbgrader shows them with 0 points."""
+    for name in map(re.escape, names):
+        for before in (rf'(<a href="#{name}">[^<]*</a> \()', rf'(<a name="{name}"></a>.*?)'):
+            page = re.sub(before + SCORE, r"\1not graded yet, of \2 points", page, count=1, flags=re.DOTALL)
+    return page
 
 
 def _made_of(course: Course, entry: NotebookEntry, student: str) -> Path:
@@ -137,7 +156,15 @@ def _generate(course: Course, entry: NotebookEntry, students: list[str], slow: l
         return "it takes too long"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-    return "" if result["success"] else result.get("log") or result.get("error") or "no page was written"
+    if not result["success"]:
+        return result.get("log") or result.get("error") or "no page was written"
+    with Gradebook(tree.database(course), course.course_id) as gradebook:
+        for student in students:
+            names = _unmarked(gradebook.find_submission_notebook(entry.name, entry.name, student))
+            path = tree.place(course, "feedback", entry, student).with_suffix(".html")
+            if names:
+                tree.write(path, not_marked_yet(path.read_text(), names))
+    return ""
 
 
 def _short(course: Course, entry: NotebookEntry, student: str) -> str:

@@ -2,12 +2,14 @@
 
 import ast
 import datetime
+import difflib
 import errno
 import hashlib
 import hmac
 import json
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Collection, Iterator
@@ -25,7 +27,7 @@ from filelock import FileLock, Timeout
 from nbformat import NotebookNode
 from tqdm import tqdm
 
-from autograder import author, copies, record, safe, sanitize, tree, warm
+from autograder import author, copies, reach, record, roster, safe, sanitize, tree, warm
 from autograder.collect import unpack
 from autograder.course import ROOT, Course, CourseError, NotebookEntry, room
 from autograder.room import RoomError, require_rooms
@@ -33,8 +35,8 @@ from utils.experiment import NO_STANDING, Standing
 from utils.verdict import Outcome, Verdict, legible
 
 GRADED, UNGRADABLE = "graded", "ungradable"
-CHECKING = ("wire", "door", "answer", "check", "expect", "forbidden", "toys")  # of utils: what verdicts hang on
 MAX_REMARKS = 200  # of one record
+IMPORT = re.compile(r"\s*(import|from) [\w.]+( import [\w, ]+)?( as \w+)?$")
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 MARKERS = ("check", "private", "results_check")  # the decorators that say which exercise a function is for
 AHEAD, LEAST_AHEAD = 4, 64  # hand-ins that wait at the workers, for each of their threads and at least
@@ -70,6 +72,8 @@ class Record:
     hand_in: str = ""  # sha256 of the file
     grader: str = ""  # sha256 of all that the verdict hangs on
     graded_at: str = ""
+    late_seconds: float = 0.0  # after the deadline, extensions considered
+    penalty: float = 0.0  # points that this costs of all marks, a person's included; not taken off `score`
     retry: bool = False  # the grader failed, not the hand-in: the next run tries again
 
 
@@ -111,24 +115,41 @@ def hand_ins(course: Course, entry: NotebookEntry, students: list[str] | None = 
     return [student for student in found if students is None or student in students]
 
 
+def known_students(course: Course, entries: list[NotebookEntry], students: list[str] | None) -> None:
+    """See that each of `students` handed in one of these notebooks.
+
+    Raises:
+        CourseError: somebody did not; the message names who did.
+    """
+    there = sorted({one for entry in entries for one in hand_ins(course, entry)})
+    missing = [student for student in students or () if student not in there]
+    if missing:
+        like = difflib.get_close_matches(missing[0], there, 3, 0.5) or there[:5]
+        did = f"did you mean {', '.join(like)}?" if like else "nobody did: `autograder collect SOURCE` takes hand-ins"
+        raise CourseError(f"{missing[0]} handed in none of {', '.join(entry.name for entry in entries)}; {did}")
+
+
 def fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
     """For each exercise a digest of all that its verdict hangs on besides the hand-in.
 
-    That is its own checks, and what all exercises share: the rest of the check modules, the release,
-    the limits.
+    That is its own checks, and what all exercises share: the rest of the check modules, all that they, the
+    cells and the judge can reach (see `reach`), the release, the limits.
     """
     grading = course.grading.model_dump_json(exclude={"database"})
     common = hashlib.sha256(course.limits.model_dump_json().encode() + grading.encode())
-    for path in (*(ROOT / "utils" / f"{name}.py" for name in CHECKING), tree.place(course, "release", entry)):
-        common.update(path.read_bytes() if path.exists() else b"")
+    release = _release_text(course, entry)
+    common.update(release.encode())
+    modules = (ROOT / "utils" / "checks" / f"nb{entry.name}.py", room(entry) / "private_checks.py")
+    common.update(reach.digest(modules, _imports(release), ROOT))
+    for path in reach.grader(ROOT):
+        common.update(path.read_bytes())
     own: dict[str, str] = {}
-    for path in (ROOT / "utils" / "checks" / f"nb{entry.name}.py", room(entry) / "private_checks.py"):
-        for node in ast.parse(path.read_text()).body if path.exists() else ():
-            exercise = _exercise(node)
+    for path in modules:
+        for exercise, code in _by_exercise(path.read_text()) if path.exists() else ():
             if exercise:
-                own[exercise] = own.get(exercise, "") + ast.unparse(node)
+                own[exercise] = own.get(exercise, "") + code
             else:
-                common.update(ast.unparse(node).encode())
+                common.update(code.encode())
     shared = common.hexdigest()
     return {name: hashlib.sha256((shared + own.get(name, "")).encode()).hexdigest() for name in _numbers(course, entry)}
 
@@ -192,6 +213,9 @@ def grade(
     if not trusted:
         require_rooms()
     with _told(course), _alone(course):
+        tree.write_settings(course)  # of a tree that an older version built
+        roster.load(course)  # what is wrong in them is told before anything runs
+        roster.extensions(course)
         settled: list[Job] = []
         waiting: list[Job] = []
         for job in (job for entry in entries for job in jobs(course, entry, students)):
@@ -204,7 +228,31 @@ def grade(
             waiting += lost
             records = [job.known for job in settled if job.known and job not in lost]
             records += _run(course, recorder, entries, waiting, workers, cluster, trusted, heard, gpus, dashboard)
+            for entry in entries:
+                _settle_records(course, recorder, entry, records)
     return sorted(records, key=lambda one: (one.notebook, one.student))
+
+
+def settle(course: Course, entries: list[NotebookEntry]) -> None:
+    """Bring lateness and its penalties up to date, in gradebook and records: marks of a person, extensions, deadlines.
+
+    Raises:
+        CourseError: the roster or the list of extensions cannot be read.
+        GradingStopped: the gradebook cannot be used.
+    """
+    with _told(course), record.open_recorder(course) as recorder:
+        for entry in entries:
+            known = (load_record(course, entry, student) for student in hand_ins(course, entry))
+            _settle_records(course, recorder, entry, [one for one in known if one is not None])
+
+
+def _settle_records(course: Course, recorder: record.Recorder, entry: NotebookEntry, records: list[Record]) -> None:
+    settled = recorder.settle(entry)
+    for one in records:
+        late = settled.get(one.student)  # None: the gradebook was lost, and `grade` writes it again
+        if late and one.notebook == entry.name and (one.late_seconds, one.penalty) != late and not one.retry:
+            one.late_seconds, one.penalty = late
+            tree.write_json(verdict_path(course, entry, one.student), asdict(one))
 
 
 def regrade(
@@ -369,6 +417,8 @@ def keep(
         recorder.record(entry, student, notebook, not same, cells)
     elif not done.retry:
         recorder.refuse(entry, student, job.release, done.reason)
+    if not done.retry:
+        done.late_seconds, done.penalty = recorder.settle(entry, student).get(student, (0.0, 0.0))
     # Written last: it says that this hand-in is done, whatever happens next.
     blank = {row["exercise"] for row in done.exercises if row["outcome"] == Outcome.BLANK}
     _note(course, job, done, blank.union(job.only) if job.only else job.graders)
@@ -556,6 +606,24 @@ def _take_device(gpus: tuple[str, ...]) -> None:
 
 def _numbers(course: Course, entry: NotebookEntry) -> list[str]:
     return list(tree.exercises(course, entry))
+
+
+def _release_text(course: Course, entry: NotebookEntry) -> str:
+    path = tree.place(course, "release", entry)
+    return path.read_text() if path.exists() else author.write(tree.release_notebook(course, entry))
+
+
+@lru_cache(maxsize=64)
+def _imports(release: str) -> str:
+    """The lines of a notebook's code that import something."""
+    cells = (cell.source for cell in _released(release).cells if cell.cell_type == "code")
+    return "\n".join(line.strip() for cell in cells for line in cell.splitlines() if IMPORT.match(line))
+
+
+@lru_cache(maxsize=64)
+def _by_exercise(text: str) -> list[tuple[str, str]]:
+    """The statements of a check module, each with the exercise that it is for, "" if it is for all."""
+    return [(_exercise(node), ast.unparse(node)) for node in ast.parse(text).body]
 
 
 def _exercise(node: ast.stmt) -> str:

@@ -27,10 +27,10 @@ from nbgrader.api import (
     new_uuid,
 )
 from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solution, parse_utc
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from autograder import author, safe, tree
+from autograder import author, roster, safe, tree
 from autograder.course import Course, NotebookEntry
 
 WAITS = (1.0, 2.0, 4.0)  # seconds: formgrader may hold SQLite's lock, a server may be starting anew
@@ -119,6 +119,91 @@ class Recorder:
         self.gradebook.db.rollback()  # ends the transaction: nobody waits for a reader
         return found
 
+    def settle(self, entry: NotebookEntry, student: str = "") -> dict[str, tuple[float, float]]:
+        """Bring lateness, late penalties and names in the gradebook up to date; of `student` only, if given.
+
+        A penalty may be a share of all marks, a person's included, so it changes with them. Answers with each
+        student's seconds after the deadline, extensions considered, and the points that this costs.
+
+        Raises:
+            CourseError: the roster or the list of extensions cannot be read.
+            SQLAlchemyError, InvalidEntry: the gradebook cannot be written.
+        """
+        return _patiently(lambda: self._settle(entry, student), self._reconnect)
+
+    def to_mark(self, entry: NotebookEntry) -> dict[str, int]:
+        """How many marks of each student wait for a person."""
+        database = self.gradebook.db.connection()
+        asked = (
+            select(SubmittedAssignment.student_id, func.count())
+            .select_from(Grade)
+            .join(SubmittedNotebook, Grade.notebook_id == SubmittedNotebook.id)
+            .join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+            .join(Assignment, SubmittedAssignment.assignment_id == Assignment.id)
+            .where(Assignment.name == entry.name, Grade.needs_manual_grade.is_(True))
+            .group_by(SubmittedAssignment.student_id)
+        )
+        found = {student: number for student, number in database.execute(asked)}
+        self.gradebook.db.rollback()
+        return found
+
+    def _settle(self, entry: NotebookEntry, student: str) -> dict[str, tuple[float, float]]:
+        database = self.gradebook.db.connection()
+        theirs, books = SubmittedAssignment.__table__, SubmittedNotebook.__table__
+        score = func.sum(func.coalesce(Grade.manual_score, Grade.auto_score, 0) + func.coalesce(Grade.extra_credit, 0))
+        asked = (
+            select(
+                theirs.c.id,
+                theirs.c.student_id,
+                theirs.c.timestamp,
+                theirs.c.extension,
+                Assignment.duedate,
+                books.c.id.label("notebook"),
+                books.c.late_submission_penalty,
+                select(score).where(Grade.notebook_id == books.c.id).scalar_subquery().label("score"),
+            )
+            .select_from(theirs)
+            .join(books, books.c.assignment_id == theirs.c.id)
+            .join(Assignment, theirs.c.assignment_id == Assignment.id)
+            .where(Assignment.name == entry.name)
+        )
+        if student:
+            asked = asked.where(theirs.c.student_id == student)
+        granted, found = roster.extensions(self.course), {}
+        for row in database.execute(asked).all():
+            seconds, penalty, extension = 0.0, 0.0, None
+            if row.timestamp is not None and row.duedate is not None:
+                if (row.student_id, entry.name) in granted:
+                    extension = roster.extra_time(granted[row.student_id, entry.name], row.duedate, row.timestamp)
+                due = row.duedate + (extension or datetime.timedelta(0))
+                seconds = max(0.0, (row.timestamp - due).total_seconds())
+                penalty = self.course.late.penalty(row.score or 0.0, seconds)
+            if row.extension != extension:
+                database.execute(update(theirs).where(theirs.c.id == row.id).values(extension=extension))
+            if row.late_submission_penalty != (penalty or None):
+                values = {"late_submission_penalty": penalty or None}
+                database.execute(update(books).where(books.c.id == row.notebook).values(**values))
+            found[row.student_id] = (seconds, penalty)
+        self._name(database, set(found))
+        self.gradebook.db.commit()
+        return found
+
+    def _name(self, database: Any, students: set[str]) -> None:
+        """Call these students what the roster says; without one, what the download called them."""
+        listed, table = roster.load(self.course), Student.__table__
+        columns = (table.c.id, table.c.first_name, table.c.last_name, table.c.email)
+        for row in database.execute(select(*columns).where(table.c.id.in_(students))).all():
+            line = listed.students.get(row.id) if listed else None
+            values: dict[str, str | None]
+            if line:
+                values = {"first_name": line.first_name, "last_name": line.last_name, "email": line.email or None}
+            elif row.first_name is None and row.last_name is None:
+                values = _called(self.course, row.id)
+            else:
+                continue
+            if any(getattr(row, column) != value for column, value in values.items()):
+                database.execute(update(table).where(table.c.id == row.id).values(**values))
+
     def _reconnect(self) -> None:
         self._sheets.clear()  # the gradebook may have been made anew
         self.gradebook.db.remove()
@@ -204,6 +289,15 @@ class Recorder:
             rows = [{"cell_id": cell, "notebook_id": mine} for cell in cells.values()]
             database.execute(insert(table.__table__), rows)
         return mine
+
+
+def _called(course: Course, student: str) -> dict[str, str | None]:
+    """First and last name out of the one that a download gave; {} for a hand-in that was not collected."""
+    known = course.tree / "handins" / student / "name.txt"
+    if not known.exists():
+        return {}
+    first, _, last = known.read_text().rpartition(" ")
+    return {"first_name": first, "last_name": last}
 
 
 def _to_look_at(mark: Any, score: float | None, anew: bool) -> bool:

@@ -13,12 +13,14 @@ from nbgrader.api import Gradebook
 from autograder import grade, tree
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.grade import Record
+from autograder.record import MissingEntry, open_recorder
 from utils.experiment import Run
 from utils.verdict import Outcome
 
 if TYPE_CHECKING:
     from utils.seed_table import SeedTable
 
+NOT_BY_HAND = {"needs_manual_grade": False}
 STATES = ("graded", "waiting", "ungradable")
 MARKS = {Outcome.PASSED: "&#10003;", Outcome.WRONG: "&#10007;", Outcome.ERROR: "!", Outcome.BLANK: "&#183;"}
 
@@ -49,8 +51,42 @@ def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
     return found
 
 
+def to_mark(course: Course, entry: NotebookEntry) -> dict[str, int]:
+    """How many answers of each student wait for a person's mark; of students whose hand-ins are there."""
+    with open_recorder(course) as recorder:
+        waiting = recorder.to_mark(entry)
+    return {student: waiting[student] for student in grade.hand_ins(course, entry) if student in waiting}
+
+
+def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
+    """The students of whom the gradebook says something else than the records, and what to do about it.
+
+    So it is when somebody graded past this project, or removed files by hand.
+    """
+    found = {}
+    with open_recorder(course) as recorder:
+        try:
+            scores = recorder.scores(entry)
+        except MissingEntry:
+            return {}
+    there = grade.hand_ins(course, entry)
+    for student, marks in scores.items():
+        if student not in there:
+            do = f"`autograder remove {student} {entry.number}` removes the rest"
+            found[student] = f"the gradebook has it, and the hand-in is gone: {do}"
+            continue
+        stated = grade.load_record(course, entry, student)
+        if stated is None or stated.retry:
+            continue
+        book = sum(score or 0 for name, score in marks.items() if name.startswith("check_"))
+        if abs(book - stated.score) > 1e-6:
+            found[student] = f"the gradebook says {book:g} points, the verdict {stated.score:g}: run `autograder grade`"
+    return found
+
+
 def write_report(course: Course, entries: list[NotebookEntry]) -> Path:
     """Write the class report, one page; nothing that a student wrote reaches it unescaped."""
+    grade.settle(course, entries)
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     template = jinja2.Environment(loader=loader, autoescape=True).get_template("report.html.jinja")
     sections = [_section(course, entry) for entry in entries]
@@ -82,8 +118,12 @@ def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
 
 
 def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
-    """Write one row per student and exercise, manual scores included, from nbgrader's gradebook; the rows' number."""
-    rows = []
+    """Write one row per student and exercise, manual scores included, from nbgrader's gradebook; the rows' number.
+
+    Who loses points for being late has one more row, with what is lost as its score: scores add up.
+    """
+    grade.settle(course, entries)
+    rows: list[dict] = []
     with Gradebook(tree.database(course), course.course_id) as gradebook:
         for entry in entries:
             for submission in gradebook.assignment_submissions(entry.name):
@@ -102,6 +142,9 @@ def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
                                 "late_seconds": submission.total_seconds_late,
                             }
                         )
+                    if notebook.late_submission_penalty:
+                        lost = {"exercise": "late", "score": -notebook.late_submission_penalty, "max_score": 0.0}
+                        rows.append(rows[-1] | lost | {"auto_score": None, "manual_score": None} | NOT_BY_HAND)
     columns = ["student", "notebook", "exercise", "score", "auto_score", "manual_score", "max_score"]
     table = pandas.DataFrame(rows, columns=[*columns, "needs_manual_grade", "late_seconds"])
     table.sort_values(["notebook", "student", "exercise"]).to_csv(path, index=False)
@@ -136,5 +179,15 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
     except Exception as bug:  # of somebody's runs: the rest of the page is for everybody
         why = type(bug).__name__
     scores = pandas.Series([record.score for record in complete], dtype=float)
-    return {"entry": entry, "numbers": numbers, "students": students, "shares": shares, "scores": scores,
-            "points": sum(points.values()), "table": table, "no_table": why}  # fmt: skip
+    return {
+        "entry": entry,
+        "numbers": numbers,
+        "waiting": to_mark(course, entry),
+        "wrong": disagreements(course, entry),
+        "students": students,
+        "shares": shares,
+        "scores": scores,
+        "points": sum(points.values()),
+        "table": table,
+        "no_table": why,
+    }

@@ -5,6 +5,7 @@ in it unchanged.
 """
 
 import contextlib
+import datetime
 import json
 import os
 import secrets
@@ -31,6 +32,13 @@ c.CourseDirectory.course_id = {course_id!r}
 c.CourseDirectory.db_url = {database!r}
 c.HTMLExporter.sanitize_html = True
 c.SanitizeHTML.tags = {tags!r}
+# Stock commands run no hand-in, see autograder/stock.py. Strings: an import that fails here would only be a warning.
+c.Autograde.exporter_class = "autograder.stock.Judged"
+c.Autograde.sanitize_preprocessors = c.Autograde.autograde_preprocessors = ["autograder.stock.Refused"]
+c.Execute.kernel_name = {no_kernel!r}
+c.AssignLatePenalties.plugin_class = "autograder.stock.LatePenalty"
+c.ExchangeFactory.collect = "autograder.stock.Collect"
+c.ZipCollectApp.extractor_plugin = "autograder.stock.Archives"
 """
 SERVER_CONFIG = """\
 # Written by `autograder build`, for the server that shows formgrader: jupyter lab --config jupyter_server_config.py
@@ -54,6 +62,7 @@ POLICY = "; ".join(
         "frame-ancestors 'self'",
     )
 )
+NO_KERNEL = "none-here-grade-hand-ins-with-autograder"  # nbgrader says this name where it would execute a notebook
 
 
 def notebook_path(entry: NotebookEntry) -> Path:
@@ -132,15 +141,14 @@ def build_tree(course: Course) -> None:
 
     What is there already and unchanged is left alone, so that a gradebook with grades stays as it is.
     """
-    settings = NBGRADER_CONFIG.format(
-        root=str(course.tree), course_id=course.course_id, tags=safe.TAGS, database=database(course)
-    )
     secret(course)
-    write(course.tree / "nbgrader_config.py", settings)
-    (course.tree / "nbgrader_config.py").chmod(0o600)  # the URL of a database may hold a password
+    write_settings(course)
     write(course.tree / "jupyter_server_config.py", SERVER_CONFIG.format(policy=POLICY))
     with nbgrader_api(course).gradebook as gradebook:
         entered = {assignment.name for assignment in gradebook.assignments if assignment.notebooks}
+        for entry in course.notebooks:
+            if entry.name in entered and gradebook.find_assignment(entry.name).duedate != due(entry):
+                gradebook.update_or_create_assignment(entry.name, duedate=due(entry))
     for entry in course.notebooks:
         source, release = place(course, "source", entry), place(course, "release", entry)
         text = author.write(author.solution_notebook(course, entry))
@@ -149,6 +157,21 @@ def build_tree(course: Course) -> None:
         release.unlink(missing_ok=True)  # killed from here on, the next build tries again
         write(source, text)
         enter(course, entry)
+
+
+def write_settings(course: Course) -> None:
+    """Write nbgrader's configuration, which also says what its commands may do to hand-ins."""
+    settings = NBGRADER_CONFIG.format(
+        root=str(course.tree),
+        course_id=course.course_id,
+        tags=safe.TAGS,
+        database=database(course),
+        no_kernel=NO_KERNEL,
+    )
+    path = course.tree / "nbgrader_config.py"
+    if not path.exists() or path.read_text() != settings:
+        write(path, settings)
+        path.chmod(0o600)  # the URL of a database may hold a password
 
 
 def enter(course: Course, entry: NotebookEntry) -> None:
@@ -163,7 +186,7 @@ def enter(course: Course, entry: NotebookEntry) -> None:
         place(course, "source", entry).unlink(missing_ok=True)  # so that the next build tries again
         raise CourseError(f"nbgrader refuses {entry.name}:\n{result.get('log') or result.get('error')}")
     with api.gradebook as gradebook:
-        gradebook.update_or_create_assignment(entry.name, duedate=_utc(entry))
+        gradebook.update_or_create_assignment(entry.name, duedate=due(entry))
 
 
 def release_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
@@ -202,5 +225,6 @@ def write_json(path: Path, value: object) -> None:
     write(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
 
 
-def _utc(entry: NotebookEntry) -> str | None:
-    return entry.deadline.strftime("%Y-%m-%d %H:%M:%S.%f %z") if entry.deadline else None
+def due(entry: NotebookEntry) -> datetime.datetime | None:
+    """The deadline as nbgrader's gradebook holds it: UTC, without an offset. It reads "+0100" as 100 seconds."""
+    return entry.deadline.astimezone(datetime.UTC).replace(tzinfo=None) if entry.deadline else None

@@ -223,7 +223,8 @@ def test_a_notebook_cannot_run_for_ever(workshop):
 
 
 @pytest.mark.parametrize(
-    "command", ["", "build", "release", "collect", "grade", "regrade", "status", "feedback", "report", "export", "demo"]
+    "command",
+    ["", "build", "release", "collect", "grade", "regrade", "status", "feedback", "report", "export", "remove", "demo"],
 )
 def test_help_helps(command):
     call = [sys.executable, "-m", "autograder.cli", *command.split(), "--help"]

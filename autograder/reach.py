@@ -1,0 +1,121 @@
+"""What a verdict hangs on besides the hand-in: the modules that checks and cells can reach, and the data they name."""
+
+import ast
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from autograder.course import ROOT
+
+PACKAGES = ("utils", "data")
+GRADER = ("judge", "kernel", "private", "public", "sanitize", "shell")  # modules of autograder that reach verdicts
+MODULE = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+")  # as `lib("utils.toys")` names one
+
+PATH = re.compile(r"[\w.-]+(/[\w.-]+)+|[\w-]+\.(json|csv|txt|npz|safetensors)")
+
+
+@dataclass(frozen=True)
+class _Named:
+    """What a piece of Python names: modules of `PACKAGES`, and paths below a folder as they are put together."""
+
+    modules: frozenset[str]
+    paths: frozenset[str]
+
+
+def digest(files: Iterable[Path], source: str = "", root: Path = ROOT) -> bytes:
+    """A digest of what `files` of Python and the cells of `source` can reach, without these files themselves.
+
+    That is every module of `PACKAGES` which they import, or name in a string, and which those import; and of
+    `data` every file, or folder, that one of them names. `root` is the folder of the project.
+    """
+    given = [path for path in files if path.exists()]
+    waiting, reached, stored = [_named(path, _stamp(path)) for path in given], set(given), set[Path]()
+    waiting.append(_names(source))
+    while waiting:
+        named = waiting.pop()
+        stored |= {found for path in named.paths for found in _data(path, root)}
+        for path in {found for module in named.modules for found in _files(module, root)} - reached:
+            reached.add(path)
+            waiting.append(_named(path, _stamp(path)))
+    whole = hashlib.sha256()
+    for path in sorted(reached.difference(given) | stored):
+        whole.update(path.relative_to(root).as_posix().encode() + _content(path, _stamp(path)))
+    return whole.digest()
+
+
+def grader(root: Path = ROOT) -> list[Path]:
+    """The files of the grader that reach verdicts."""
+    return [root / "autograder" / f"{name}.py" for name in GRADER]
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    state = path.stat()
+    return state.st_mtime_ns, state.st_size
+
+
+@cache
+def _content(path: Path, stamp: tuple[int, int]) -> bytes:
+    """The digest of a file; `stamp` says which state of it."""
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
+@cache
+def _named(path: Path, stamp: tuple[int, int]) -> _Named:
+    return _names(path.read_text())
+
+
+def _names(source: str) -> _Named:
+    modules: set[str] = set()
+    paths: set[str] = set()
+    inner = set()  # parts of a longer path
+    for node in ast.walk(ast.parse(source)):  # from the outside in
+        match node:
+            case ast.Import(names=names):
+                modules.update(one.name for one in names)
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                modules |= {module, *(f"{module}.{one.name}" for one in names)}
+            case ast.BinOp(left=left, op=ast.Div()):
+                inner.add(left)
+                if node not in inner:
+                    paths.add("/".join(_steps(node)))
+            case ast.Constant(value=str(text)):
+                if MODULE.fullmatch(text):
+                    modules.add(text)
+                elif len(text) < 200 and PATH.fullmatch(text):
+                    paths.add(text)
+    return _Named(frozenset(name for name in modules if name.split(".")[0] in PACKAGES), frozenset(paths - {""}))
+
+
+def _steps(node: ast.expr) -> list[str]:
+    """The strings of `folder / "one" / "two"`."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Div(), right=right):
+            return [*_steps(left), *_steps(right)]
+        case ast.Constant(value=str(text)):
+            return [text]
+    return []
+
+
+def _files(module: str, root: Path) -> list[Path]:
+    """The files that an import of `module` runs: its own, and those of the packages around it."""
+    parts = module.split(".")
+    found = []
+    for length in range(1, len(parts) + 1):
+        path = root.joinpath(*parts[:length])
+        found += [one for one in (path / "__init__.py", path.with_suffix(".py")) if one.is_file()]
+    return found
+
+
+def _data(path: str, root: Path) -> list[Path]:
+    """The files of `data` that a path below the project, or below `data`, is or holds."""
+    data = root / "data"
+    for place in (root / path, data / path):
+        try:
+            if place != data and place.is_relative_to(data) and ".." not in place.parts and place.exists():
+                return [place] if place.is_file() else sorted(one for one in place.rglob("*.json") if one.is_file())
+        except (OSError, ValueError):  # too long, or no path at all
+            continue
+    return []

@@ -1,0 +1,73 @@
+"""Remove a hand-in from every place at once. Nothing is lost: it lies in `.course/removed/` afterwards."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+from nbgrader.api import Gradebook, MissingEntry
+
+from autograder import grade, tree
+from autograder.course import Course, CourseError, NotebookEntry
+
+PLACES = ("submitted", "handins", "autograded", "feedback")  # each with a folder for a student's notebook
+
+
+def parts(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
+    """What the tree holds of a hand-in: folders, and its record."""
+    found = [course.tree / place / student / entry.name for place in PLACES]
+    return [path for path in (*found, grade.verdict_path(course, entry, student)) if path.exists()]
+
+
+def marks(course: Course, entry: NotebookEntry, student: str) -> list[dict[str, Any]]:
+    """What the gradebook holds of it, marks and comments of a person included."""
+    with Gradebook(tree.database(course), course.course_id) as gradebook:
+        try:
+            submission = gradebook.find_submission(entry.name, student)
+        except MissingEntry:
+            return []
+        notebooks = submission.notebooks
+        return [one.to_dict() for book in notebooks for one in (*book.grades, *book.comments)]
+
+
+def require(course: Course, entry: NotebookEntry, student: str) -> None:
+    """See that there is something of this hand-in.
+
+    Raises:
+        CourseError: there is not; the message names who handed in.
+    """
+    if not parts(course, entry, student) and not marks(course, entry, student):
+        raise CourseError(f"{student} has no {entry.name}: {_known(course, entry)}")
+
+
+def remove(course: Course, entry: NotebookEntry, student: str) -> Path:
+    """Move a hand-in out of the tree, and its marks out of the gradebook; the folder where all of it lies.
+
+    Killed anywhere, doing it again removes the rest.
+
+    Raises:
+        CourseError: there is no such hand-in, or a run is grading.
+    """
+    require(course, entry, student)
+    found, held = parts(course, entry, student), marks(course, entry, student)
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    target = course.tree / "removed" / f"{stamp}-{student}-{entry.name}"
+    with grade._alone(course):
+        if held:
+            tree.write_json(target / "gradebook.json", held)  # before it is gone there
+            with Gradebook(tree.database(course), course.course_id) as gradebook:
+                gradebook.remove_submission(entry.name, student)
+                if not gradebook.student_submissions(student):
+                    gradebook.remove_student(student)
+        for path in found:
+            place = target / path.relative_to(course.tree)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            path.rename(place)
+            if path.parent.name == student and not any(path.parent.iterdir()):
+                path.parent.rmdir()
+    return target
+
+
+def _known(course: Course, entry: NotebookEntry) -> str:
+    students = grade.hand_ins(course, entry)
+    shown = ", ".join(students[:10]) + (", ..." if len(students) > 10 else "")
+    return f"it was handed in by {shown}" if students else "nobody handed it in"

@@ -1,0 +1,158 @@
+"""The class as `.course/students.csv` lists it: whose a hand-in is, and what formgrader calls its student.
+
+Without that file everybody is called what the download calls them.
+"""
+
+import csv
+import datetime
+import io
+import re
+import unicodedata
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.course import Course, CourseError
+
+Extension = datetime.timedelta | datetime.datetime | None  # so much more time; until then; excused
+COLUMNS = ("id", "first_name", "last_name", "email", "platform_ids")
+
+
+@dataclass(frozen=True)
+class Student:
+    """A line of the roster; `platform_ids` are the numbers and user names that learning platforms use."""
+
+    id: str
+    first_name: str = ""
+    last_name: str = ""
+    email: str = ""
+    platform_ids: tuple[str, ...] = ()
+
+    def names(self) -> set[str]:
+        """What this student may be called, as `plain` writes it."""
+        first, last = self.first_name, self.last_name
+        return {plain(one) for one in (self.id, self.email, self.email.split("@")[0], first + last, last + first)} - {
+            ""
+        }
+
+
+class Roster:
+    """The students of the class."""
+
+    def __init__(self, path: Path, students: list[Student]):
+        self.path, self.students = path, {student.id: student for student in students}
+
+    def find(self, name: str, platform_id: str = "") -> Student:
+        """Whose hand-in it is: by the platform's number, else by the name.
+
+        Raises:
+            CourseError: nobody's, or more than one student's; the message says what to do.
+        """
+        found = [one for one in self.students.values() if platform_id and platform_id in one.platform_ids]
+        found = found or [one for one in self.students.values() if plain(name) in one.names()]
+        if len(found) == 1:
+            return found[0]
+        who = f"{name} (number {platform_id})" if platform_id else name
+        if not found:
+            raise CourseError(f"{who} is not in {self.path.name}: add a line there, or a name to platform_ids")
+        several = " and ".join(one.id for one in found)
+        raise CourseError(f"{who} may be {several}: write the platform's number into platform_ids in {self.path.name}")
+
+
+def load(course: Course) -> Roster | None:
+    """The roster of the course, or None if it has none.
+
+    Raises:
+        CourseError: the file is no such list; the message names the line.
+    """
+    path = course.tree / "students.csv"
+    students = []
+    for line, row in rows(path, COLUMNS):
+        identifier = row["id"]
+        if not re.fullmatch(r"[\w][\w.@+-]*", identifier):
+            raise CourseError(
+                f"{path}, line {line}: `{identifier}` cannot be an id: letters, digits and . _ @ + - only"
+            )
+        ids = tuple(filter(None, re.split(r"[\s;,]+", row["platform_ids"])))
+        students.append(Student(identifier, row["first_name"], row["last_name"], row["email"], ids))
+    for what, values in (
+        ("id", [one.id for one in students]),
+        ("platform id", [number for one in students for number in one.platform_ids]),
+    ):
+        twice = [value for value, times in Counter(values).items() if times > 1]
+        if twice:
+            raise CourseError(f"{path}: the {what} {twice[0]} stands there twice; it must be one student's")
+    return Roster(path, students) if path.exists() else None
+
+
+def extensions(course: Course) -> dict[tuple[str, str], Extension]:
+    """What `.course/extensions.csv` grants, by student and notebook.
+
+    Raises:
+        CourseError: the file cannot be understood; the message names the line.
+    """
+    path, found = course.tree / "extensions.csv", {}
+    for line, row in rows(path, ("student", "notebook", "extension", "reason")):
+        try:
+            name = course.notebook(row["notebook"]).name
+            found[row["student"], name] = _extension(row["extension"])
+        except (CourseError, ValueError) as bad:
+            raise CourseError(f"{path}, line {line}: {bad}") from None
+    return found
+
+
+def _extension(text: str) -> Extension:
+    amount = re.fullmatch(r"(\d+(?:\.\d+)?) ?(day|hour|minute)s?", text)
+    if amount:
+        return datetime.timedelta(**{f"{amount[2]}s": float(amount[1])})
+    if text == "excused":
+        return None
+    try:
+        until = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        until = datetime.datetime.min
+    if until.utcoffset() is None:
+        raise ValueError(f"`{text}` is no extension: 3 days, 36 hours, 2027-02-10T23:59:00+01:00 or excused")
+    return until
+
+
+def extra_time(granted: Extension, due: datetime.datetime, handed_in: datetime.datetime) -> datetime.timedelta:
+    """How much later than `due` a student may hand in, as nbgrader keeps it; both times are UTC without an offset."""
+    if granted is None:  # excused: as much as was needed
+        return max(handed_in - due, datetime.timedelta(0))
+    if isinstance(granted, datetime.datetime):
+        return granted.astimezone(datetime.UTC).replace(tzinfo=None) - due
+    return granted
+
+
+def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
+    """The rows of a CSV file with their line numbers, "" for a column that it lacks; [] if there is no such file.
+
+    The first column is needed. Commas or semicolons separate, as spreadsheets write them.
+
+    Raises:
+        CourseError: it cannot be read; the message says why.
+    """
+    if not path.exists():
+        return []
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as bad:
+        raise CourseError(f"{path} cannot be read ({bad}): save it as CSV in UTF-8") from None
+    head = text.split("\n", 1)[0]
+    reader = csv.DictReader(io.StringIO(text), delimiter=";" if head.count(";") > head.count(",") else ",")
+    known = [(name or "").strip() for name in reader.fieldnames or ()]
+    if columns[0] not in known:
+        raise CourseError(f"{path} has no column `{columns[0]}`; its first line is {','.join(columns)}")
+    found = []
+    for row in reader:
+        values = {(name or "").strip(): value.strip() for name, value in row.items() if isinstance(value, str)}
+        if any(values.values()):
+            found.append((reader.line_num, {column: values.get(column, "") for column in columns}))
+    return found
+
+
+def plain(name: str) -> str:
+    """A name without case, accents, spaces and signs, as names are compared."""
+    letters = unicodedata.normalize("NFKD", name.casefold())
+    return "".join(letter for letter in letters if letter.isalnum())

@@ -1,0 +1,127 @@
+"""Stock nbgrader's commands in the course tree: autograde goes through this project's sandbox and judge, others refuse.
+
+`nbgrader_config.py` names these classes, and nbgrader makes them where it would run or unpack what a student wrote.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from nbconvert.exporters import NotebookExporter
+from nbgrader.converters import Autograde, NbGraderException
+from nbgrader.exchange.default import ExchangeCollect
+from nbgrader.plugins import ExtractorPlugin, LateSubmissionPlugin
+from nbgrader.preprocessors import NbGraderPreprocessor
+
+from autograder import course as courses
+from autograder.course import CourseError
+
+COLLECT = "stock nbgrader unpacks and copies whatever students packed: use `autograder collect SOURCE` instead"
+
+
+class Judged(NotebookExporter):
+    """In the place of autograde's exporter, which it makes before it changes anything.
+
+    Grades the hand-ins that autograde was to convert as `autograder grade` does, and leaves it none to convert.
+
+    Raises:
+        NbGraderException: they cannot be graded; files and gradebook are as they were.
+    """
+
+    def __init__(self, parent: Any = None, **settings: Any):
+        super().__init__(parent=parent, **settings)
+        if not isinstance(parent, Autograde):
+            raise NbGraderException("this exporter is autograde's: see nbgrader_config.py")
+        for name, students in _wanted(parent).items():
+            _grade(parent, name, students)
+        parent.assignments = {}
+
+
+class Refused(NbGraderPreprocessor):
+    """In the place of autograde's preprocessors, should it ever come to convert a hand-in."""
+
+    def preprocess(self, nb: Any, resources: Any) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            NbGraderException: always.
+        """
+        raise NbGraderException("stock autograde would run the student's code as you: use `autograder grade`")
+
+
+class LatePenalty(LateSubmissionPlugin):
+    """nbgrader's plugin for late hand-ins, with the course's own rule."""
+
+    def late_submission_penalty(self, student_id: str, score: float, total_seconds_late: float) -> float | None:
+        """The points that a hand-in loses, None for none."""
+        return courses.load().late.penalty(score, total_seconds_late) or None
+
+
+class Collect(ExchangeCollect):
+    """In the place of `nbgrader collect`."""
+
+    def start(self) -> None:
+        """Refuse, in nbgrader's way."""
+        self.fail(COLLECT)
+
+
+class Archives(ExtractorPlugin):
+    """In the place of what unpacks archives for `nbgrader zip_collect`."""
+
+    def __init__(self, parent: Any = None, **settings: Any):
+        super().__init__(parent=parent, **settings)
+        parent.fail(COLLECT)
+
+
+def _wanted(app: Autograde) -> dict[str, list[str]]:
+    """The students of each notebook that autograde is to grade."""
+    try:
+        known = {entry.name for entry in courses.load().notebooks}
+    except CourseError as bad:
+        _refuse(app, str(bad))
+    found: dict[str, list[str]] = {}
+    excluded = app.coursedir.student_id_exclude.split(",")
+    for folder, notebooks in sorted(app.assignments.items()):
+        student, name = Path(folder).parts[-2:]
+        if name not in known:
+            _refuse(app, f"there is no notebook {name} in course.toml, so nothing can judge it")
+        if Path(folder) != Path(app.coursedir.root, "submitted", student, name):
+            _refuse(app, f"{folder} is no folder of the course tree {app.coursedir.root}")
+        if f"{name}.ipynb" not in {Path(path).name for path in notebooks}:
+            _refuse(app, f"{folder} holds no {name}.ipynb: take hand-ins with `autograder collect SOURCE`")
+        if student not in excluded:
+            found.setdefault(name, []).append(student)
+    return found
+
+
+def _grade(app: Autograde, name: str, students: list[str]) -> None:
+    """Run `autograder grade` in a process of its own: formgrader's has an event loop and signal handlers."""
+    command = [sys.executable, "-m", "autograder.cli", "--tree", app.coursedir.root, "grade", name, "--json"]
+    command += ["--again"] * app.force + [f"--student={student}" for student in students]
+    ran = subprocess.run(
+        command, env=os.environ | {"AUTOGRADER_DB": app.coursedir.db_url}, capture_output=True, text=True, check=False
+    )
+    records = [json.loads(line) for line in ran.stdout.splitlines()]
+    if ran.returncode not in (0, 1) or {one["student"] for one in records} != set(students):
+        told = [line for line in ran.stderr.splitlines() if line.strip()]
+        first = next(
+            (line for line in told if line.startswith("autograder: ")), told[-1] if told else "no reason given"
+        )
+        _refuse(app, first.removeprefix("autograder: "))
+    for one in records:
+        if one["retry"]:
+            _refuse(app, f"{one['student']}: {one['reason']}")
+        if one["status"] == "graded":
+            app.log.info(
+                "%s %s: %g of %g points, judged in the sandbox", one["student"], name, one["score"], one["points"]
+            )
+        else:
+            app.log.warning("%s %s: ungradable: %s", one["student"], name, one["reason"])
+
+
+def _refuse(app: Autograde, why: str) -> NoReturn:
+    app.log.error("not graded: %s", why)
+    raise NbGraderException(why)

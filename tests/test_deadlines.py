@@ -1,0 +1,213 @@
+"""Deadlines, lateness and what it costs: the same in our records, nbgrader's gradebook, export, report and feedback."""
+
+import datetime
+import time
+import zipfile
+
+import nbformat
+import pandas
+import pytest
+from conftest import copied
+from nbgrader.api import Gradebook
+from nbgrader.preprocessors import AssignLatePenalties
+from nbgrader.utils import parse_utc
+
+from autograder import author, collect, course, feedback, grade, record, report, stock, tree
+
+UTC = datetime.UTC
+# Offsets west and east of UTC, of half an hour, and both of a zone with daylight saving.
+DEADLINES = [
+    "2027-02-07T23:59:00+01:00",
+    "2027-07-07T23:59:00+02:00",
+    "2027-02-07T23:59:00-08:00",
+    "2027-07-07T23:59:00-07:00",
+    "2027-02-07T23:59:00+05:30",
+    "2027-02-07T23:59:00+13:00",
+    "2027-02-07T23:59:00Z",
+]
+
+
+def due_at(known, deadline):
+    """The course with this deadline of its first notebook."""
+    first = known.notebooks[0].model_copy(update={"deadline": datetime.datetime.fromisoformat(deadline)})
+    return known.model_copy(update={"notebooks": (first, *known.notebooks[1:])})
+
+
+@pytest.mark.parametrize("deadline", DEADLINES)
+def test_nbgrader_counts_lateness_from_the_deadline_in_every_zone(fresh, deadline):
+    known, due = due_at(fresh, deadline), datetime.datetime.fromisoformat(deadline)
+    tree.build_tree(known)  # of a tree that has another deadline already
+    name = known.notebooks[0].name
+    for seconds in (-1, 0, 1, 3600):
+        stamp = (due + datetime.timedelta(seconds=seconds)).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f UTC")
+        with Gradebook(tree.database(known), known.course_id) as gradebook:
+            assert gradebook.find_assignment(name).duedate == due.astimezone(UTC).replace(tzinfo=None)
+            gradebook.update_or_create_student("ada")
+            late = gradebook.update_or_create_submission(name, "ada", timestamp=parse_utc(stamp)).total_seconds_late
+        assert late == max(0, seconds)
+
+
+def test_a_new_tree_has_the_right_deadline(built, tmp_path):
+    known = copied(built, tmp_path)
+    tree.place(known, "source", known.notebooks[0]).unlink()  # so that it is entered anew
+    tree.build_tree(known)
+    with Gradebook(tree.database(known), known.course_id) as gradebook:
+        assert gradebook.find_assignment(known.notebooks[0].name).duedate == datetime.datetime(2027, 2, 7, 22, 59)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "America/Los_Angeles", "Asia/Kolkata", "UTC"])
+@pytest.mark.parametrize("month", [2, 7])
+def test_times_in_a_zip_are_of_the_zone_of_this_machine(built, tmp_path, monkeypatch, zone, month):
+    """A zip states local times without a zone; one second makes the difference, in winter and in summer."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        local = datetime.datetime(2027, month, 7, 23, 58, 58).astimezone()
+        known = due_at(built, local.isoformat()).model_copy(update={"tree": tmp_path / "tree"})
+        entry = known.notebooks[0]
+        for student, clock in (("early", (23, 58, 58)), ("late", (23, 59, 0))):
+            path = tmp_path / f"{student}.zip"
+            with zipfile.ZipFile(path, "w") as archive:
+                member = zipfile.ZipInfo(f"{student}/{entry.name}.ipynb", (2027, month, 7, *clock))
+                archive.writestr(member, b"{}")
+            assert collect.collect(known, path).taken
+        found = {}
+        for student in ("early", "late"):
+            stamp = tree.place(known, "submitted", entry, student).with_name("timestamp.txt").read_text().strip()
+            found[student] = (parse_utc(stamp) - tree.due(entry)).total_seconds()
+        assert found == {"early": 0, "late": 2}
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_deadline_without_an_offset_is_refused(tmp_path):
+    stated = (course.ROOT / "course.toml").read_text().replace("T23:59:00+01:00", "T23:59:00")
+    (tmp_path / "course.toml").write_text(stated)
+    with pytest.raises(course.CourseError, match="state its offset from UTC"):
+        course.load(tmp_path / "course.toml")
+
+
+DAY = 86400
+POLICIES = [
+    # rule, seconds late, score, points lost
+    ({}, 10 * DAY, 20, 0),
+    ({"percent": 10}, 1, 20, 2),
+    ({"percent": 10}, DAY, 20, 2),
+    ({"percent": 10}, DAY + 1, 20, 4),
+    ({"percent": 10}, 100 * DAY, 20, 20),
+    ({"percent": 10, "most": 50}, 100 * DAY, 20, 10),
+    ({"percent": 10, "per": "hour"}, 2 * 3600 + 1, 20, 6),
+    ({"points": 1.5}, DAY + 1, 20, 3),
+    ({"points": 1.5}, DAY + 1, 2, 2),
+    ({"points": 1, "most": 4}, 9 * DAY, 20, 4),
+    ({"points": 1, "grace_minutes": 15}, 900, 20, 0),
+    ({"points": 1, "grace_minutes": 15}, 901, 20, 1),
+    ({"no_credit_after_days": 2}, 2 * DAY, 20, 0),
+    ({"no_credit_after_days": 2}, 2 * DAY + 1, 20, 20),
+    ({"points": 1, "no_credit_after_days": 2}, 2 * DAY + 1, 20, 20),
+    ({"points": 1}, 0, 20, 0),
+    ({"points": 1}, DAY, 0, 0),
+]
+
+
+@pytest.mark.parametrize("rule, seconds, score, lost", POLICIES)
+def test_what_is_late_costs_what_the_course_says(rule, seconds, score, lost):
+    assert course.Late(**rule).penalty(score, seconds) == pytest.approx(lost)
+
+
+def test_points_and_percent_together_are_refused(tmp_path):
+    stated = (course.ROOT / "course.toml").read_text().replace("percent = 0 ", "percent = 5\npoints = 1 #")
+    (tmp_path / "course.toml").write_text(stated)
+    with pytest.raises(course.CourseError, match="points or percent, not both"):
+        course.load(tmp_path / "course.toml")
+
+
+@pytest.fixture
+def late_class(fresh):
+    """Five full hand-ins: in time, within the grace, two days late, as late with an extension, as late but excused."""
+    late = course.Late(percent=10, grace_minutes=15)
+    known = fresh.model_copy(update={"late": late})
+    entry, due = known.notebooks[0], known.notebooks[0].deadline
+    text = tree.release_notebook(known, entry)
+    for cell in text.cells:
+        if cell.id.startswith("check_"):
+            data = {"text/plain": f"{cell.metadata.nbgrader.points}"}
+            cell.outputs = [nbformat.v4.new_output("execute_result", data=data, execution_count=None)]
+    points = sum(tree.exercises(known, entry).values())
+    seconds = {"ann": -9, "bo": 600, "cy": DAY + 60, "di": DAY + 60, "ed": DAY + 60, "flo": DAY + 60}
+    (known.tree / "students.csv").write_text("id,first_name,last_name\ncy,Cyrus,Vance\n")
+    (known.tree / "extensions.csv").write_text(
+        f"student,notebook,extension,reason\ndi,01,1 hour,train\ned,1,excused,ill\nflo,{entry.name},"
+        f"{(due + datetime.timedelta(days=2)).isoformat()},\n"
+    )
+    with record.open_recorder(known) as recorder:
+        for student, after in seconds.items():
+            when = (due + datetime.timedelta(seconds=after)).astimezone(UTC)
+            place = tree.place(known, "submitted", entry, student)
+            tree.write(place, author.write(text))
+            tree.write(place.with_name("timestamp.txt"), record.timestamp(when))
+            recorder.record(entry, student, author.write(text))
+            stated = grade.Record(student, entry.name, grade.GRADED, score=points, points=points)
+            tree.write_json(grade.verdict_path(known, entry, student), grade.asdict(stated))
+    return known, points
+
+
+def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
+    known, points = late_class
+    entry = known.notebooks[0]
+    grade.settle(known, [entry])
+    lost = {"ann": 0, "bo": 0, "cy": 0.2 * points, "di": 0.1 * points, "ed": 0, "flo": 0}
+    seconds = {"ann": 0, "bo": 600, "cy": DAY + 60, "di": DAY + 60 - 3600, "ed": 0, "flo": 0}
+
+    def everywhere():
+        records = {one: grade.load_record(known, entry, one) for one in lost}
+        assert {one: found.late_seconds for one, found in records.items()} == seconds
+        found = {one: found.penalty for one, found in records.items()}
+        with Gradebook(tree.database(known), known.course_id) as gradebook:
+            for one in lost:
+                submission = gradebook.find_submission(entry.name, one)
+                assert submission.total_seconds_late == seconds[one]
+                assert submission.late_submission_penalty == pytest.approx(found[one])
+        report.export(known, [entry], known.tree / "out.csv")
+        table = pandas.read_csv(known.tree / "out.csv")
+        sums = table.groupby("student").score.sum()
+        with Gradebook(tree.database(known), known.course_id) as gradebook:
+            for one in lost:
+                assert sums[one] == pytest.approx(gradebook.find_submission(entry.name, one).score - found[one])
+        return found
+
+    assert everywhere() == pytest.approx(lost)
+    # nbgrader's own step, with the plugin that its configuration names, says the same
+    monkeypatch.setattr(stock.courses, "load", lambda: known)
+    for one in lost:
+        names = {"notebook": entry.name, "assignment": entry.name, "student": one, "db_url": tree.database(known)}
+        step = AssignLatePenalties(plugin_class="autograder.stock.LatePenalty")
+        step.preprocess(nbformat.v4.new_notebook(), {"nbgrader": names})
+    assert everywhere() == pytest.approx(lost)
+    assert "AssignLatePenalties.plugin_class" in (known.tree / "nbgrader_config.py").read_text()
+    # a person's marks count, too, and so does an extension that is granted later
+    with Gradebook(tree.database(known), known.course_id) as gradebook:
+        marks = gradebook.find_submission_notebook(entry.name, entry.name, "cy").grades
+        next(mark for mark in marks if mark.name.startswith("written_")).manual_score = 2
+        gradebook.db.commit()
+        assert gradebook.find_student("cy").last_name == "Vance"
+    with (known.tree / "extensions.csv").open("a") as file:
+        file.write("bo,1,1 day,\n")
+    seconds["bo"] = 0
+    grade.settle(known, [entry])
+    assert everywhere() == pytest.approx(lost | {"cy": 0.2 * (points + 2)})
+    page = report.write_report(known, [entry]).read_text()
+    assert f"24.0 hours late: {0.2 * (points + 2):g} points less" in page and page.count("points less") == 2
+    pages = {path.parts[-3]: path.read_text() for path in feedback.write_feedback(known, [entry])}
+    assert "Late submission penalty" in pages["cy"] and f"-{0.2 * (points + 2):g}" in pages["cy"]
+    assert not any("Late submission penalty (" in pages[one] for one in ("ann", "bo", "ed", "flo"))
+
+
+@pytest.mark.parametrize("line", ["ada,01,soon,", "ada,01,2027-02-10T23:59:00,", "ada,99,1 day,"])
+def test_an_extension_that_cannot_be_read_is_named_by_its_line(late_class, line):
+    known, _ = late_class
+    with (known.tree / "extensions.csv").open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(course.CourseError, match="line 5"):
+        grade.settle(known, list(known.notebooks))

@@ -1,0 +1,296 @@
+"""Whose a hand-in is, and when it came, in the downloads of each platform: nobody is merged, nobody appears."""
+
+import csv
+import datetime
+import zipfile
+
+import pytest
+
+from autograder import author, collect, course, tree
+
+NAME, SECOND = "01_causal_mask_lm", "02_positional_encoding"
+LATE = "2027-02-07 23:14:01.000000 UTC"  # the first second after the deadline and the minutes of grace
+DOWNLOADED = (2027, 6, 1, 9, 0, 0)  # long after every deadline
+
+
+@pytest.fixture
+def mine(tmp_path):
+    return course.load(tree=tmp_path / "tree")
+
+
+@pytest.fixture(scope="module")
+def text():
+    known = course.load()
+    return author.write(author.student_notebook(known, known.notebook(NAME))).encode()
+
+
+def download(path, members, when=DOWNLOADED):
+    """A platform's zip; `members` are names with contents, or with a content and a time."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            content, at = content if isinstance(content, tuple) else (content, when)
+            archive.writestr(zipfile.ZipInfo(name, at), content)
+    return path
+
+
+def submitted(known, name=NAME):
+    return {path.parents[1].name: path for path in known.tree.glob(f"submitted/*/{name}/{name}.ipynb")}
+
+
+def stamps(known):
+    """By student, the time that nbgrader reads, or None."""
+    found = {student: path.with_name("timestamp.txt") for student, path in submitted(known).items()}
+    return {student: stamp.read_text().strip() if stamp.exists() else None for student, stamp in found.items()}
+
+
+def roster(known, *rows, columns=("id", "first_name", "last_name", "email", "platform_ids"), delimiter=","):
+    known.tree.mkdir(parents=True, exist_ok=True)
+    with (known.tree / "students.csv").open("w", newline="", encoding="utf-8-sig") as file:
+        csv.writer(file, delimiter=delimiter).writerows([columns, *rows])
+
+
+def moodle(name, number, notebook=NAME):
+    return f"{name}_{number}_assignsubmission_file_/{notebook}.ipynb"
+
+
+def test_moodle_two_students_of_one_name_are_two(mine, tmp_path, text):
+    zipped = {moodle("Alex Smith", 3001): text, moodle("Alex Smith", 3002): b"other", moodle("Bo Li", 3003): text}
+    result = collect.collect(mine, download(tmp_path / "in.zip", zipped))
+    assert set(submitted(mine)) == {"Alex_Smith_3001", "Alex_Smith_3002", "Bo_Li"} and not result.refused
+    assert sum("like somebody else" in line and "students.csv" in line for line in result.notes) == 2
+    # The next assignment has other numbers: nobody can know which of the two this is, so it is neither.
+    collect.collect(mine, download(tmp_path / "in.zip", {moodle("Alex Smith", 4001, SECOND): b"{}"}))
+    assert set(submitted(mine, SECOND)) == {"Alex_Smith_4001"}
+    collect.collect(mine, download(tmp_path / "in.zip", zipped))  # the same again
+    assert set(submitted(mine)) == {"Alex_Smith_3001", "Alex_Smith_3002", "Bo_Li"}
+
+
+def test_moodle_the_second_of_one_name_comes_later(mine, tmp_path, text):
+    collect.collect(mine, download(tmp_path / "in.zip", {moodle("Alex Smith", 3001): text}))
+    later = {moodle("Alex Smith", 3001): text, moodle("Alex Smith", 3002): b"other"}
+    result = collect.collect(mine, download(tmp_path / "in.zip", later))
+    assert set(submitted(mine)) == {"Alex_Smith", "Alex_Smith_3002"} and not result.refused
+    assert submitted(mine)["Alex_Smith"].read_bytes() == text
+    assert "3002 is called Alex Smith like somebody else" in " ".join(result.notes)
+
+
+def test_moodle_one_student_over_assignments_is_one(mine, tmp_path):
+    both = {moodle("Bo Li", 3003): b"{}", moodle("Bo Li", 4003, SECOND): b"{}"}
+    collect.collect(mine, download(tmp_path / "in.zip", both))
+    assert set(submitted(mine)) == set(submitted(mine, SECOND)) == {"Bo_Li"}
+
+
+def test_moodle_without_folders(mine, tmp_path, text):
+    names = {f"Alex Smith_{number}_assignsubmission_file_{NAME}.ipynb": text for number in (3001, 3002)}
+    collect.collect(mine, download(tmp_path / "in.zip", names))
+    assert set(submitted(mine)) == {"Alex_Smith_3001", "Alex_Smith_3002"}
+
+
+@pytest.mark.parametrize("word", ["Participant", "Teilnehmerin"])
+@pytest.mark.parametrize("count", [1, 3])
+def test_moodle_blind_marking_keeps_the_class_apart(mine, tmp_path, text, word, count):
+    names = {moodle(word, 3003 + one): text + b" " * one for one in range(count)}
+    result = collect.collect(mine, download(tmp_path / "in.zip", names))
+    assert set(submitted(mine)) == {f"{word}_{3003 + one}" for one in range(count)} and not result.refused
+
+
+def test_moodle_times(mine, tmp_path, text):
+    """Newer Moodles write the time of the download; it is no time of anybody. Times that differ are the students'."""
+    names = {moodle("Ada", 1): text, moodle("Bo", 2): (text, (2027, 6, 1, 9, 0, 20))}
+    result = collect.collect(mine, download(tmp_path / "in.zip", names))
+    assert stamps(mine) == {"Ada": None, "Bo": None} and "does not say when" in result.notes[0]
+    names = {moodle("Ada", 1): (text, (2027, 2, 8, 9, 0, 0)), moodle("Bo", 2): (text, (2027, 2, 1, 9, 0, 0))}
+    assert not collect.collect(mine, download(tmp_path / "in2.zip", names)).notes
+    mine.tree.rename(tmp_path / "older")
+    collect.collect(mine, tmp_path / "in2.zip")
+    local = datetime.datetime(2027, 2, 8, 9).astimezone(datetime.UTC)
+    assert stamps(mine)["Ada"].startswith(f"{local:%Y-%m-%d %H:%M}")
+
+
+def test_canvas_names_late_marks_and_times(mine, tmp_path, text):
+    names = {
+        f"lovelaceada_123_4567_{NAME}.ipynb": text,
+        f"o_neilbo_LATE_124_4568_{NAME}.ipynb": text,
+        f"anon_x7Kq2_4569_{NAME}.ipynb": text,
+        f"LATE_anon_12345_4570_{NAME}.ipynb": text,
+    }
+    result = collect.collect(mine, download(tmp_path / "in.zip", names))
+    late = LATE
+    assert stamps(mine) == {"lovelaceada_123": None, "o_neilbo_124": late, "anon_x7Kq2": None, "anon_12345": late}
+    assert len(result.notes) == 1 and "LATE" in result.notes[0] and not result.refused
+
+
+def test_canvas_resubmissions_are_of_the_same_student(mine, tmp_path, text):
+    for second in (f"anon_x7Kq2_4569_{NAME}.ipynb", f"anon_x7Kq2_5003_{NAME}-1.ipynb", f"anon_x7Kq2_4569_{NAME}.ipynb"):
+        last = text + str(len(second)).encode()
+        at = (2027, 6, 2, 9, 0, 0) if "5003" in second else DOWNLOADED
+        collect.collect(mine, download(tmp_path / "in.zip", {second: last}, at))
+    assert set(submitted(mine)) == {"anon_x7Kq2"}
+    assert submitted(mine)["anon_x7Kq2"].read_bytes() == text + str(len(f"anon_x7Kq2_5003_{NAME}-1.ipynb")).encode()
+    assert len(list(mine.tree.glob("handins/anon_x7Kq2/*/*.ipynb"))) == 2
+
+
+def test_canvas_of_two_files_of_one_download_the_later_upload_counts(mine, tmp_path, text):
+    names = {f"loveada_1_900_{NAME}-1.ipynb": text + b"new", f"loveada_1_88_{NAME}.ipynb": text}
+    collect.collect(mine, download(tmp_path / "in.zip", names))
+    assert submitted(mine)["loveada_1"].read_bytes() == text + b"new"
+
+
+def test_canvas_downloaded_again_is_no_other_hand_in(mine, tmp_path, text):
+    for day in (1, 2, 3):
+        collect.collect(mine, download(tmp_path / "in.zip", {f"a_1_88_{NAME}.ipynb": text}, (2027, 6, day, 9, 0, 0)))
+    assert len(list(mine.tree.glob("handins/a_1/*/*.ipynb"))) == 1
+    collect.collect(mine, download(tmp_path / "in.zip", {f"a_LATE_1_88_{NAME}.ipynb": text}, (2027, 6, 4, 9, 0, 0)))
+    assert stamps(mine) == {"a_1": LATE}
+
+
+def test_blackboard_states_times(mine, tmp_path, text):
+    names = {
+        f"Lab 1_al815_attempt_2027-02-08-10-20-30_{NAME}.ipynb": text,
+        f"Lab 1_bo2_attempt_2027-02-01-10-20-30_{NAME}.ipynb": text,
+        "Lab 1_bo2_attempt_2027-02-01-10-20-30.txt": b"Name: Bo",
+    }
+    result = collect.collect(mine, download(tmp_path / "in.zip", names))
+    local = datetime.datetime(2027, 2, 8, 10, 20, 30).astimezone(datetime.UTC)
+    assert set(submitted(mine)) == {"al815", "bo2"} and stamps(mine)["al815"].startswith(f"{local:%Y-%m-%d %H:%M:%S}")
+    assert not result.notes
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"Copie de {NAME}.ipynb",
+        f"Copy of {NAME}.ipynb",
+        f"Kopie von {NAME}.ipynb",
+        f"Copia de {NAME} (2).ipynb",
+        f"{NAME} (1).ipynb",
+        f"{NAME}-1.ipynb",
+        f"{NAME} - Copy (2).ipynb",
+        f"{NAME} - Kopie.ipynb",
+        f"copy_of_{NAME}.ipynb",
+        f"Copy of Copy of {NAME}.ipynb",
+        f"{NAME}.ipynb",
+        f"Copie de/{NAME}.ipynb",
+    ],
+)
+def test_a_name_of_nobody_is_refused_and_says_what_to_do(mine, tmp_path, text, name):
+    path = tmp_path / "in" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text)
+    result = collect.collect(mine, tmp_path / "in")
+    assert not submitted(mine) and "use --student" in result.refused[0]
+    collect.collect(mine, tmp_path / "in", whose="Ada Love")
+    assert set(submitted(mine)) == {"Ada_Love"}
+
+
+@pytest.mark.parametrize(
+    "name, student",
+    [
+        (f"Copy of Ada_{NAME}.ipynb", "Ada"),
+        (f"team_2_{NAME}.ipynb", "team_2"),
+        (f"team_2/{NAME}.ipynb", "team_2"),
+        (f"123456_{NAME}.ipynb", "123456"),
+        (f"Ada_2_{NAME}.ipynb", "Ada_2"),
+        (f"Kopiev_{NAME}.ipynb", "Kopiev"),
+        (f"Copley Ann/{NAME}.ipynb", "Copley_Ann"),
+    ],
+)
+def test_a_name_of_somebody_is_taken(mine, tmp_path, text, name, student):
+    path = tmp_path / "in" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text)
+    assert not collect.collect(mine, tmp_path / "in").refused
+    assert set(submitted(mine)) == {student}
+
+
+def test_two_files_for_one_student_option_are_not_merged(mine, tmp_path, text):
+    for name in ("Copie de ", "Kopie von "):
+        (tmp_path / f"{name}{NAME}.ipynb").write_bytes(text)
+    (tmp_path / "tree").mkdir(exist_ok=True)
+    source = tmp_path / "in"
+    source.mkdir()
+    for path in tmp_path.glob("*.ipynb"):
+        path.rename(source / path.name)
+    result = collect.collect(mine, source, whose="ada")
+    assert len(result.taken) == 1 and "a second" in result.refused[0]
+    with pytest.raises(course.CourseError, match="cannot be a student's name"):
+        collect.collect(mine, source, whose="..")
+
+
+@pytest.mark.parametrize("kind", ["folder", "zip", "folder of folders"])
+def test_what_is_empty_says_so(mine, tmp_path, kind):
+    source = tmp_path / "in.zip" if kind == "zip" else tmp_path / "in"
+    if kind == "zip":
+        download(source, {})
+    else:
+        (source / "Ada" if kind == "folder of folders" else source).mkdir(parents=True)
+    assert "it is empty, or holds no notebook" in collect.collect(mine, source).refused[0]
+
+
+ALEX = [("al1", "Alex", "Smith", "alex1@x.org", "3001 4001"), ("al2", "Alex", "Smith", "alex2@x.org", "3002")]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_the_roster_says_who_is_who(mine, tmp_path, text, delimiter):
+    more = [("zoe", "Zoë", "Müller", "z.mueller@x.org", "x7Kq2"), ("ada", "Ada", "Lovelace", "", "")]
+    roster(mine, *ALEX, *more, delimiter=delimiter)
+    names = {
+        moodle("Alex Smith", 3001): text,
+        moodle("Alex Smith", 3002): b"other",
+        moodle("Alex Smith", 4001, SECOND): b"{}",
+        moodle("Zoe Muller", 3009): text,
+        f"lovelaceada_123_4567_{NAME}.ipynb": text,
+    }
+    source = tmp_path / "in"
+    for name, content in names.items():
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_bytes(content)
+    result = collect.collect(mine, source)
+    assert set(submitted(mine)) == {"al1", "al2", "zoe", "ada"} and not result.refused
+    assert set(submitted(mine, SECOND)) == {"al1"}
+    assert submitted(mine)["al2"].read_bytes() == b"other"
+
+
+def test_who_is_not_on_the_roster_or_may_be_two_is_refused(mine, tmp_path, text):
+    roster(mine, *ALEX, ("bo", "Bo", "Li", "", ""))
+    names = {
+        moodle("Alex Smith", 9): text,
+        moodle("Eve", 8): text,
+        moodle("Bo Li", 6): text,
+        moodle("Bo Li", 7): b"other",
+    }
+    result = collect.collect(mine, download(tmp_path / "in.zip", names))
+    assert set(submitted(mine)) == {"bo"} and submitted(mine)["bo"].read_bytes() == text
+    told = " ".join(result.refused)
+    for part in ("may be al1 and al2", "Eve (number 8) is not in students.csv", "under the numbers 6 and 7"):
+        assert part in told
+    assert set(collect.collect(mine, tmp_path / "in.zip", whose="al2").refused) and "al2" in submitted(mine)
+    with pytest.raises(course.CourseError, match="Mallory is not in"):
+        collect.collect(mine, tmp_path / "in.zip", whose="Mallory")
+
+
+@pytest.mark.parametrize(
+    "rows, told",
+    [
+        ([("a", "", "", "", "7"), ("b", "", "", "", "7")], "the platform id 7 stands there twice"),
+        ([("a", "", "", "", ""), ("a", "", "", "", "")], "the id a stands there twice"),
+        ([("../x", "", "", "", "")], "line 2: `../x` cannot be an id"),
+    ],
+)
+def test_a_roster_that_contradicts_itself_is_refused(mine, tmp_path, text, rows, told):
+    roster(mine, *rows)
+    with pytest.raises(course.CourseError, match=told):
+        collect.collect(mine, download(tmp_path / "in.zip", {f"a/{NAME}.ipynb": text}))
+
+
+def test_a_roster_without_ids_is_refused(mine, tmp_path, text):
+    roster(mine, ("Ada",), columns=("name",))
+    with pytest.raises(course.CourseError, match="has no column `id`"):
+        collect.collect(mine, download(tmp_path / "in.zip", {f"a/{NAME}.ipynb": text}))
+
+
+def test_a_name_is_one_in_both_forms_of_its_letters(mine, tmp_path, text):
+    for name in ("Zo\u00eb", "Zoe\u0308"):
+        assert not collect.collect(mine, download(tmp_path / "in.zip", {f"{name}/{NAME}.ipynb": text})).refused
+    assert len(submitted(mine)) == 1
+    assert tree.place(mine, "submitted", mine.notebook(NAME), "Zoë").exists()

@@ -1,0 +1,80 @@
+"""A verdict counts as current only as long as nothing changed that it hangs on."""
+
+import shutil
+
+import pytest
+
+from autograder import course, grade, reach
+
+ROOT = course.ROOT
+ALL = {"01", "02", "03", "04", "05", "06"}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A copy of what graders, checks and cells are made of."""
+    root = tmp_path_factory.mktemp("project")
+    for folder in ("autograder", "data", "solutions", "utils"):
+        shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    return root
+
+
+@pytest.mark.parametrize(
+    "path, stale",
+    [
+        ("utils/counting.py", {"03"}),
+        ("utils/positions.py", {"01"}),
+        ("utils/tiny_bert.py", {"06"}),  # named in lib("utils.tiny_bert")
+        ("utils/rte.py", {"05", "06"}),
+        ("utils/evidence.py", {"05", "06"}),
+        ("utils/experiment.py", {"05", "06"}),
+        ("utils/pair_training.py", {"05", "06"}),
+        ("utils/extrapolation.py", {"02"}),  # its cells import it
+        ("data/results/gold.json", {"05", "06"}),
+        ("data/results/02_positional_encoding.json", {"02"}),
+        ("utils/check.py", ALL),
+        ("utils/answer.py", ALL),
+        ("utils/expect.py", ALL),
+        ("autograder/judge.py", ALL),
+        ("autograder/sanitize.py", ALL),
+        ("utils/checks/nb04_head_swapping.py", {"04"}),
+        ("solutions/02_positional_encoding/private_checks.py", {"02"}),
+        ("solutions/02_positional_encoding/wrong_answers.py", set()),
+        ("autograder/report.py", set()),
+    ],
+)
+def test_what_changes_makes_stale_what_can_reach_it(all_built, project, monkeypatch, path, stale):
+    monkeypatch.setattr(grade, "ROOT", project)
+    monkeypatch.setattr(grade, "room", lambda entry: project / "solutions" / entry.name)
+
+    def all_fingerprints():
+        return {entry.number: grade.whole(grade.fingerprints(all_built, entry)) for entry in all_built.notebooks}
+
+    before, text = all_fingerprints(), (project / path).read_text()
+    assert set(before) == ALL
+    (project / path).write_text(text + ("\nCHANGED = 1\n" if path.endswith(".py") else " \n"))
+    after = all_fingerprints()
+    (project / path).write_text(text)
+    assert {number for number in after if after[number] != before[number]} == stale
+
+
+def test_what_imports_reach_is_found_step_by_step(tmp_path):
+    (tmp_path / "utils").mkdir()
+    (tmp_path / "data" / "results").mkdir(parents=True)
+    pieces = {
+        "utils/start.py": "def later():\n    from utils import one\n",
+        "utils/one.py": "lib('utils.two')\nPLACE = Path(__file__).parents[1] / 'data' / 'results' / 'gold.json'\n",
+        "utils/two.py": "import utils.start\n",
+        "utils/alone.py": "",
+        "data/results/gold.json": "[1]",
+        "data/results/other.json": "[1]",
+    }
+    for name, text in pieces.items():
+        (tmp_path / name).write_text(text)
+    reached = reach.digest([tmp_path / "utils/start.py"], "", tmp_path)
+    for name in pieces:
+        (tmp_path / name).write_text(pieces[name] + "\n\n")
+        changed = reach.digest([tmp_path / "utils/start.py"], "", tmp_path) != reached
+        assert changed == (name in ("utils/one.py", "utils/two.py", "data/results/gold.json")), name
+        (tmp_path / name).write_text(pieces[name])
+        reached = reach.digest([tmp_path / "utils/start.py"], "", tmp_path)

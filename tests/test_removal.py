@@ -1,0 +1,170 @@
+"""A hand-in leaves every place at once and is lost in none; what is at odds, or waits for a person, is said."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pandas
+import pytest
+from nbgrader.api import Gradebook
+from typer.testing import CliRunner
+
+from autograder import author, cli, course, feedback, grade, record, removal, report, tree
+
+
+@pytest.fixture
+def known(fresh, monkeypatch):
+    """Two students with full points and a written answer each, as graded."""
+    entry = fresh.notebooks[0]
+    notebook = tree.release_notebook(fresh, entry)
+    for cell in notebook.cells:
+        if cell.id.startswith("check_"):
+            data = {"text/plain": f"{cell.metadata.nbgrader.points}"}
+            cell.outputs = [nbformat.v4.new_output("execute_result", data=data, execution_count=None)]
+        if cell.id.startswith("written_"):
+            cell.source = "because"
+    points = sum(tree.exercises(fresh, entry).values())
+    with record.open_recorder(fresh) as recorder:
+        for student in ("ada", "Copie_de"):
+            for place in ("submitted", "handins"):
+                tree.write(tree.place(fresh, place, entry, student), author.write(notebook))
+            recorder.record(entry, student, author.write(notebook))
+            stated = grade.Record(student, entry.name, grade.GRADED, score=points, points=points)
+            tree.write_json(grade.verdict_path(fresh, entry, student), grade.asdict(stated))
+    feedback.write_feedback(fresh, [entry])
+    monkeypatch.setattr(cli, "load", lambda: fresh)
+    return fresh
+
+
+def autograder(known, *words):
+    """What a command prints, and the sentence with which it stops, if it does."""
+    ended = CliRunner().invoke(cli.app, words)
+    assert ended.exception is None or isinstance(ended.exception, course.CourseError), ended.exception
+    return ended.output, str(ended.exception or "")
+
+
+def named(known, student):
+    """The places that know of a student."""
+    entry = known.notebooks[0]
+    report.export(known, [entry], known.tree / "out.csv")
+    with Gradebook(tree.database(known), known.course_id) as gradebook:
+        places = {"gradebook": student in {one.id for one in gradebook.students}}
+    places["export"] = student in set(pandas.read_csv(known.tree / "out.csv").student)
+    places["report"] = student in report.write_report(known, [entry]).read_text()
+    places["status"] = any(student in some for some in report.status(known, entry).values())
+    paths = [path.relative_to(known.tree).parts for path in known.tree.rglob(f"{entry.name}*")]
+    return places | {part: True for part, *rest in paths if student in rest and part != "removed"}
+
+
+def test_a_hand_in_is_removed_everywhere_and_kept(known):
+    entry = known.notebooks[0]
+    before = named(known, "Copie_de")
+    others = named(known, "ada")
+    assert before == others and len(before) == 9 and all(before.values()), before
+    with Gradebook(tree.database(known), known.course_id) as gradebook:
+        gradebook.find_submission_notebook(entry.name, entry.name, "Copie_de").grades[0].manual_score = 1.5
+        gradebook.db.commit()
+    handed_in = tree.place(known, "submitted", entry, "Copie_de").read_bytes()
+    shown, stopped = autograder(known, "remove", "Copie_de", "01")
+    assert not stopped and "nothing was changed" in shown and "1 marks by hand" in shown
+    assert named(known, "Copie_de") == before
+    shown, stopped = autograder(known, "remove", "Copie_de", "01", "--yes")
+    assert not stopped and "all of it is in" in shown
+    assert not any(named(known, "Copie_de").values()) and named(known, "ada") == others
+    (kept,) = (known.tree / "removed").iterdir()
+    assert (kept / "submitted" / "Copie_de" / entry.name / f"{entry.name}.ipynb").read_bytes() == handed_in
+    for part in ("handins", "autograded", "feedback", "verdicts"):
+        assert any((kept / part).rglob("*.*")), part
+    assert 1.5 in [mark.get("manual_score") for mark in json.loads((kept / "gradebook.json").read_text())]
+    assert not report.disagreements(known, entry)
+
+
+def test_what_is_not_there_cannot_be_removed(known):
+    _, stopped = autograder(known, "remove", "nobody", "01", "--yes")
+    assert "nobody has no 01_causal_mask_lm: it was handed in by Copie_de, ada" in stopped
+    assert not (known.tree / "removed").exists()
+
+
+def test_nothing_is_removed_while_a_run_is_grading(known):
+    before = named(known, "ada")
+    with grade._alone(known), pytest.raises(course.CourseError, match="another run"):
+        removal.remove(known, known.notebooks[0], "ada")
+    assert named(known, "ada") == before
+
+
+def test_what_was_removed_by_hand_or_graded_past_us_is_said(known):
+    entry = known.notebooks[0]
+    assert not report.disagreements(known, entry)
+    shutil.rmtree(known.tree / "submitted" / "Copie_de")
+    with Gradebook(tree.database(known), known.course_id) as gradebook:
+        marks = gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
+        next(mark for mark in marks if mark.name.startswith("check_")).auto_score = 99
+        gradebook.db.commit()
+    found = report.disagreements(known, entry)
+    assert "the hand-in is gone: `autograder remove Copie_de 01`" in found["Copie_de"]
+    assert "points, the verdict" in found["ada"] and "autograder grade" in found["ada"]
+    page = report.write_report(known, [entry]).read_text()
+    assert "the hand-in is gone" in page and "points, the verdict" in page
+    for command in (("status", "01"), ("export", "01", "--to", str(known.tree / "out.csv"))):
+        told = " ".join(autograder(known, *command)[0].split())
+        assert "the hand-in is gone" in told and "points, the verdict" in told, told
+    removal.remove(known, entry, "Copie_de")  # what is left of it
+    assert set(report.disagreements(known, entry)) == {"ada"}
+
+
+def test_what_waits_for_a_person_is_counted(known):
+    entry = known.notebooks[0]
+    each = sum(cell.id.startswith("written_") for cell in tree.release_notebook(known, entry).cells)
+    assert each and report.to_mark(known, entry) == {"Copie_de": each, "ada": each}
+    told = f"{2 * each} written answers of 2 hand-ins wait for a person"
+    assert told in report.write_report(known, [entry]).read_text()
+    for command in ("status", "report"):
+        assert told in autograder(known, command, "01")[0]
+    stated = json.loads(autograder(known, "status", "01", "--json")[0])
+    assert stated[entry.name]["to mark"] == {"Copie_de": each, "ada": each}
+
+
+def test_an_answer_that_nobody_marked_is_not_graded_yet(known):
+    entry = known.notebooks[0]
+    names = [cell.id for cell in tree.release_notebook(known, entry).cells if cell.id.startswith("written_")]
+    path = tree.place(known, "feedback", entry, "ada").with_suffix(".html")
+    assert path.read_text().count("not graded yet, of") == 2 * len(names)  # in the list, and at the answer
+    with Gradebook(tree.database(known), known.course_id) as gradebook:
+        for mark in gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades:
+            if mark.name == names[0]:
+                mark.manual_score, mark.needs_manual_grade = 0, False  # marked: it is worth nothing
+        gradebook.db.commit()
+    feedback.write_feedback(known, [entry])
+    assert path.read_text().count("not graded yet, of") == 2 * (len(names) - 1)
+    assert "Score: 0.0 / " in path.read_text()
+
+
+def test_a_student_who_is_not_there_is_named(known):
+    call = [sys.executable, "-m", "autograder.cli", "--tree", str(known.tree), "grade", "01", "--student", "nobody"]
+    ended = subprocess.run(call, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 2 and "Traceback" not in ended.stderr
+    assert "nobody handed in none of 01_causal_mask_lm; did you mean" in ended.stderr
+    with pytest.raises(course.CourseError, match="Ada handed in none of 01_causal_mask_lm; did you mean ada"):
+        grade.known_students(known, list(known.notebooks), ["Ada"])
+
+
+def test_status_says_what_to_do_with_what_waits(known):
+    assert "`autograder grade` grades what is waiting" in autograder(known, "status", "01")[0]
+
+
+def test_release_says_at_its_end_what_to_do(known, tmp_path):
+    assert f"push them to {known.student_repository}" in autograder(known, "release", "--to", str(tmp_path / "out"))[0]
+
+
+def test_a_wrong_name_in_the_course_file_says_what_there_is(tmp_path):
+    for right, wrong, told in (
+        ("cell_seconds = 30", "cel_seconds = 30", "limits.cel_seconds"),
+        ('name = "01_causal_mask_lm"', 'name = "01_causal_msk_lm"', "solutions/01_causal_msk_lm is missing"),
+    ):
+        stated = (course.ROOT / "course.toml").read_text()
+        assert right in stated
+        (tmp_path / "course.toml").write_text(stated.replace(right, wrong))
+        with pytest.raises(course.CourseError, match=told):
+            course.load(tmp_path / "course.toml")
