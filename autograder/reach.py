@@ -11,7 +11,8 @@ from pathlib import Path
 from autograder.course import ROOT
 
 PACKAGES = ("utils", "data")
-GRADER = ("judge", "kernel", "private", "public", "sanitize", "shell")  # modules of autograder that reach verdicts
+# Modules of autograder that reach verdicts.
+GRADER = ("judge", "kernel", "private", "public", "reading", "sanitize", "shell", "withheld")
 MODULE = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+")  # as `lib("utils.toys")` names one
 
 PATH = re.compile(r"[\w.-]+(/[\w.-]+)+|[\w-]+\.(json|csv|txt|npz|safetensors)")
