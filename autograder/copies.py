@@ -7,6 +7,7 @@ until a person says so. The times of hand-ins are those that the platform states
 import datetime
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -143,7 +144,9 @@ def _plain(name: str) -> str:
 
 
 def _time(path: Path) -> datetime.datetime | None:
-    """When a version came, as its name says."""
+    """When a version came, as its name says; None if that is only when it was downloaded."""
+    if re.search(r"-(?:unknown|late)\b", path.name):
+        return None
     try:
         return datetime.datetime.strptime(path.name[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
     except ValueError:
