@@ -282,13 +282,19 @@ def other_models(LanguageModel, lib):
     rng = draw(60)
     width = 2 * rng.randint(3, 5)
     for number, (layers, B, T) in enumerate(
-        ((1, 3, rng.randint(2, 8)), (3, 2, 1), (rng.randint(4, 5), 1, width), (1, 1, rng.randint(65, 99)))
+        (
+            (1, 3, rng.randint(2, 8)),
+            (3, 2, 1),
+            (rng.randint(4, 5), 2, rng.randint(2, 8)),
+            (1, 1, width),  # T as wide as d_model
+            (1, 1, rng.randint(65, 99)),
+        )
     ):
         V, heads, d_ff = rng.randint(5, 30), rng.choice([1, 2]), rng.randint(3, 12)
         model = LanguageModel(V, width, heads, d_ff, layers)
         state = expect.weights(model, model_shapes(V, width, d_ff, layers), "model", seed=61 + number)
         model.eval()
-        tokens = torch.randint(0, V, (B, T), generator=expect.generator(65 + number))
+        tokens = torch.randint(0, V, (B, T), generator=expect.generator(75 + number))
         wanted = torch_logits(state, tokens, heads, order=range(layers))
         expect.close(expect.floats(model(tokens), (B, T, V), "logits"), wanted, f"{layers} layers", tolerance=1e-3)
         assert sum(item.numel() for item in model.parameters()) == 2 * V * width + V + layers * (

@@ -168,6 +168,16 @@ def attention(q, k, v, mask=None):
     return weights @ v, weights
 
 
+# %% wrong="1.1" name="scales the queries in place" says="your code changes"
+def attention(q, k, v, mask=None):
+    q /= math.sqrt(q.size(-1))
+    scores = q @ k.transpose(-2, -1)
+    if mask is not None:
+        scores = scores + mask
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
 # %% wrong="1.2" name="forgot to return" says="is a `return` missing"
 def causal_mask(T):
     mask = torch.full((T, T), -torch.inf).triu(1)
@@ -927,6 +937,23 @@ class TransformerLayer(nn.Module):
     def forward(self, x, mask=None):
         attended, _ = self.self_attn(x, x, x, attn_mask=mask)
         x = self.norm1(x.detach() + self.dropout(attended))
+        inner = self.dropout(self.linear1(x).relu())
+        return self.norm2(x + self.dropout(self.linear2(inner)))
+
+
+# %% wrong="1.4" name="adds in place" says="your code changes"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        attended, _ = self.self_attn(x, x, x, attn_mask=mask)
+        x += self.dropout(attended)
+        x = self.norm1(x)
         inner = self.dropout(self.linear1(x).relu())
         return self.norm2(x + self.dropout(self.linear2(inner)))
 
@@ -2099,6 +2126,18 @@ def perplexity(loss):
     return math.exp(loss)
 
 
+# %% wrong="1.7" name="sets padding to zero in place" says="your code changes"
+def lm_loss(logits, targets, pad_id):
+    real = targets != pad_id
+    targets[~real] = 0
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
+    return -of_targets[real].mean()
+
+
+def perplexity(loss):
+    return math.exp(loss)
+
+
 # %% wrong="1.8" name="gradients not zeroed" says="zero them"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
     model.train()
@@ -3083,6 +3122,21 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         drawn = (
             ((best / temperature).softmax(-1) / torch.empty_like(best).exponential_()).argmax() if temperature else 0
         )
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="writes into the prompt" says="your code changes"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, prompt
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
         if numbers[-1] == eos_id:
             break
