@@ -249,8 +249,10 @@ def status(
         reasons.add_column(heading, overflow="fold")
     for name, states in found.items():
         counts.add_row(name, str(sum(map(len, states.values()))), *(str(len(states[one])) for one in reporting.STATES))
-        for state in reporting.STATES[1:]:
+        for state in reporting.STATES:
             for one, reason in states[state].items():
+                if not reason:
+                    continue
                 reasons.add_row(one, name, state, Text(reason))
     console.print(counts)
     if reasons.rows:
@@ -263,22 +265,92 @@ def audit(
     fraction: Annotated[float, typer.Option(help="How much of the class's runs to train again.")] = 0.05,
     seed: Annotated[int, typer.Option(help="Which ones; the same seed takes the same.")] = 0,
     data_dir: Annotated[Path | None, typer.Option(help="Holds glue/rte; else COURSE_DATA, else the hub.")] = None,
+    confirm: Annotated[str, typer.Option(metavar="STUDENT", help="Decide: these runs do not count.")] = "",
+    acquit: Annotated[str, typer.Option(metavar="STUDENT", help="Decide: they count; nothing is flagged.")] = "",
+    undo: Annotated[str, typer.Option(metavar="STUDENT", help="Take a decision back.")] = "",
 ) -> None:
-    """Train a sample of the handed-in runs again, and compare. Ends with status 1 if one differs."""
-    from autograder import audit as auditing
+    """Train a sample of the handed-in runs again, and compare. Ends with status 1 if one does not agree.
+
+    Half of the sample is what most speaks against, half is chance. No mark changes by itself: look at what
+    differs, ask the student, then note what you decided with --confirm, --acquit or --undo. The next `grade`
+    applies it.
+    """
+    from autograder import copies
 
     course = load()
+    entry = course.notebook(notebook)
+    if confirm or acquit or undo:
+        for student, counts in ((confirm, False), (acquit, True), (undo, None)):
+            if student:
+                copies.decide(course, entry, student, counts)
+        console.print(f"noted; `autograder grade {entry.number}` applies it")
+        return
+
+    from autograder import audit as auditing
+
     table = Table(box=None, header_style="bold")
-    for heading in ("student", "experiment", "seed", "handed in, %", "found, %", "equal, %", "asked for", ""):
-        table.add_column(heading, justify="right" if "%" in heading or heading == "seed" else "left", overflow="fold")
-    done = list(auditing.audit(course, course.notebook(notebook), fraction, seed, data_dir))
+    headings = (
+        "student",
+        "experiment",
+        "seed",
+        "handed in, %",
+        "found, %",
+        "equal, %",
+        "likeness",
+        "asked for",
+        "",
+        "why",
+    )
+    for heading in headings:
+        right = "%" in heading or heading in ("seed", "likeness")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    done = list(auditing.audit(course, entry, fraction, seed, data_dir))
     for one in done:
         shares = (f"{100 * share:.1f}" for share in (one.claimed, one.found, one.agreement))
-        verdict = "agrees" if one.agrees else "DIFFERS: ask the student for the notebook as it was run"
-        table.add_row(one.student, one.experiment, str(one.seed), *shares, one.tolerance, verdict)
+        verdict = one.verdict if one.verdict == auditing.AGREES else f"{one.verdict.upper()}: ask the student"
+        why = Text("; ".join(one.reasons) or "by chance")
+        likeness = f"{one.likeness:.4f}"
+        table.add_row(one.student, one.experiment, str(one.seed), *shares, likeness, one.asked, verdict, why)
     console.print(table)
-    if not all(one.agrees for one in done):
+    if not all(one.verdict == auditing.AGREES for one in done):
         raise typer.Exit(1)
+
+
+@app.command()
+def keys(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[STUDENT]...", help="Names as students give them.")
+    ] = None,
+    roster: Annotated[Path | None, typer.Option(help="A CSV with a column student, name, or only one.")] = None,
+    to: Annotated[Path | None, typer.Option(help="The CSV to write; default: print it.")] = None,
+) -> None:
+    """Write a key for each student, for courses with `run_keys = true`: their seeds in 05 and 06 need it."""
+    import csv
+
+    from autograder import tree
+    from utils import student as students
+
+    course = load()
+    wanted = list(names or ())
+    if roster:
+        try:
+            rows = list(csv.DictReader(roster.read_text(encoding="utf-8-sig").splitlines()))
+        except (OSError, UnicodeDecodeError, csv.Error) as bad:
+            raise CourseError(f"{roster} cannot be read: {bad}") from None
+        column = next(
+            (name for name in ("student", "name") if rows and name in rows[0]), next(iter(rows[0]), "") if rows else ""
+        )
+        wanted += [row[column].strip() for row in rows if (row[column] or "").strip()]
+    if not wanted:
+        raise CourseError("whose keys? Give names, or --roster with a CSV that has a column `student`")
+    lines = [("student", "key"), *((name, students.key_of(tree.secret(course), name)) for name in wanted)]
+    if not to:
+        for line in lines:
+            print(",".join(line))
+        return
+    with to.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(lines)
+    console.print(f"{len(wanted)} keys in {to}; give each student only their own")
 
 
 @app.command()
@@ -395,7 +467,9 @@ def print_records(records: list) -> None:
         table.add_column(heading, justify="right" if heading == "points" else "left", overflow="fold")
     for record in records:
         points = f"{record.score:g} of {record.points:g}" if record.status == "graded" else record.status
-        table.add_row(record.student, record.notebook, points, record.reason or "; ".join(record.remarks))
+        table.add_row(
+            record.student, record.notebook, points, record.reason or "; ".join([*record.flags, *record.remarks])
+        )
     console.print(table, markup=False)
 
 

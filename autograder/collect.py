@@ -5,6 +5,7 @@ hand-in is kept under `handins/`; the latest of each student is the one that is 
 """
 
 import datetime
+import errno
 import hashlib
 import io
 import json
@@ -14,12 +15,13 @@ import stat
 import unicodedata
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from autograder import tree
+from autograder import limited, reading, tree
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.record import timestamp
 from utils.experiment import MAX_FILE, MAX_FILES, Files, read_files
@@ -28,7 +30,10 @@ from utils.verdict import legible
 MAX_MEMBERS = 50_000
 MAX_OWN_MEMBERS = 1000  # in a student's own zip, which may lie in the platform's; deeper ones are refused
 MAX_OWN_NOTEBOOKS = 4  # how often the size of one notebook a student's zip may unpack to
+MAX_RUNS = 8 * 2**20  # bytes of all runs of a hand-in; a run takes some 10 KB
 MAX_NAME = 120  # bytes
+PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others may take gigabytes to unpack a few bytes
+MEMBER = b"PK\1\2"  # what the entry of each member of a zip begins with
 RESULTS = ".results.json"
 UNREADABLE = (zipfile.BadZipFile, zipfile.LargeZipFile, RuntimeError, ValueError, OSError, EOFError, zlib.error)
 CONTAINERS = ("submissions", "submission", "submitted", "handins", "hand-ins", "downloads", "assignments")
@@ -54,7 +59,7 @@ class Found:
     when: datetime.datetime
     owner: PurePosixPath
     packed: bool = False  # in a student's own zip
-    runs: dict[str, bytes] = field(default_factory=dict)  # files of experiments' runs that lay beside it
+    runs: Callable[[], dict[str, bytes]] = dict  # reads the files of experiments' runs that lay beside it
 
 
 @dataclass
@@ -92,7 +97,13 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None) -> 
             result.refused.append(f"{path}: a second {entry.name} in the zip of {student}; {why}")
         else:
             packed.add((found.owner, entry.name))
-            result.taken.append(_keep(course, entry, student, found))
+            try:
+                runs = _readable(found.runs(), path, result) if entry.has_experiments else {}
+                result.taken.append(_keep(course, entry, student, found, runs))
+            except OSError as bad:
+                if bad.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+                    raise
+                result.refused.append(f"{path}: cannot be kept ({bad.strerror})")
     result.refused = [legible(line) for line in result.refused]
     return result
 
@@ -124,16 +135,28 @@ class _Reader:
                 yield from self._file(source, PurePosixPath(source.name), 0)
             return
         inside: list[PurePosixPath] = []
+        empty: list[PurePosixPath] = []
         for folder, folders, names in os.walk(source, followlinks=False):
             folders.sort()
             below = PurePosixPath(Path(folder).relative_to(source).as_posix())
             inside += [below / name for name in sorted(names)]
+            empty += [below / name for name in folders if not (Path(folder) / name).is_symlink()]
+        self._refuse_folders(empty, inside)
+        if not inside:
+            self._refuse(source.name, "the folder is empty")
         above = _containers(self.course, inside)
         for path in inside:
             yield from self._file(source / path, path, above)
 
     def _refuse(self, name: object, why: str) -> None:
         self.result.refused.append(f"{name}: {why}")
+
+    def _refuse_folders(self, folders: list[PurePosixPath], files: list[PurePosixPath]) -> None:
+        """Name the folders that are called like a notebook and hold none."""
+        holding = {parent for path in files if path.suffix.lower() == ".ipynb" for parent in path.parents}
+        for path in sorted({*folders}):
+            if path.suffix.lower() == ".ipynb" and path not in holding and not set(path.parts) & {*NOISE}:
+                self._refuse(path, "a folder, not a notebook; hand in the file itself")
 
     def _file(self, path: Path, inside: PurePosixPath, above: int) -> Iterator[Found]:
         """A file of a folder. `above` is the number of folders over it that name no student."""
@@ -149,7 +172,7 @@ class _Reader:
             with path.open("rb") as file:
                 yield from self._zip(file, owner if own else PurePosixPath(), when, own)
         elif path.suffix.lower() == ".ipynb":
-            runs = read_files(path.parent / "results")
+            runs = partial(self._beside, path.parent / "results")
             with path.open("rb") as file:
                 yield from self._found(inside, file.read(self.most + 1), when, owner, runs=runs)
         elif not RUN.match(inside.as_posix()):  # runs are read with the notebook that they lie beside
@@ -162,7 +185,7 @@ class _Reader:
         when: datetime.datetime,
         owner: PurePosixPath,
         packed: bool = False,
-        runs: dict[str, bytes] | None = None,
+        runs: Callable[[], dict[str, bytes]] = dict,
     ) -> Iterator[Found]:
         """The file itself; one byte too many is refused when it is graded. Blackboard states the time in its name."""
         match = BLACKBOARD.match(owner.name) if len(owner.parts) == 1 else None
@@ -172,25 +195,43 @@ class _Reader:
             except (ValueError, OverflowError):
                 self._refuse(path, "its name states no valid time")
                 return
-        yield Found(path, text, when, owner, packed, runs or {})
+        yield Found(path, text, when, owner, packed, runs)
+
+    def _beside(self, results: Path) -> dict[str, bytes]:
+        """The files of runs in a folder, unless they are too large to be runs."""
+        if sum(path.lstat().st_size for path in results.glob("*/seed_*.json")) > MAX_RUNS:
+            self._refuse(f"{results.parent.name}/{results.name}", f"more than {MAX_RUNS // 2**20} MB of runs")
+            return {}
+        return read_files(results)
 
     def _zip(self, file: BinaryIO, owner: PurePosixPath, when: datetime.datetime, own: bool = False) -> Iterator[Found]:
         """The notebooks of a zip, read in memory. A student's `own` says nothing of names and times that we believe."""
+        called = owner if owner.name else "the zip"
+        if own:
+            parts = iter(partial(file.read, 2**20), b"")
+            listed = sum(part.count(MEMBER) for part in parts)  # before zipfile makes a kilobyte of each
+            if listed > MAX_OWN_MEMBERS:
+                self._refuse(owner, f"a zip of {listed} files")
+                return
         try:
             with zipfile.ZipFile(file) as archive:
                 named = [member for member in archive.infolist() if member.filename]  # zipfile ends a name at a NUL
                 if len(named) < len(archive.infolist()):
-                    self._refuse(owner if owner.name else "the zip", "it holds a file without a name")
+                    self._refuse(called, "it holds a file without a name")
                 members = [member for member in named if not member.is_dir()]
+                if not members:
+                    self._refuse(called, "the zip is empty: it holds no file")
                 if len(members) > (MAX_OWN_MEMBERS if own else MAX_MEMBERS):
                     self._refuse(owner, f"a zip of {len(members)} files")
                     return
                 if own:  # of two versions, the one that lies deeper is the older one
                     members.sort(key=lambda member: member.filename.count("/"))
                 names = [PurePosixPath(member.filename.replace("\\", "/")) for member in members]
+                folders = [PurePosixPath(member.filename) for member in named if member.is_dir()]
+                self._refuse_folders(folders + [parent for name in names for parent in name.parents], names)
                 above = 0 if own else _containers(self.course, names)
                 room = MAX_OWN_NOTEBOOKS * self.most
-                runs = self._runs(archive, members, names)
+                runs = self._runs(members, names)
                 for member, name in zip(members, names, strict=True):
                     if RUN.match(name.as_posix()):
                         continue
@@ -204,33 +245,49 @@ class _Reader:
                     whose = owner if own else PurePosixPath(*name.parts[above:])
                     stamp = when if own else self._stated(member, when)
                     if name.suffix.lower() == ".ipynb":
-                        beside = runs.get(name.parent.as_posix(), {})
+                        beside = partial(self._unpacked, archive, runs.get(name.parent.as_posix(), {}))
                         yield from self._found(owner / name if own else name, text, stamp, whose, own, beside)
                     elif len(text) > self.most:
                         self._refuse(owner / name, "a zip larger than one notebook may be")
                     else:
                         yield from self._zip(io.BytesIO(text), whose, stamp, own=True)
-        except UNREADABLE as bad:
-            self._refuse(owner if owner.name else "the zip", f"cannot be read as a zip ({bad})")
+        except UNREADABLE:
+            self._refuse(called, "cannot be read as a zip: it is damaged, or none")
 
     def _runs(
-        self, archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], names: list[PurePosixPath]
-    ) -> dict[str, dict[str, bytes]]:
-        """The files of runs by the folder that their `results` lies in; what is too much is refused."""
-        found: dict[str, dict[str, bytes]] = {}
+        self, members: list[zipfile.ZipInfo], names: list[PurePosixPath]
+    ) -> dict[str, dict[str, zipfile.ZipInfo]]:
+        """The members that are runs, by the folder that their `results` lies in; too many are refused."""
+        found: dict[str, dict[str, zipfile.ZipInfo]] = {}
         for member, name in zip(members, names, strict=True):
             match = RUN.match(name.as_posix())
             if not match or stat.S_ISLNK(member.external_attr >> 16) or ".." in name.parts or name.is_absolute():
                 continue
             some = found.setdefault(PurePosixPath(match["beside"] or ".").as_posix(), {})
-            if len(some) >= MAX_FILES:
+            if len(some) < MAX_FILES:
+                some[match["name"]] = member
+            else:
                 self._refuse(name, f"more than {MAX_FILES} runs")
-                continue
+        return found
+
+    def _unpacked(self, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> dict[str, bytes]:
+        """What these members hold, unless that is too much for runs."""
+        found: dict[str, bytes] = {}
+        left = MAX_RUNS
+        for name, member in members.items():
+            why = _locked(member)
             try:
-                with archive.open(member) as file:
-                    some[match["name"]] = file.read(MAX_FILE + 1)
-            except UNREADABLE as bad:
-                self._refuse(name, f"cannot be unpacked ({bad})")
+                if not why:
+                    with archive.open(member) as file:
+                        found[name] = file.read(min(MAX_FILE, left) + 1)
+                    left -= len(found[name])
+            except UNREADABLE:
+                why = "cannot be unpacked: it is damaged"
+            if why:
+                self._refuse(member.filename, why)
+            if left < 0:
+                self._refuse(member.filename, f"more than {MAX_RUNS // 2**20} MB of runs: none is taken")
+                return {}
         return found
 
     def _member(
@@ -246,12 +303,14 @@ class _Reader:
             self._refuse(path, "a link, not followed")
         elif suffix not in (".ipynb", ".zip") or (suffix == ".zip" and own):
             self._refuse(path, "not a notebook")
+        elif _locked(member):
+            self._refuse(path, _locked(member))
         else:
             try:
                 with archive.open(member) as file:
                     return file.read(self.most + 1)  # what it claims to hold is not believed
-            except UNREADABLE as bad:
-                self._refuse(path, f"cannot be unpacked ({bad})")
+            except UNREADABLE:
+                self._refuse(path, "cannot be unpacked: it is damaged")
         return None
 
     def _stated(self, member: zipfile.ZipInfo, when: datetime.datetime) -> datetime.datetime:
@@ -263,6 +322,24 @@ class _Reader:
         except (ValueError, OverflowError):
             self._refuse(member.filename, "has no valid time; the zip's own is used")
             return when
+
+
+def _locked(member: zipfile.ZipInfo) -> str:
+    """Why a member of a zip is not opened; "" if it is."""
+    if member.flag_bits & 1:
+        return "it is encrypted; hand in a zip without a password"
+    return "" if member.compress_type in PACKED else "packed in an unusual way; make the zip with the usual settings"
+
+
+def _readable(runs: dict[str, bytes], path: str, result: Collected) -> dict[str, bytes]:
+    """Those of a hand-in's runs that can be parsed, whatever the judge will say of them; the others are refused."""
+    try:
+        kept = limited.call(reading.parsed_runs, runs) if runs else []
+    except limited.TooCostly as why:
+        result.refused.append(f"{path}: its runs cannot be read: {why}")
+        return {}
+    result.refused += [f"{path}: {name} cannot be read as a run" for name in runs if name not in kept]
+    return {name: runs[name] for name in kept}
 
 
 def pack(runs: Files) -> bytes:
@@ -340,9 +417,9 @@ def _is_the_same(course: Course, student: str, name: str) -> bool:
     return known.read_text() == name
 
 
-def _keep(course: Course, entry: NotebookEntry, student: str, found: Found) -> str:
+def _keep(course: Course, entry: NotebookEntry, student: str, found: Found, runs: Files) -> str:
     """File a hand-in; the latest becomes the one that is graded, the others stay beside it."""
-    results = pack(found.runs)
+    results = pack(runs)
     digest = hashlib.sha256(found.text + results).hexdigest()[:8]
     folder = course.tree / "handins" / student / entry.name
     kept = folder / f"{found.when:%Y%m%dT%H%M%SZ}-{digest}.ipynb"
@@ -355,10 +432,10 @@ def _keep(course: Course, entry: NotebookEntry, student: str, found: Found) -> s
     stamp = submitted.with_name("timestamp.txt")
     if not submitted.exists() or submitted.read_bytes() != latest.read_bytes():
         tree.write(submitted, latest.read_bytes())
-    runs = latest.with_suffix(RESULTS)
+    packed = latest.with_suffix(RESULTS)
     place = tree.results_path(course, entry, student)
-    if runs.exists():
-        tree.write(place, runs.read_bytes())
+    if packed.exists():
+        tree.write(place, packed.read_bytes())
     else:
         place.unlink(missing_ok=True)
     if not stamp.exists() or stamp.read_text() != timestamp(taken) + "\n":

@@ -1,56 +1,274 @@
-"""Whose runs are handed in: two honest runs never share both their logits and the time they took."""
+"""What all hand-ins together say of each student's runs, and what a person decided about them.
 
+Whoever compares hand-ins accuses somebody, so what is found here is shown to the instructor alone and costs nothing
+until a person says so. The times of hand-ins are those that the platform states, of every version that is kept.
+"""
+
+import datetime
 import hashlib
 import json
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from autograder.collect import unpack
-from autograder.course import ROOT, Course, NotebookEntry
-from utils.experiment import BadRun, Files, parse, read_files
+import numpy as np
 
-RECORDED = ROOT / "data" / "results" / "rte"
-THE_COURSE = ""  # the name of no student
-AN_EARLIER = "a run of another hand-in, taken earlier"
+from autograder import tree
+from autograder.collect import RESULTS, unpack
+from autograder.course import Course, CourseError, NotebookEntry
+from utils import student as students
+from utils.experiment import Standing
+from utils.verdict import legible
+
+ROWS = 512  # that are compared with all others at a time
+MOST = 4  # other hand-ins that one student's flags name
+CONFIRMED = "a person looked at these runs and decided that they do not count: ask your instructor"
+LARGEST = 20_000  # examples of a run
 
 
-def of(course: Course, entry: NotebookEntry) -> dict[str, str]:
-    """What speaks against the students whose runs of a notebook are somebody else's."""
-    order = []
-    for path in course.tree.glob(f"submitted/*/{entry.name}/results.json"):
-        stamp = path.with_name("timestamp.txt")  # nbgrader's own; who has none is taken for the first
-        order.append((stamp.read_text() if stamp.exists() else "", path.parents[1].name, path))
-    if not order:
-        return {}
-    hand_ins = ((student, unpack(path.read_bytes())) for _, student, path in sorted(order))
-    whose = {THE_COURSE: "one of the runs that come with the course"}
-    return {
-        student: f"{names[0]} is {whose.get(first, AN_EARLIER)}: the same predictions in the same seconds"
-        for student, (first, names) in found(chain([(THE_COURSE, read_files(RECORDED))], hand_ins)).items()
+@dataclass(frozen=True)
+class Claim:
+    """One run as a hand-in has it, no more than is needed to compare it."""
+
+    owner: str  # the student as collected
+    file: str  # FOLDER/seed_N.json
+    name: str  # as the run says who made it
+    seconds: float
+    margins: np.ndarray  # (examples,) float32
+    what: str  # alike for equal logits
+    when: datetime.datetime | None  # of the earliest version that holds it; None: not known
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The experiment's folder, and the seed."""
+        folder, _, name = self.file.partition("/")
+        return folder, name.removeprefix("seed_").removesuffix(".json")
+
+
+def of(course: Course, entry: NotebookEntry) -> dict[str, Standing]:
+    """The standing of each student whose runs of a notebook were handed in."""
+    handed_in = {
+        path.parents[1].name: path for path in sorted(course.tree.glob(f"submitted/*/{entry.name}/results.json"))
     }
+    if not handed_in:
+        return {}
+    from utils import rte  # brings torch, which a course without such hand-ins does not need
+
+    folders = {
+        one.folder("").name
+        for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION)
+        for profile in course.grading.results_profiles
+        for one in rte.experiments(notebook, profile).values()
+    }
+    known = {student: _versions(course, student, folders) for student in _everybody(course)}
+    current = {
+        student: _dated(_claims(student, path.read_bytes(), folders), known[student])
+        for student, path in handed_in.items()
+    }
+    keys = _keys(course, [one for some in current.values() for one in some]) if course.grading.run_keys else None
+    flags = _flags(current, known, keys)
+    decided = decisions(course, entry)
+    found = {}
+    for student in handed_in:
+        decision = decided.get(student)
+        against = (CONFIRMED,) if decision is False else ()
+        seen = () if decision is True else tuple(flags.get(student, ()))
+        found[student] = Standing(against, seen, keys)
+    return found
 
 
-def found(hand_ins: Iterable[tuple[str, Files]]) -> dict[str, tuple[str, list[str]]]:
-    """Who handed in runs of somebody else's: for each such student whose they are, and which files.
+def decisions(course: Course, entry: NotebookEntry) -> dict[str, bool]:
+    """What a person decided about the runs of a notebook, by student: whether they count.
 
-    `hand_ins` are students and their files, the earliest first: who comes later has copied.
+    Raises:
+        CourseError: the file was damaged.
     """
-    owner: dict[str, str] = {}
-    copied: dict[str, tuple[str, list[str]]] = {}
-    for student, files in hand_ins:
-        for name, stamp in _stamps(files).items():
-            first = owner.setdefault(stamp, student)
-            if first != student:
-                copied.setdefault(student, (first, []))[1].append(name)
-    return copied
+    path = _decided(course, entry)
+    try:
+        stated = json.loads(path.read_text()) if path.exists() else {}
+        return {student: one["counts"] is True for student, one in stated.items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise CourseError(f"{path} cannot be read: mend it, or remove it and decide again") from None
 
 
-def _stamps(files: Files) -> dict[str, str]:
-    stamps = {}
-    for name, text in files.items():
-        try:
-            run = parse(text)
-        except BadRun:
-            continue
-        stamps[name] = hashlib.sha256(json.dumps([run.logits, run.seconds]).encode()).hexdigest()
-    return stamps
+def decide(course: Course, entry: NotebookEntry, student: str, counts: bool | None) -> None:
+    """Note that a student's runs count, do not count, or (None) that nothing is decided; `grade` applies it.
+
+    Raises:
+        CourseError: this student handed in no runs.
+    """
+    if not tree.results_path(course, entry, student).exists() and counts is not None:
+        raise CourseError(f"{student} has handed in no runs of {entry.name}; `autograder status` lists the students")
+    decisions(course, entry)
+    path = _decided(course, entry)
+    stated: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    stated.pop(student, None)
+    if counts is not None:
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        stated[student] = {"counts": counts, "decided_at": now}
+    tree.write_json(path, stated)
+
+
+def _decided(course: Course, entry: NotebookEntry) -> Path:
+    return course.tree / "decisions" / f"{entry.name}.json"
+
+
+def _everybody(course: Course) -> list[str]:
+    return sorted({path.parents[1].name for path in course.tree.glob("submitted/*/*/results.json")})
+
+
+def _versions(course: Course, student: str, folders: Collection[str]) -> list[Claim]:
+    """Every different run of a student in any version of any notebook, with the time when it first came."""
+    first: dict[tuple[str, str], Claim] = {}
+    kept = [(_time(path), path) for path in sorted(course.tree.glob(f"handins/{_plain(student)}/*/*{RESULTS}"))]
+    kept += [(None, path) for path in sorted(course.tree.glob(f"submitted/{_plain(student)}/*/results.json"))]
+    for when, path in kept:
+        for claim in _claims(student, path.read_bytes(), folders):
+            before = first.get((claim.file, claim.what))
+            if before is None or (when is not None and (before.when is None or when < before.when)):
+                first[claim.file, claim.what] = replace(claim, when=when)
+    return list(first.values())
+
+
+def _dated(claims: list[Claim], versions: list[Claim]) -> list[Claim]:
+    """The claims of the version that counts, with the times when the same runs first came."""
+    first = {(one.file, one.what): one for one in versions}
+    return [first.get((one.file, one.what), one) for one in claims]
+
+
+def _plain(name: str) -> str:
+    """A name as a pattern of glob that means nothing but itself."""
+    return "".join(f"[{sign}]" if sign in "*?[" else sign for sign in name)
+
+
+def _time(path: Path) -> datetime.datetime | None:
+    """When a version came, as its name says."""
+    try:
+        return datetime.datetime.strptime(path.name[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
+    except ValueError:
+        return None
+
+
+_read: dict[str, tuple[str, float, np.ndarray, str] | None] = {}
+
+
+def _claims(owner: str, packed: bytes, folders: Collection[str]) -> list[Claim]:
+    """The runs in a file of results that can be compared; what is no run is left to the judge to refuse."""
+    from utils.evidence import chosen
+
+    files, found = unpack(packed), []
+    for file in chosen(files, folders):
+        stamp = hashlib.sha256(files[file]).hexdigest()
+        if stamp not in _read:
+            _read[stamp] = _light(files[file])
+        light = _read[stamp]
+        if light is not None:
+            name, seconds, margins, what = light
+            found.append(Claim(owner, file, name, seconds, margins, what, None))
+    return found
+
+
+def _light(text: bytes) -> tuple[str, float, np.ndarray, str] | None:
+    """Name, seconds and margins of a run, and what tells its logits from others; None if it is no run."""
+    try:
+        stated = json.loads(text)
+        name, seconds = str(stated.get("student", "")), float(stated["seconds"])
+        logits = np.array(stated["logits"], dtype=np.float64)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return None
+    if logits.ndim != 2 or logits.shape[1] != 2 or not 1 < len(logits) <= LARGEST or not np.isfinite(logits).all():
+        return None
+    if np.abs(logits).max() > 1e6:
+        return None
+    return name, seconds, (logits[:, 1] - logits[:, 0]).astype(np.float32), hashlib.sha256(logits.tobytes()).hexdigest()
+
+
+def _keys(course: Course, claims: list[Claim]) -> tuple[tuple[str, str], ...]:
+    secret = tree.secret(course)
+    return tuple((name, students.key_of(secret, name)) for name in sorted({students.fold(one.name) for one in claims}))
+
+
+def _flags(
+    current: dict[str, list[Claim]], known: dict[str, list[Claim]], keys: tuple[tuple[str, str], ...] | None
+) -> dict[str, list[str]]:
+    """What a person should look at, by student."""
+    flags: dict[str, list[str]] = {owner: [] for owner in current}
+    names = {owner: sorted({students.fold(one.name) for one in some} - {""}) for owner, some in known.items()}
+    for owner, some in current.items():
+        for name in sorted({one.name for one in some if one.name}):
+            if not belongs(name, owner):
+                flags[owner].append(f"its runs say that {legible(name, 60)!r} made them: is that {owner}?")
+        mine = {students.fold(one.name) for one in some} - {""}
+        for neighbour, theirs in names.items():
+            if neighbour != owner and mine.intersection(theirs):
+                flags[owner].append(f"its runs carry the same name as those of {neighbour}")
+    pairs: dict[tuple[str, str], list[tuple[Claim, Claim, str]]] = {}
+    for one, other, how in _matches([one for some in current.values() for one in some], known, dict(keys or ())):
+        pairs.setdefault((one.owner, other.owner), []).append((one, other, how))
+    for (owner, neighbour), matched in sorted(pairs.items(), key=lambda item: -len(item[1])):
+        if len(flags[owner]) < MOST:
+            flags[owner].append(_sentence(neighbour, matched))
+    return flags
+
+
+def belongs(name: str, owner: str) -> bool:
+    """Whether a name may be that of the student who is collected as `owner`; numbers of a platform do not count."""
+    words, whose = students.fold(name).split(), students.fold(owner).split()
+    for left, right in ((words, whose), *([(_letters(words), _letters(whose))] if _letters(words) else [])):
+        if sorted(left) == sorted(right) or sorted("".join(left)) == sorted("".join(right)):
+            return True
+    return False
+
+
+def _letters(words: list[str]) -> list[str]:
+    return [word for word in words if not word.isdigit()]
+
+
+def _sentence(other: str, matched: list[tuple[Claim, Claim, str]]) -> str:
+    one, _, how = matched[0]
+    more = f" and {len(matched) - 1} more" if len(matched) > 1 else ""
+    mine = min((pair[0].when for pair in matched if pair[0].when), default=None)
+    its = min((pair[1].when for pair in matched if pair[1].when), default=None)
+    if mine is None or its is None or mine == its:
+        first = "it is not known which came first"
+    else:
+        early, late = sorted((mine, its))
+        who = "those of this student" if mine == early else f"those of {other}"
+        first = f"{who} came first, {early:%Y-%m-%d %H:%M} against {late:%Y-%m-%d %H:%M} UTC"
+    return f"{one.file}{more} {how} in a hand-in of {other}; {first}"
+
+
+def _matches(
+    current: list[Claim], known: dict[str, list[Claim]], keys: dict[str, str]
+) -> Iterator[tuple[Claim, Claim, str]]:
+    """The runs that are also another student's, as they are, scaled, with noise or in another order."""
+    from utils.evidence import NEAR, PERMUTED, shapes
+
+    everything = [one for some in known.values() for one in some]
+    for size in sorted({len(one.margins) for one in current}):
+        ours = [one for one in current if len(one.margins) == size]
+        theirs = [one for one in everything if len(one.margins) == size]
+        whose = np.array([hash(one.owner) for one in theirs])
+        table = np.array([one.margins for one in theirs], dtype=np.float32)
+        straight, ranked, ordered, backwards = shapes(table)
+        for start in range(0, len(ours), ROWS):
+            block = ours[start : start + ROWS]
+            rows, ranks, sorted_rows, _ = shapes(np.array([one.margins for one in block], dtype=np.float32))
+            foreign = np.array([hash(one.owner) for one in block])[:, None] != whose[None]
+            near = ((np.abs(rows @ straight.T) > NEAR) | (np.abs(ranks @ ranked.T) > NEAR)) & foreign
+            again = (sorted_rows @ ordered.T > PERMUTED) | (sorted_rows @ backwards.T > PERMUTED)
+            for row, column in np.argwhere(near | (again & foreign)):
+                one, other = block[row], theirs[column]
+                if not _honest_twins(one, other, keys):
+                    how = "is" if near[row, column] else "is, its examples in another order,"
+                    yield one, other, how
+
+
+def _honest_twins(one: Claim, other: Claim, keys: dict[str, str]) -> bool:
+    """Whether two students were given one seed by chance, and so have one run."""
+    names = students.fold(one.name), students.fold(other.name)
+    if one.place != other.place or names[0] == names[1] or "" in names:
+        return False
+    seed = one.place[1]
+    return all(seed in map(str, students.seeds_of(name, keys.get(name, ""), 20)) for name in names)

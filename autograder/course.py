@@ -41,6 +41,7 @@ class Grading(_Section):
     gpu: bool = False  # whether kernels see the worker's GPU
     database: str = ""  # the gradebook's URL; "": SQLite in the course tree
     results_profiles: tuple[str, ...] = ("cpu", "gpu")  # in whose sizes experiments may have been run
+    run_keys: bool = False  # whether the seeds of students' runs also hang on keys, see `autograder keys`
     preload: tuple[str, ...] = ()
     preload_checks: tuple[str, ...] = ()
 
@@ -63,6 +64,12 @@ class NotebookEntry(_Section):
     def public_checks(self) -> str:
         """The module with the checks that students have, too."""
         return f"utils.checks.nb{self.name}"
+
+    @property
+    def has_experiments(self) -> bool:
+        """Whether one of its checks is of experiments' runs; those of other notebooks are not collected."""
+        checks = ROOT / "utils" / "checks" / f"nb{self.name}.py"
+        return checks.exists() and "\n@results_check(" in checks.read_text()
 
 
 class Course(_Section):

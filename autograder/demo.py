@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 import nbformat
+import numpy as np
 from nbformat import NotebookNode
 from rich.console import Console
 from rich.table import Table
@@ -21,9 +22,9 @@ from autograder import collect as collecting
 from autograder import course as courses
 from autograder.course import ROOT, Course, NotebookEntry
 from autograder.public import checks
-from utils import rte
+from utils import rte, student
 from utils.evidence import SEEDS, ResultsCheck
-from utils.experiment import Run, dumps, path_of
+from utils.experiment import DIGITS, Experiment, Run, dumps, parse, path_of, score
 from utils.runs import run_seeds
 from utils.seed_table import SeedTable
 
@@ -69,8 +70,8 @@ def hand_ins(course: Course, entry: NotebookEntry) -> list[Made]:
     mistaken = numbers[1::3]
     half = numbers[: len(numbers) // 2]
     whole, code = sum(points.values()), sum(points[number] for number in numbers)
-    ada = maker.runs(0)
-    some = dict(list(maker.runs(1).items())[1:])  # a seed is missing
+    ada = maker.runs("Ada Perfect")
+    some = dict(list(maker.runs("Di Mistaken").items())[1:])  # a seed is missing
     return [
         Made("Ada Perfect", maker.file(), whole, ada),
         Made("Bo Blank", maker.file(solved=()), 0),
@@ -81,14 +82,19 @@ def hand_ins(course: Course, entry: NotebookEntry) -> list[Made]:
             code - sum(points[number] for number in mistaken),
             some,
         ),
-        Made("Ed Otherwise", maker.file(others), whole, maker.runs(2)),
+        Made("Ed Otherwise", maker.file(others), whole, maker.runs("Ed Otherwise")),
         Made("Flo Crash", maker.file({middle: "def broken(:\n    return 1 / 0\n"}), code - points[middle]),
-        Made("Gil Endless", maker.file({late: LOOP}), whole - points[late], maker.runs(3)),
-        Made("Hal Broken", maker.file()[:5000], None, maker.runs(4)),
-        Made("Ivy Shuffled", maker.file(change=maker.shuffle), whole, maker.runs(5)),
-        Made("Jo Cheater", maker.file(solved=(), change=maker.cheat), 0, ada),
-        Made("Kit Killer", maker.file({middle: "import os\nos._exit(1)\n"}), whole - points[middle], maker.runs(6)),
-        Made("Zoë Müller", maker.file(change=maker.noisy), whole, maker.runs(7)),
+        Made("Gil Endless", maker.file({late: LOOP}), whole - points[late], maker.runs("Gil Endless")),
+        Made("Hal Broken", maker.file()[:5000], None, maker.runs("Hal Broken")),
+        Made("Ivy Shuffled", maker.file(change=maker.shuffle), whole, maker.runs("Ivy Shuffled")),
+        Made("Jo Cheater", maker.file(solved=(), change=maker.cheat), 0, renamed(ada, "Jo Cheater")),
+        Made(
+            "Kit Killer",
+            maker.file({middle: "import os\nos._exit(1)\n"}),
+            whole - points[middle],
+            maker.runs("Kit Killer"),
+        ),
+        Made("Zoë Müller", maker.file(change=maker.noisy), whole, maker.runs("Zoë Müller")),
     ]
 
 
@@ -183,14 +189,19 @@ class Maker:
         self.points = {number: check.points for number, check in checks(entry).items()}
         of_files = [number for number, check in checks(entry).items() if isinstance(check, ResultsCheck)]
         self.results = of_files[0] if of_files else ""  # the exercise that is graded from runs
-        self._runs = _runs(entry.name) if self.results else {}
+        self._runs = _runs(entry.name) if self.results else []
 
-    def runs(self, student: int) -> dict[str, str]:
-        """The files of all runs as this student's machine made them: the same predictions, in its own time."""
-        return {
-            path: dumps(replace(run, seconds=round(run.seconds + 0.001 * student, 6)))
-            for path, run in self._runs.items()
-        }
+    def runs(self, name: str) -> dict[str, str]:
+        """The files of all runs as a student of this name would have made them: with the seeds of that name.
+
+        To train them would take minutes, so the logits are those of trained runs with noise of this student's own.
+        """
+        draw, found = np.random.default_rng(list(name.encode())), {}
+        for number, seed in enumerate(student.seeds_of(name, "", SEEDS)):
+            for experiment, runs in self._runs:
+                made = made_up(runs[number], seed, name, draw)
+                found[path_of(experiment, seed, "").as_posix()] = dumps(made)
+        return found
 
     def file(
         self,
@@ -248,12 +259,34 @@ class Maker:
         notebook.cells.insert(4, nbformat.v4.new_code_cell(source))
 
 
+def made_up(run: Run, seed: int, name: str, draw: np.random.Generator) -> Run:
+    """A run as another student's, consistent in itself: noise on all logits, and what follows from them."""
+    tables = [np.array(table) + draw.normal(0, 0.1, np.shape(table)) for table in (*run.epochs, run.logits)]
+    *epochs, logits = (table.round(DIGITS) for table in tables)
+    curve = []
+    for point, table in zip(run.curve, (*epochs, logits), strict=True):
+        loss, accuracy = score(table, np.array(run.labels))
+        curve.append(point | {"loss": round(loss, DIGITS + 1), "accuracy": round(accuracy, DIGITS + 1)})
+    return replace(
+        run,
+        seed=seed,
+        student=name,
+        logits=logits.tolist(),
+        predictions=logits.argmax(1).tolist(),
+        epochs=[table.tolist() for table in epochs],
+        curve=curve,
+        seconds=round(run.seconds + float(draw.uniform(0, 1)), 6),
+    )
+
+
+def renamed(runs: dict[str, str], name: str) -> dict[str, str]:
+    """Somebody's runs with another name in them, and digests that fit: what a thief with the code would do."""
+    return {path: dumps(replace(parse(text.encode()), student=name)) for path, text in runs.items()}
+
+
 @cache
-def _runs(notebook: str) -> dict[str, Run]:
-    """Every run of a notebook's experiments, small ones, by its path."""
-    found = {}
+def _runs(notebook: str) -> list[tuple[Experiment, list[Run]]]:
+    """Every run of a notebook's experiments, small ones, with the recorded runs' seeds."""
     with tempfile.TemporaryDirectory() as folder:
-        for experiment in rte.experiments(notebook, "smoke").values():
-            for run in run_seeds(experiment, range(1, SEEDS + 1), folder):
-                found[path_of(experiment, run.seed, "").as_posix()] = run
-    return found
+        experiments = rte.experiments(notebook, "smoke").values()
+        return [(one, run_seeds(one, rte.RECORDED_SEEDS, folder)) for one in experiments]

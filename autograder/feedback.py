@@ -1,11 +1,14 @@
 """nbgrader's feedback pages: several are written at a time, and those that would say nothing new stay."""
 
+import contextlib
 import hashlib
 import json
 import multiprocessing
+import resource
 import signal
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from html import escape
 from itertools import islice
 from pathlib import Path
 
@@ -14,11 +17,18 @@ import nbgrader
 from nbgrader.api import Gradebook, SubmittedNotebook
 from tqdm import tqdm
 
-from autograder import safe, tree, warm
+from autograder import grade, safe, tree, warm
 from autograder.course import Course, CourseError, NotebookEntry
 
 PAGES = 8  # that a worker writes at a time: nbgrader reads its templates once for them
 MADE_OF = ".made_of"  # beside a page, and removed by nbgrader together with it
+POLICY = "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'\">"
+PAGE_SECONDS = 20.0  # of processor time for one page; an ordinary one takes half a second
+PAGE_MB = 2048
+
+
+class FeedbackError(CourseError):
+    """Pages that could not be written."""
 
 
 def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 2) -> list[Path]:
@@ -26,7 +36,7 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
 
     Raises:
         CourseError: a graded hand-in is missing in the gradebook.
-        RuntimeError: nbgrader could not write one; the message is its log.
+        FeedbackError: nbgrader could not write one; the others are written. The message has its log.
     """
     stale = {entry: _stale(course, entry) for entry in entries}
     tasks = []
@@ -34,6 +44,7 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
         left = iter(states)
         while students := list(islice(left, PAGES)):
             tasks.append((entry, students))
+    told: list[str] = []
     if tasks:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["autograder.before_imports", "autograder.feedback"])
@@ -43,13 +54,17 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
             try:
                 futures = {pool.submit(_write, course, entry, students): (entry, students) for entry, students in tasks}
                 for future in as_completed(futures):
-                    future.result()
                     entry, students = futures[future]
+                    failed = future.result()
                     for student in students:
-                        tree.write(_made_of(course, entry, student), stale[entry][student])
+                        if student not in failed:
+                            tree.write(_made_of(course, entry, student), stale[entry][student])
+                    told += [f"{entry.name} of {student}: {why}" for student, why in failed.items()]
                     bar.update(len(students))
             finally:
                 pool.shutdown(cancel_futures=True)
+    if told:
+        raise FeedbackError("all other pages are written; nbgrader could not write\n" + "\n".join(told))
     return sorted(path for entry in entries for path in course.tree.glob(f"feedback/*/{entry.name}/*.html"))
 
 
@@ -83,17 +98,64 @@ def _made_of(course: Course, entry: NotebookEntry, student: str) -> Path:
     return tree.place(course, "feedback", entry, student).with_name(MADE_OF)
 
 
-def _write(course: Course, entry: NotebookEntry, students: list[str]) -> None:
-    """Write the pages of these students, in a worker."""
+class _TooSlow(Exception):
+    """A page takes longer than it may; nbgrader logs it, and goes on with the next page."""
+
+
+def _write(course: Course, entry: NotebookEntry, students: list[str]) -> dict[str, str]:
+    """Write the pages of these students, in a worker; those that nbgrader could not write, with its log.
+
+    A page that takes too much time or memory is written by us: the verdicts, and why there is no more.
+    """
+    slow: list[int] = []
+    told = _generate(course, entry, students, slow)
+    if not told:
+        return {}
+    if len(students) > 1:  # each by itself: the others are not to blame
+        return {name: why for student in students for name, why in _write(course, entry, [student]).items()}
+    if not slow and "MemoryError" not in told and "RecursionError" not in told:
+        return {students[0]: told}
+    tree.write(_made_of(course, entry, students[0]).with_name(f"{entry.name}.html"), _short(course, entry, students[0]))
+    return {}
+
+
+def _generate(course: Course, entry: NotebookEntry, students: list[str], slow: list[int]) -> str:
+    """Have nbgrader write pages; its log if it failed. `slow` grows when a page was stopped."""
+
+    def stop(*_: object) -> None:
+        slow.append(1)
+        raise _TooSlow
+
     api = tree.nbgrader_api(course)
     everybody = {path.parent.name for path in course.tree.glob(f"autograded/*/{entry.name}")}
     api.coursedir.student_id_exclude = ",".join(everybody.difference(students))
-    result = api.generate_feedback(entry.name, force=True)
-    if not result["success"]:
-        raise RuntimeError(result.get("log") or result.get("error"))
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, PAGE_SECONDS, PAGE_SECONDS)  # of all pages; the next second is for the next
+    try:
+        result = api.generate_feedback(entry.name, force=True)
+    except _TooSlow:
+        return "it takes too long"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return "" if result["success"] else result.get("log") or result.get("error") or "no page was written"
+
+
+def _short(course: Course, entry: NotebookEntry, student: str) -> str:
+    """A page in place of one that is too costly to make."""
+    known = grade.load_record(course, entry, student)
+    rows = known.exercises if known else []
+    said = "".join(f"<li>{escape(row['message'])}</li>" for row in rows)
+    why = "The page of this notebook takes too long to make: its outputs or its text are too large, or unusual."
+    return (
+        f"<!doctype html><meta charset=utf-8>{POLICY}<title>{escape(entry.name)}</title><h1>{escape(entry.title)}</h1>"
+        f"<p>{why} These are the verdicts; for the rest, ask your instructor.</p><ul>{said}</ul>"
+    )
 
 
 def _settle() -> None:
     """Begin as a worker: an interrupt is for who started us."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    with contextlib.suppress(ValueError, OSError):  # not everywhere
+        resource.setrlimit(resource.RLIMIT_DATA, (PAGE_MB * 2**20, hard))
     warm.settle()

@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -24,22 +25,16 @@ from filelock import FileLock, Timeout
 from nbformat import NotebookNode
 from tqdm import tqdm
 
-from autograder import author, copies, record, sanitize, tree, warm
+from autograder import author, copies, record, safe, sanitize, tree, warm
 from autograder.collect import unpack
 from autograder.course import ROOT, Course, CourseError, NotebookEntry, room
-from autograder.room import require_rooms
-from utils.verdict import Outcome, Verdict
+from autograder.room import RoomError, require_rooms
+from utils.experiment import NO_STANDING, Standing
+from utils.verdict import Outcome, Verdict, legible
 
 GRADED, UNGRADABLE = "graded", "ungradable"
-CHECKING = (
-    "wire",
-    "door",
-    "answer",
-    "check",
-    "expect",
-    "forbidden",
-    "toys",
-)  # modules of utils that a verdict hangs on
+CHECKING = ("wire", "door", "answer", "check", "expect", "forbidden", "toys")  # of utils: what verdicts hang on
+MAX_REMARKS = 200  # of one record
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 MARKERS = ("check", "private", "results_check")  # the decorators that say which exercise a function is for
 AHEAD, LEAST_AHEAD = 4, 64  # hand-ins that wait at the workers, for each of their threads and at least
@@ -68,6 +63,7 @@ class Record:
     points: float = 0.0
     exercises: list[dict[str, Any]] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)  # for the instructor to look at; they cost nothing by themselves
     seconds: float = 0.0
     slowest_cell: list[Any] = field(default_factory=list)  # its id and seconds
     trusted: bool = False
@@ -88,7 +84,8 @@ class Job:
     graders: dict[str, str]  # by exercise, see `fingerprints`
     known: Record | None = None
     only: tuple[str, ...] = ()  # these exercises; (): all
-    copied: str = ""  # whose runs they are, if not the student's own
+    copied: Standing = NO_STANDING  # what all hand-ins together say of its runs
+    unreadable: str = ""  # why there is nothing to grade, if the tree does not give it
 
     def state(self, trusted: bool = False) -> str:
         """Why it has to be graded; "" if its record is up to date."""
@@ -148,11 +145,17 @@ def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None
         CourseError: the course tree was not built.
     """
     release, graders = tree.release_notebook(course, entry), fingerprints(course, entry)
-    copied, found = copies.of(course, entry), []
+    copied, found = copies.of(course, entry) if entry.has_experiments else {}, []
     for student in hand_ins(course, entry, students):
-        whose = copied.get(student, "")
-        digest = hashlib.sha256(b"".join(handed_in(course, entry, student)) + whose.encode()).hexdigest()
-        found.append(Job(entry, student, digest, release, graders, load_record(course, entry, student), copied=whose))
+        whose, unreadable = copied.get(student, NO_STANDING), ""
+        try:
+            content = b"".join(handed_in(course, entry, student))
+        except OSError as bad:
+            unreadable = f"the course tree does not hold it as a file that can be read ({bad.strerror})"
+            content = unreadable.encode()
+        digest = hashlib.sha256(content + "".join(whose.against).encode()).hexdigest()
+        known = load_record(course, entry, student)
+        found.append(Job(entry, student, digest, release, graders, known, copied=whose, unreadable=unreadable))
     return found
 
 
@@ -160,7 +163,7 @@ def handed_in(course: Course, entry: NotebookEntry, student: str) -> tuple[bytes
     """A hand-in as the tree holds it: the notebook, and the runs that came with it, see `collect.pack`."""
     runs = tree.results_path(course, entry, student)
     notebook = tree.place(course, "submitted", entry, student)
-    return notebook.read_bytes(), runs.read_bytes() if runs.exists() else b""
+    return notebook.read_bytes(), runs.read_bytes() if entry.has_experiments and runs.exists() else b""
 
 
 def grade(
@@ -193,6 +196,9 @@ def grade(
         waiting: list[Job] = []
         for job in (job for entry in entries for job in jobs(course, entry, students)):
             (waiting if again or job.state(trusted) else settled).append(job)
+            if job.known and job.known.flags != [*job.copied.flags]:  # another hand-in came, or a person decided
+                job.known.flags = [*job.copied.flags]
+                tree.write_json(verdict_path(course, job.entry, job.student), asdict(job.known))
         with record.open_recorder(course) as recorder:
             lost = _restore(course, recorder, entries, settled)
             waiting += lost
@@ -274,6 +280,13 @@ def _run(
     if not waiting:
         return []
     records = []
+    for job in [job for job in waiting if job.unreadable]:
+        waiting.remove(job)
+        failed = Record(job.student, job.entry.name, UNGRADABLE, job.unreadable)
+        records.append(keep(course, recorder, job, failed, "", trusted))
+        heard(records[-1])
+    if not waiting:
+        return records
     nursery = "" if cluster or trusted else warm.nursery(course.running(entries).grading.preload).start()
     public = course.model_copy(update={"grading": course.grading.model_copy(update={"database": ""})})  # has a password
     needs = {"resources": {"GPU": 1}} if gpus else {}
@@ -295,7 +308,12 @@ def _run(
         slowest = 0.0
         for job, future in bar:
             done, notebook = _result(future, job.entry, job.student)
-            done = keep(course, recorder, job, done, notebook, trusted)
+            try:
+                done = keep(course, recorder, job, done, notebook, trusted)
+            except (OSError, *record.DATABASE_ERRORS):
+                raise
+            except Exception as bug:
+                done = keep(course, recorder, job, _failed(bug, job.entry, job.student), "", trusted)
             if done.status != GRADED:
                 tqdm.write(f"{done.student} {done.notebook}: ungradable: {done.reason}", file=sys.stderr)
             if done.slowest_cell and done.slowest_cell[1] > slowest:
@@ -340,10 +358,11 @@ def keep(
 ) -> Record:
     """Put a result where it stays: gradebook, graded notebook, record. Killed anywhere, doing it again mends it."""
     entry, student = job.entry, job.student
+    _plain(done)
     if done.retry and job.only:
         return done  # the verdicts that there are still hold
     same = job.known is not None and job.known.hand_in == job.digest
-    done.hand_in, done.trusted = job.digest, trusted
+    done.hand_in, done.trusted, done.flags = job.digest, trusted, [*job.copied.flags]
     done.graded_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     if done.status == GRADED:
         cells = {f"check_{number.replace('.', '_')}" for number in job.only} if job.only else None
@@ -354,6 +373,15 @@ def keep(
     blank = {row["exercise"] for row in done.exercises if row["outcome"] == Outcome.BLANK}
     _note(course, job, done, blank.union(job.only) if job.only else job.graders)
     return done
+
+
+def _plain(done: Record) -> None:
+    """Make a record's texts plain lines of bounded length, whoever's words they are: nothing else gets into one."""
+    done.reason = safe.line(done.reason)
+    remarks = [safe.line(remark) for remark in done.remarks]
+    done.remarks = remarks[:MAX_REMARKS] + [f"and {len(remarks) - MAX_REMARKS} more"] * (len(remarks) > MAX_REMARKS)
+    for row in done.exercises:
+        row["message"], row["instructor_only"] = legible(row["message"]), legible(row.get("instructor_only", ""))
 
 
 def grade_one(
@@ -369,15 +397,15 @@ def grade_one(
     stored: str = "",
     gpus: tuple[str, ...] = (),
     results: bytes = b"",
-    copied: str = "",
+    copied: Standing = NO_STANDING,
     key: bytes = b"",
 ) -> tuple[Record, str]:
     """Grade one hand-in, in a worker: its record, and the graded notebook as text ("" if ungradable).
 
     `text` is the file as handed in, `release` the released notebook; no file is read or written.
     With `only`, these exercises are judged and the rest is taken from the record `known` and the
-    graded notebook `stored`. `results` are the runs that were handed in, `copied` says whose they seem to
-    be; what private checks ask is drawn for `key`. Of the devices `gpus` the kernels of this worker see one.
+    graded notebook `stored`. `results` are the runs that were handed in, `copied` says what else is
+    known of them; what private checks ask is drawn for `key`. Of the devices `gpus` the kernels of this worker see one.
     """
     from autograder.judge import judge, write_scoreboard  # imports torch, which the coordinator does not need
 
@@ -406,6 +434,9 @@ def grade_one(
             }
         )
     done.remarks += judged.remarks
+    dropped = safe.fit(notebook)
+    if dropped:
+        done.remarks.append(f"{dropped} outputs or ends of cells are left out of the page: they are too large for one")
     done.slowest_cell = [*judged.slowest]
     if only and known:
         new = {row["exercise"]: row for row in done.exercises}
@@ -456,20 +487,23 @@ def _restore(course: Course, recorder: record.Recorder, entries: list[NotebookEn
                     recorder.refuse(entry, job.student, job.release, job.known.reason)
             elif has != rows:
                 graded = tree.place(course, "autograded", entry, job.student)
-                text = graded.read_text() if graded.exists() else ""
-                if text and _scores(nbformat.v4.reads(text)) == rows:
+                text = graded.read_text() if graded.is_file() else ""
+                if text and _scores(text) == rows:
                     recorder.record(entry, job.student, text, anew=False)
                 else:
                     lost.append(job)
     return lost
 
 
-def _scores(notebook: NotebookNode) -> dict[str, float]:
-    """The scores that a graded notebook holds, by cell."""
+def _scores(text: str) -> dict[str, float] | None:
+    """The scores that a graded notebook holds, by cell; None if it is none."""
     found = {}
-    for cell in notebook.cells:
-        if cell.id.startswith("check_") and cell.get("outputs"):
-            found[cell.id] = float(cell.outputs[-1].data["text/plain"])
+    try:
+        for cell in nbformat.v4.reads(text).cells:
+            if cell.id.startswith("check_") and cell.get("outputs"):
+                found[cell.id] = float(cell.outputs[-1].data["text/plain"])
+    except (ValueError, LookupError, AttributeError, TypeError):
+        return None
     return found
 
 
@@ -480,8 +514,22 @@ def _result(future: distributed.Future, entry: NotebookEntry, student: str) -> t
     except Exception as bug:
         if isinstance(bug, OSError) and bug.errno in FULL:
             raise
-        reason = f"the grader itself failed, please report it ({type(bug).__name__}: {bug})"
-        return Record(student, entry.name, UNGRADABLE, reason, retry=True), ""
+        return _failed(bug, entry, student), ""
+
+
+def _failed(bug: Exception, entry: NotebookEntry, student: str) -> Record:
+    """The record of a hand-in that the grader failed on: once, unless the machine is to blame.
+
+    What the exception says may be the hand-in's own words: it goes to the terminal and into no record.
+    """
+    frames = [frame for frame in traceback.extract_tb(bug.__traceback__) if frame.filename.startswith(str(ROOT))]
+    where = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+    tqdm.write(f"{student} {entry.name}: {type(bug).__name__}{where}: {safe.line(bug, 500)}", file=sys.stderr)
+    again = isinstance(bug, (RoomError, ConnectionError, TimeoutError))
+    reason = f"the grader itself failed, please report it ({type(bug).__name__}{where})"
+    if not again:
+        reason += "; `autograder grade --again` tries once more"
+    return Record(student, entry.name, UNGRADABLE, reason, retry=again)
 
 
 @lru_cache(maxsize=16)

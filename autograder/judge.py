@@ -22,7 +22,7 @@ from utils import forbidden
 from utils.answer import StudentError
 from utils.check import Check, Scoreboard
 from utils.evidence import ResultsCheck
-from utils.experiment import Files
+from utils.experiment import NO_STANDING, Files, Standing
 from utils.verdict import Outcome, Verdict
 
 MAX_KERNELS = 40  # two for each exercise of the longest notebook; all of them share the notebook's time
@@ -52,7 +52,7 @@ def judge(
     nursery: str = "",
     only: Collection[str] = (),
     runs: Files | None = None,
-    copied: str = "",
+    copied: Standing = NO_STANDING,
     key: bytes = b"",
 ) -> Judged:
     """Run the cells of `notebook` in order and judge each exercise where its graded cell stands.
@@ -61,7 +61,7 @@ def judge(
     cells whose ids are in `shown` only show what answers do; they are put off, and run when an answer
     misses a name, if ever. With `only`, these exercises alone are judged, and cells that they can do
     without are put off as well. `runs` are the files of experiments' runs that came with it; `copied`
-    says what speaks against them. What private checks ask is drawn for `key`.
+    says what else is known of them. What private checks ask is drawn for `key`.
     """
     public, hidden = checks(entry), private_checks(entry)
     judged = Judged()
@@ -86,8 +86,8 @@ def judge(
             left.discard(exercise)
             check = public[exercise]
             if isinstance(check, ResultsCheck):  # of files, which no kernel can touch
-                verdict, against = check.verdict_on(runs or {}, course.grading.results_profiles, copied)
-                judged.remarks += [f"exercise {exercise}: {why}" for why in against[1:]]
+                verdict, against, unsure = check.verdict_on(runs or {}, course.grading.results_profiles, copied)
+                judged.remarks += [f"exercise {exercise}: {why}" for why in [*against[1:], *unsure]]
                 private = ""
             else:
                 verdict, private = _examine(check, hidden.get(exercise, []), mine, session)

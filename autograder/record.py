@@ -30,7 +30,7 @@ from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solut
 from sqlalchemy import bindparam, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from autograder import author, tree
+from autograder import author, safe, tree
 from autograder.course import Course, NotebookEntry
 
 WAITS = (1.0, 2.0, 4.0)  # seconds: formgrader may hold SQLite's lock, a server may be starting anew
@@ -89,7 +89,7 @@ class Recorder:
     def refuse(self, entry: NotebookEntry, student: str, release: NotebookNode, reason: str) -> None:
         """Record an ungradable hand-in: no points, and the reason where the student reads feedback."""
         notebook = nbformat.from_dict(dict(release))
-        note = nbformat.v4.new_markdown_cell(f"**This hand-in could not be graded:** {reason}")
+        note = nbformat.v4.new_markdown_cell(f"**This hand-in could not be graded:**\n\n{safe.as_text(reason)}")
         note.id = "ungradable"
         notebook.cells = [note, *notebook.cells]
         for cell in notebook.cells:

@@ -11,7 +11,7 @@ import pandas
 from nbgrader.api import Gradebook
 
 from autograder import grade, tree
-from autograder.course import Course, NotebookEntry
+from autograder.course import Course, CourseError, NotebookEntry
 from autograder.grade import Record
 from utils.experiment import Run
 from utils.verdict import Outcome
@@ -42,7 +42,8 @@ def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
         if waits or job.known is None:
             found["waiting"][job.student] = waits
         elif job.known.status == grade.GRADED:
-            found["graded"][job.student] = "without a room" if trusted else ""
+            flags = [f"for you to look at: {flag}" for flag in job.copied.flags]
+            found["graded"][job.student] = "; ".join([*(["without a room"] if trusted else []), *flags])
         else:
             found["ungradable"][job.student] = job.known.reason
     return found
@@ -64,7 +65,7 @@ def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
 
     Runs with the same logits, as machines of one kind give them, count once.
     """
-    if not list(course.tree.glob(f"submitted/*/{entry.name}/results.json")):
+    if not entry.has_experiments or not list(course.tree.glob(f"submitted/*/{entry.name}/results.json")):
         return None
     from autograder import audit
     from utils.seed_table import SeedTable
@@ -119,7 +120,7 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
         students.append({"record": record, "cells": [of.get(number) for number in numbers]})
         for row in record.exercises:
             if row["outcome"] in (Outcome.WRONG, Outcome.ERROR):
-                said[row["exercise"]][row["message"].split(": ", 1)[1]] += 1
+                said[row["exercise"]][row["message"].partition(": ")[2]] += 1
     complete = [record for record in graded if record.status == grade.GRADED]
     shares = []
     for number in numbers:
@@ -127,6 +128,13 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
         shares.append(
             {"number": number, "share": sum(won) / len(won) if won else 0, "said": said[number].most_common(3)}
         )
+    table, why = None, ""
+    try:
+        table = class_table(course, entry)
+    except CourseError:
+        raise
+    except Exception as bug:  # of somebody's runs: the rest of the page is for everybody
+        why = type(bug).__name__
     scores = pandas.Series([record.score for record in complete], dtype=float)
     return {"entry": entry, "numbers": numbers, "students": students, "shares": shares, "scores": scores,
-            "points": sum(points.values()), "table": class_table(course, entry)}  # fmt: skip
+            "points": sum(points.values()), "table": table, "no_table": why}  # fmt: skip

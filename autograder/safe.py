@@ -1,15 +1,21 @@
 """What came from a hand-in, made safe to show in a browser: text, tables and pictures, no script.
 
 nbgrader's feedback and formgrader pages show the graded notebook; so it is cleaned before it is
-written, whoever renders it later.
+written, whoever renders it later. What is slow to clean or to render is shown as it was typed.
 """
 
 import base64
 import binascii
 import html as escaping
 import re
+import time
+from collections.abc import Callable, Sequence
 
-import bleach
+import nh3
+from nbformat import NotebookNode
+
+from autograder import limited
+from utils.verdict import legible
 
 # Text, tables, closed hints. No script, style, form, frame, or picture from elsewhere.
 TAGS = [
@@ -17,35 +23,52 @@ TAGS = [
     *("h5", "h6", "hr", "i", "li", "ol", "p", "pre", "span", "strong", "sub", "summary", "sup", "table", "tbody"),
     *("td", "tfoot", "th", "thead", "tr", "ul"),
 ]
-MAX_TAGS = 10_000  # bleach needs quadratic time for nested ones: 3 seconds for so many
+ATTRIBUTES = {"a": {"href", "title"}, "abbr": {"title"}}
+CLEANER = nh3.Cleaner(tags={*TAGS}, attributes=ATTRIBUTES, url_schemes={"http", "https", "mailto"}, link_rel=None)
+VOID = ("br", "hr")
+MAX_TAGS = 5_000
+MAX_DEPTH = 50  # of tags: nbconvert cleans once more, with bleach, in quadratic time for nested ones
+MAX_PROSE = 20_000  # characters of a Markdown cell; of longer ones the beginning is shown
+MAX_HTML = 50_000  # characters of an output of HTML
+CUT = 10_000
+MAX_ALL = 200_000  # characters of all Markdown that is not as released, and of all outputs of HTML
+SECONDS, RENDER_SECONDS = 5.0, 0.5  # to clean all texts of a notebook; to render one of them
+MAX_CODE = 20_000  # characters of a code cell that a page highlights: Pygments is quadratic in brackets
+MAX_OUTPUT = 2_000_000  # characters of all outputs of a notebook
 TAG = re.compile(r"<[a-zA-Z/!?]")
+NO_TAG = re.compile(rf"<(?!/?(?:{'|'.join(TAGS)})(?:[\s/][^<>]*)?>)", re.IGNORECASE)
+OPENED = re.compile(r"<(/?)([a-z0-9]+)")
 # nbconvert's Markdown leaves any link as it is, and MathJax makes links of its own.
 RUNS = re.compile(r"(?:java|vb)script:|[(<:]data:", re.IGNORECASE)
 TEX = re.compile(r"\\(?:href|url|style|class|cssId|require|unicode|html[a-zA-Z]*)(?![a-zA-Z])")
 IGNORED = re.compile(r"[\x00-\x20\x7f]+")  # what browsers skip within the scheme of a link
+NUMBER = re.compile(r"&#(?:x[0-9a-f]{8}[0-9a-f]*|[0-9]{8}[0-9]*)", re.IGNORECASE)  # of no character
 
 
 def html(text: str) -> str:
     """HTML with the tags of `TAGS` and harmless attributes; all else is shown as text."""
-    if text.count("<") > MAX_TAGS or _may_run(text):
-        return as_text(text)
-    return bleach.clean(text, tags=TAGS)
+    if not re.search(r"[<&:\\]", text) and len(text) <= MAX_HTML:
+        return text
+    return _in_child(_html, [text])[0]
 
 
-def markdown(text: str) -> str:
-    """Markdown whose HTML is clean, whose links run nothing and whose pictures are links.
+def markdown(texts: Sequence[str]) -> list[str]:
+    """Markdown whose HTML is clean, whose links run nothing and whose pictures are links, of each of `texts`.
 
-    Text without any of them stays as it is; text with a link that might run something is shown as it was typed.
+    Text without any of them stays as it is; text with a link that might run something, or that nbconvert
+    renders too slowly, is shown as it was typed. Of what is too much altogether only beginnings are shown.
     """
-    if _may_run(text) or text.count("<") > MAX_TAGS:
-        return as_text(text)
-    cleaned = bleach.clean(text, tags=TAGS) if TAG.search(text) else text
-    return cleaned.replace("![", "[")
+    left, short = MAX_ALL, []
+    for text in texts:
+        left -= min(len(text), MAX_PROSE)
+        short.append(text if left >= 0 else as_text(text, 100))
+    return _in_child(_markdown, short) if short else []
 
 
-def as_text(text: str) -> str:
-    """HTML, and Markdown, that shows `text` as it was typed."""
-    return f"<pre>{escaping.escape(text)}</pre>"
+def as_text(text: str, most: int = CUT) -> str:
+    """HTML, and Markdown, that shows `text` as it was typed, its first `most` characters if it is long."""
+    cut = f"\n... and {len(text) - most:,} more characters" if len(text) > most else ""
+    return f"<pre>{escaping.escape(text[:most])}{cut}</pre>"
 
 
 def picture(text: str) -> str:
@@ -57,8 +80,103 @@ def picture(text: str) -> str:
     return text
 
 
+def line(text: object, most: int = 2000) -> str:
+    """Text of one line for records, terminals and pages: whoever shows it escapes it for its medium."""
+    return " ".join(legible(str(text), most).split())
+
+
+def fit(notebook: NotebookNode) -> int:
+    """Leave out what is too much for a page of a graded notebook: whole outputs, and the ends of code; how often."""
+    left, of_html, dropped = MAX_OUTPUT, MAX_ALL, 0
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and len(cell.source) > MAX_CODE:
+            cell.source = f"{cell.source[:CUT]}\n# ... and {len(cell.source) - CUT:,} more characters"
+            dropped += 1
+        kept = []
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            size = sum(map(len, (*data.values(), output.get("text", ""), *output.get("traceback", ()))))
+            rich = len(data.get("text/html", ""))
+            if cell.id.startswith("check_") or (size <= left and rich <= of_html):  # those hold the score
+                kept.append(output)
+                left, of_html = left - size, of_html - rich
+            else:
+                dropped += 1
+        if "outputs" in cell:
+            cell.outputs = kept
+    return dropped
+
+
+def _in_child(clean: Callable[..., list[str]], texts: Sequence[str]) -> list[str]:
+    """`clean(texts)`; if that is too costly, each by itself, and those that are it alone shown as they were typed."""
+    try:
+        return limited.call(clean, texts, seconds=SECONDS)
+    except limited.TooCostly:
+        if len(texts) == 1:
+            return [as_text(texts[0])]
+        half = len(texts) // 2
+        return _in_child(clean, texts[:half]) + _in_child(clean, texts[half:])
+
+
+def _html(texts: list[str]) -> list[str]:
+    """Each of `texts`, cleaned, in the child."""
+    _cleaned_again("")  # imports, which are not to be timed
+    cleaned = []
+    for text in texts:
+        safe = as_text(text) if _may_run(text) or len(text) > MAX_HTML else _clean(text)
+        cleaned.append(safe if _quick(_cleaned_again, safe) else as_text(text))
+    return cleaned
+
+
+def _markdown(texts: list[str]) -> list[str]:
+    """The same for Markdown."""
+    _rendered("")
+    cleaned = []
+    for text in texts:
+        safe = as_text(text)
+        if not _may_run(text) and len(text) <= MAX_PROSE:
+            safe = (_clean(text) if TAG.search(text) else text).replace("![", "[")
+        cleaned.append(safe if _quick(_rendered, safe) else as_text(text))
+    return cleaned
+
+
+def _cleaned_again(text: str) -> str:
+    import bleach  # as nbconvert does
+
+    return bleach.clean(text, tags=TAGS)
+
+
+def _rendered(text: str) -> str:
+    from nbconvert.filters import markdown_mistune  # what renders the pages; heavy to import
+
+    return markdown_mistune.markdown2html_mistune(_cleaned_again(text))
+
+
+def _quick(render: Callable[[str], str], text: str) -> bool:
+    """Whether a page can render `text` soon, and at all."""
+    started = time.process_time()
+    try:
+        render(text)
+    except Exception:
+        return False
+    return time.process_time() - started <= RENDER_SECONDS
+
+
+def _clean(text: str) -> str:
+    """`text` with clean HTML, or as it was typed if that would be large or deep."""
+    if text.count("<") > MAX_TAGS:
+        return as_text(text)
+    cleaned = CLEANER.clean(NO_TAG.sub("&lt;", text))
+    depth = 0
+    for closing, tag in OPENED.findall(cleaned):
+        depth += 0 if tag in VOID else -1 if closing else 1
+        if depth > MAX_DEPTH:
+            return as_text(text)
+    return cleaned if len(cleaned) <= 6 * len(text) + 1000 else as_text(text)
+
+
 def _may_run(text: str) -> bool:
     """Whether `text`, however it is disguised by entities, escapes or spaces, names a link that runs something."""
-    seen = escaping.unescape(escaping.unescape(text))
+    seen = escaping.unescape(NUMBER.sub("?", escaping.unescape(NUMBER.sub("?", text))))
     joined = IGNORED.sub("", seen)
     return bool(TEX.search(seen) or RUNS.search(joined) or RUNS.search(joined.replace("\\", "")))

@@ -5,10 +5,8 @@ id, by their text or by what they define; everything else about them (type, tags
 comes from the release. nbgrader's preprocessors then restore what is locked.
 """
 
-import ast
-import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import nbformat
@@ -17,69 +15,42 @@ from nbgrader.api import MissingEntry
 from nbgrader.preprocessors import ClearOutput, DeduplicateIds, OverwriteCells
 from nbgrader.utils import is_grade, is_locked, is_solution
 
-from autograder import safe
+from autograder import limited, reading, safe
 from autograder.answers import preamble
-from utils.verdict import legible
+from autograder.reading import MAX_CELLS, Ungradable
 
-TYPES = ("code", "markdown", "raw")
-MAX_CELLS = 2000
-MAX_TEXT = 1_000_000  # characters of all cells; Python's parser takes a kilobyte for two of them
-
-
-class Ungradable(Exception):
-    """This hand-in cannot be graded; the message says why, for the student and the instructor."""
+READ_SECONDS = 10.0
+PARSE_SECONDS = 5.0
+READ_MB = 1024
 
 
-def read(text: bytes, most_mb: float) -> NotebookNode:
-    """Parse a notebook file of any nbformat version.
+def read(text: bytes, most_mb: float) -> "Handed":
+    """Parse a notebook file of any nbformat version, in a child with limits.
 
     Raises:
-        Ungradable: it is none, or too large.
+        Ungradable: it is none, or too large or too costly to read.
     """
     if not text.strip():
         raise Ungradable("the file is empty")
     if len(text) > most_mb * 2**20:
         raise Ungradable(f"the file is larger than {most_mb:g} MB; clear the outputs and hand in again")
     try:
-        stated = json.loads(text)
-        if not isinstance(stated, dict) or not isinstance(stated.get("nbformat"), int):
-            raise Ungradable("the file is not a notebook")
-        if stated["nbformat"] > nbformat.current_nbformat:
-            raise Ungradable(f"the file has the notebook format {stated['nbformat']}, which nobody reads yet")
-        cells = (_converted(text) if stated["nbformat"] < 4 else stated)["cells"]
-        if not isinstance(cells, list) or len(cells) > MAX_CELLS:
-            raise Ungradable(f"the file has no list of at most {MAX_CELLS} cells")
-    except (ValueError, RecursionError) as bad:
-        what = "truncated or not a notebook" if isinstance(bad, ValueError) else "nested too deep to be a notebook"
-        raise Ungradable(f"the file is {what} ({type(bad).__name__})") from None
-    except KeyError:
-        raise Ungradable("the file is not a notebook: it has no cells") from None
-    return NotebookNode(cells=cells)
+        found, dropped = limited.call(reading.cells, text, seconds=READ_SECONDS, memory_mb=READ_MB)
+    except limited.TooCostly as why:
+        raise Ungradable(f"the file cannot be read as a notebook: {why}") from None
+    return Handed([_Handed(*cell) for cell in found], dropped)
 
 
-def _converted(text: bytes) -> NotebookNode:
-    """A notebook of format 1 to 3 in today's; whatever stops nbformat on the way, it is no notebook."""
-    try:
-        return nbformat.convert(nbformat.reader.reads(text.decode()), 4)
-    except RecursionError:
-        raise
-    except Exception as bad:
-        told = legible(f"{type(bad).__name__}: {bad}", 200)
-        raise Ungradable(f"the file is not a notebook of an older format ({told})") from None
-
-
-def restore(handed_in: NotebookNode, release: NotebookNode) -> tuple[NotebookNode, list[str]]:
+def restore(handed_in: "Handed", release: NotebookNode) -> tuple[NotebookNode, list[str]]:
     """The notebook to grade, and a line for everything that was restored or dropped.
 
     Raises:
-        Ungradable: it is another notebook.
+        Ungradable: it is another notebook, or too costly to parse.
     """
     remarks: list[str] = []
-    cells = [cell for cell in map(_Handed.parse, handed_in.cells) if cell is not None]
-    if sum(len(cell.source) for cell in cells) > MAX_TEXT:
-        raise Ungradable(f"its cells hold more than {MAX_TEXT:,} characters of text")
-    if len(cells) < len(handed_in.cells):
-        remarks.append(f"dropped {len(handed_in.cells) - len(cells)} cells that are no notebook cells")
+    cells = [replace(cell) for cell in handed_in.cells]
+    if handed_in.dropped:
+        remarks.append(f"dropped {handed_in.dropped} cells that are no notebook cells")
     _match(cells, release, remarks)
     notebook = _assemble(cells, release, remarks)
     restorer = _Restore(release, remarks)
@@ -97,6 +68,14 @@ def shown(notebook: NotebookNode, release: NotebookNode) -> set[str]:
     return {cell.id for cell in notebook.cells if plain.get(cell.id) == cell.source and cell.id not in imports}
 
 
+@dataclass(frozen=True)
+class Handed:
+    """What was taken of a notebook file; `dropped` cells of it were none."""
+
+    cells: list["_Handed"]
+    dropped: int = 0
+
+
 @dataclass
 class _Handed:
     """A cell as it was handed in: its type, its text, what it may be called."""
@@ -105,22 +84,6 @@ class _Handed:
     source: str
     names: list[str]
     match: str = ""
-
-    @classmethod
-    def parse(cls, cell: Any) -> "_Handed | None":
-        """The cell, or None if it is none."""
-        if not isinstance(cell, dict) or cell.get("cell_type") not in TYPES:
-            return None
-        source, metadata = cell.get("source", ""), cell.get("metadata")
-        if isinstance(source, list) and all(isinstance(line, str) for line in source):
-            source = "".join(source)
-        if not isinstance(source, str):
-            return None
-        metadata = metadata if isinstance(metadata, dict) else {}
-        ours = metadata.get("nbgrader")
-        names = [ours.get("grade_id") if isinstance(ours, dict) else None, cell.get("id"), metadata.get("id")]
-        clean = source.encode(errors="replace").decode().replace("\0", "")
-        return cls(cell["cell_type"], clean, [name for name in names if isinstance(name, str)])
 
 
 def _match(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> None:
@@ -135,13 +98,17 @@ def _match(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> N
         elif name:
             cell.match, taken[name] = name, cell
     by_text = {_squeezed(cell.source): cell.id for cell in release.cells if cell.id not in taken}
-    by_definition = {_defines(cell.source): cell.id for cell in release.cells if cell.id.startswith("exercise_")}
-    by_definition.pop(frozenset(), None)
+    lost = [cell for cell in reversed(cells) if not cell.match and not any(name in taken for name in cell.names)]
+    unknown = [cell for cell in lost if _squeezed(cell.source) not in by_text]
+    exercises = [cell for cell in release.cells if cell.id.startswith("exercise_")] if unknown else []
+    theirs, ours = _defines([cell.source for cell in unknown]), _defines([cell.source for cell in exercises])
+    by_definition = {defined: cell.id for defined, cell in zip(ours, exercises, strict=True) if defined}
+    defined = {id(cell): by_definition.get(names, "") for cell, names in zip(unknown, theirs, strict=True)}
     found = 0
-    for cell in reversed(cells):
-        if cell.match or any(name in taken for name in cell.names):
+    for cell in lost:
+        if any(name in taken for name in cell.names):
             continue
-        name = by_text.get(_squeezed(cell.source)) or by_definition.get(_defines(cell.source)) or ""
+        name = defined.get(id(cell)) or by_text.get(_squeezed(cell.source), "")
         if name and name not in taken:
             cell.match, taken[name] = name, cell
             found += "nbgrader" in released[name].metadata
@@ -164,6 +131,9 @@ def _assemble(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -
         remarks.append("graded cells were out of order: put back")
     built: list[NotebookNode] = []
     released = {cell.id: cell for cell in release.cells}
+    prose = [cell for cell in cells if _is_prose(cell, released.get(cell.match))]
+    for cell, source in zip(prose, safe.markdown([cell.source for cell in prose]), strict=True):
+        cell.source = source
     spare = (f"extra_{number:04d}" for number in range(MAX_CELLS + 1))
     for name in ["", *anchors]:
         if name in groups:
@@ -183,28 +153,39 @@ def _assemble(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -
 
 def _cell(cell: _Handed, released: dict[str, NotebookNode], spare: Iterator[str]) -> NotebookNode:
     """A cell of the notebook to grade: the source as handed in, all else as released."""
-    as_released = cell.match and released[cell.match].source == cell.source
-    source = cell.source if cell.cell_type == "code" or as_released else safe.markdown(cell.source)
     metadata = nbformat.from_dict(released[cell.match].metadata) if cell.match else NotebookNode()
     name = cell.match or next(spare)
-    built = NotebookNode(cell_type=cell.cell_type, id=name, metadata=metadata, source=source)
+    built = NotebookNode(cell_type=cell.cell_type, id=name, metadata=metadata, source=cell.source)
     if cell.cell_type == "code":
         built.outputs, built.execution_count = [], None
     return built
+
+
+def _is_prose(cell: _Handed, released: NotebookNode | None) -> bool:
+    """Whether a page shows it as something else than code, and not as it was released."""
+    if cell.cell_type == "code":
+        return False
+    becomes_code = released is not None and released.cell_type == "code" and "nbgrader" in released.metadata
+    return not becomes_code and (released is None or released.source != cell.source)
 
 
 def _squeezed(source: str) -> str:
     return "".join(source.split())
 
 
-def _defines(source: str) -> frozenset[str]:
-    """The functions and classes that a cell defines at its top level."""
+def _defines(sources: list[str]) -> list[frozenset[str]]:
+    """What each of these cells defines, worked out in a child: Python's parser can take a minute for one.
+
+    Raises:
+        Ungradable: it takes too long.
+    """
+    if not sources:
+        return []
     try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return frozenset()
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    return frozenset(node.name for node in body if isinstance(node, kinds))
+        found = limited.call(reading.defines, sources, seconds=PARSE_SECONDS, memory_mb=READ_MB)
+    except limited.TooCostly as why:
+        raise Ungradable(f"its cells cannot be read as Python: {why}") from None
+    return [frozenset(names) for names in found]
 
 
 class _Source(NotebookNode):

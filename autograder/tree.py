@@ -32,6 +32,28 @@ c.CourseDirectory.db_url = {database!r}
 c.HTMLExporter.sanitize_html = True
 c.SanitizeHTML.tags = {tags!r}
 """
+SERVER_CONFIG = """\
+# Written by `autograder build`, for the server that shows formgrader: jupyter lab --config jupyter_server_config.py
+# Its pages show what students wrote: nothing is loaded from elsewhere but MathJax, and nothing is sent elsewhere.
+c = get_config()
+c.ServerApp.tornado_settings = {{"headers": {{"Content-Security-Policy": {policy!r}}}}}
+"""
+# formgrader's own pages need scripts of their own text, so that those are not forbidden.
+POLICY = "; ".join(
+    (
+        "default-src 'self'",
+        "script-src 'self' 'unsafe-inline' 'unsafe-eval' blob: https://cdnjs.cloudflare.com/ajax/libs/mathjax/",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "font-src 'self' data: https://cdnjs.cloudflare.com/ajax/libs/mathjax/",
+        "connect-src 'self' ws: wss:",
+        "worker-src 'self' blob:",
+        "object-src 'none'",
+        "base-uri 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'self'",
+    )
+)
 
 
 def notebook_path(entry: NotebookEntry) -> Path:
@@ -116,6 +138,7 @@ def build_tree(course: Course) -> None:
     secret(course)
     write(course.tree / "nbgrader_config.py", settings)
     (course.tree / "nbgrader_config.py").chmod(0o600)  # the URL of a database may hold a password
+    write(course.tree / "jupyter_server_config.py", SERVER_CONFIG.format(policy=POLICY))
     with nbgrader_api(course).gradebook as gradebook:
         entered = {assignment.name for assignment in gradebook.assignments if assignment.notebooks}
     for entry in course.notebooks:

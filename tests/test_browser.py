@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import copied
 
-from autograder import answers, author, course, demo, feedback, grade, release, report, tree
+from autograder import answers, author, course, demo, feedback, grade, record, release, report, tree
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
@@ -159,9 +159,12 @@ LINKS = """
 """
 
 
+WAYS = ("<script>hostile()</script>", "<img src=x onerror=hostile()>", "<script src=//hostile.example/x></script>")
+
+
 @pytest.fixture(scope="module")
-def hostile_pages(built, tmp_path_factory):
-    """Feedback and report of a hand-in that wants to run a script in the browser of whoever reads them."""
+def hostile_class(built, tmp_path_factory):
+    """A graded class whose texts want to run a script in the browser of whoever reads them, whatever their way."""
     import nbformat
 
     known = copied(built, tmp_path_factory.mktemp("pages"))
@@ -179,7 +182,116 @@ def hostile_pages(built, tmp_path_factory):
     file = demo.Maker(known, ENTRY).file({"1.1": raising}, (), change)
     tree.write(tree.place(known, "submitted", ENTRY, "mallory"), file)
     grade.grade(known, [ENTRY])
-    return [*feedback.write_feedback(known, [ENTRY]), report.write_report(known, [ENTRY])]
+    said = " ".join(WAYS)
+    with record.open_recorder(known) as recorder:  # whatever a reason, a remark or a row may say one day
+        (job,) = grade.jobs(known, ENTRY)
+        graded = job.known
+        graded.remarks += [f"remark {said}"]
+        graded.exercises[0]["message"] = f"Exercise 1.1: message {said}"
+        graded.exercises[0]["instructor_only"] = f"private {said}"
+        notebook = tree.place(known, "autograded", ENTRY, "mallory").read_text()
+        grade.keep(known, recorder, job, graded, notebook)
+    for number, way in enumerate(WAYS):  # quoted by a parser, or by anybody else
+        quoted = json.dumps({way: 1, "nbformat": 3})
+        tree.write(tree.place(known, "submitted", ENTRY, f"refused{number}"), b"\xef\xbb\xbf" + quoted.encode())
+    tree.write(tree.place(known, "submitted", ENTRY, "reason"), "{}")
+    grade.grade(known, [ENTRY])
+    with record.open_recorder(known) as recorder:
+        job = next(job for job in grade.jobs(known, ENTRY) if job.student == "reason")
+        grade.keep(known, recorder, job, grade.Record("reason", ENTRY.name, grade.UNGRADABLE, f"hostile {said}"), "")
+    return known
+
+
+@pytest.fixture(scope="module")
+def hostile_pages(hostile_class):
+    """Feedback and report of that class; of the refusals that which says what a hand-in might make it say."""
+    pages = feedback.write_feedback(hostile_class, [ENTRY])
+    return [page for page in pages if "refused" not in str(page)] + [report.write_report(hostile_class, [ENTRY])]
+
+
+def test_a_refusal_quotes_nothing(hostile_class):
+    for number in range(len(WAYS)):
+        known = grade.load_record(hostile_class, ENTRY, f"refused{number}")
+        assert known.status == grade.UNGRADABLE and "<" not in known.reason and "hostile" not in known.reason
+        assert "hostile" not in tree.place(hostile_class, "autograded", ENTRY, f"refused{number}").read_text()
+
+
+@pytest.fixture(scope="module")
+def formgrader(hostile_class, hostile_pages):
+    """A Jupyter server with formgrader, as an instructor starts it in the course tree; its address."""
+    with record.open_recorder(hostile_class) as recorder:  # once the pages are written: nbgrader trusts its comments
+        marked = recorder.gradebook.find_submission_notebook(ENTRY.name, ENTRY.name, "mallory")
+        for comment in marked.comments:
+            comment.manual_comment = f"comment {' '.join(WAYS)}"
+        recorder.gradebook.db.commit()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    extensions = {"nbgrader.server_extensions.formgrader": True}
+    options = ["--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1", "--IdentityProvider.token="]
+    command = [sys.executable, "-m", "jupyter_server", *options, "--ServerApp.password="]
+    command += [f"--ServerApp.jpserver_extensions={extensions}", "--config=jupyter_server_config.py"]
+    folder = hostile_class.tree
+    with (folder / "log").open("w") as log:
+        server = subprocess.Popen(command, cwd=folder, env=os.environ, stdout=log, stderr=log)
+    address = f"http://127.0.0.1:{port}"
+    for _ in range(240):
+        try:
+            urllib.request.urlopen(f"{address}/api/status", timeout=5)
+            break
+        except OSError:
+            time.sleep(0.5)
+    else:
+        pytest.fail((folder / "log").read_text())
+    yield address
+    server.terminate()
+    server.wait()
+
+
+def look_at_submissions(address, numbers):
+    """What formgrader's pages of these submissions ran, asked for and showed; a score that is typed is kept."""
+    from playwright.sync_api import sync_playwright
+
+    ran, asked, shown = [], [], {}
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        for student, number in numbers.items():
+            page = browser.new_page()
+            page.set_default_timeout(120_000)
+            page.add_init_script("window.ran = []; window.hostile = () => window.ran.push(document.title)")
+            page.on("request", lambda request: asked.append(request.url))
+            page.route("**/*", lambda route: route.continue_() if address in route.request.url else route.abort())
+            answer = page.goto(f"{address}/formgrader/submissions/{number}/", wait_until="load")
+            policy = answer.headers["content-security-policy"]
+            page.locator("input.score").first.wait_for()  # formgrader's own scripts run
+            page.wait_for_function(
+                "window.formgrader && formgrader.comments && formgrader.comments.loaded && formgrader.grades.loaded"
+            )
+            shown[student] = (
+                policy,
+                page.inner_text("body"),
+                [box.input_value() for box in page.locator("textarea").all()],
+            )
+            ran += page.evaluate("window.ran")
+            page.close()
+        browser.close()
+    return ran, asked, shown
+
+
+def test_formgrader_shows_all_that_and_runs_nothing(hostile_class, formgrader):
+    with record.open_recorder(hostile_class) as recorder:
+        numbers = {
+            student: recorder.gradebook.find_submission_notebook(ENTRY.name, ENTRY.name, student).id
+            for student in ("mallory", "reason")
+        }
+    with ThreadPoolExecutor(1) as thread:
+        ran, asked, shown = thread.submit(look_at_submissions, formgrader, numbers).result()
+    assert ran == [] and [url for url in asked if "hostile.example" in url] == []
+    for student, (policy, text, comments) in shown.items():
+        assert "script-src 'self'" in policy and "object-src 'none'" in policy, student
+        assert any("comment <script>hostile()</script>" in comment for comment in comments) == (student == "mallory")
+        assert "hostile()" in text, student
+    assert "hostile <script>hostile()</script>" in shown["reason"][1] and "onerror=hostile()" in shown["mallory"][1]
 
 
 PROTOCOLS = "[...document.querySelectorAll('[href], [src], [action]')].map(at => at.protocol || new URL(\

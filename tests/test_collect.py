@@ -4,11 +4,12 @@ import datetime
 import io
 import json
 import os
+import tracemalloc
 import zipfile
 
 import pytest
 
-from autograder import author, collect, course, tree
+from autograder import author, collect, course, grade, report, tree
 
 NAME = "01_causal_mask_lm"
 
@@ -165,3 +166,104 @@ def test_writing_is_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         tree.write(path, "new")
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["file"]
+
+
+def zipped(members, **how):
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", **how) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return made.getvalue()
+
+
+def encrypted(text):
+    """A zip that says of its members that they are encrypted."""
+    data = bytearray(zipped({f"ada/{NAME}.ipynb": text}))
+    data[6] |= 1
+    data[data.index(b"PK\1\2") + 8] |= 1
+    return bytes(data)
+
+
+@pytest.mark.parametrize(
+    "content, told",
+    [
+        (lambda text: zipped({}), "the zip: the zip is empty: it holds no file"),
+        (lambda text: zipped({"ada/": ""}), "the zip: the zip is empty: it holds no file"),
+        (lambda text: zipped({"ada/in.zip": zipped({})}), "ada/in.zip: the zip is empty: it holds no file"),
+        (lambda text: zipped({f"ada/{NAME}.ipynb/": ""}), f"ada/{NAME}.ipynb: a folder, not a notebook"),
+        (lambda text: zipped({f"ada/{NAME}.ipynb/x": ""}), f"ada/{NAME}.ipynb: a folder, not a notebook"),
+        (encrypted, f"ada/{NAME}.ipynb: it is encrypted; hand in a zip without a password"),
+        (lambda text: zipped({f"ada/{NAME}.ipynb": text}, compression=zipfile.ZIP_LZMA), "packed in an unusual way"),
+        (lambda text: zipped({f"ada/{NAME}.ipynb": text}).replace(b"cells", b"sells", 1), "it is damaged"),
+        (lambda text: zipped({"ada/in.zip": zipped({f"{n}": "" for n in range(1100)})}), "a zip of 1100 files"),
+    ],
+    ids=["empty", "folders", "own", "folder", "file in it", "encrypted", "lzma", "damaged", "many"],
+)
+def test_what_cannot_be_taken_is_told_in_a_sentence(mine, tmp_path, text, content, told):
+    path = tmp_path / "in.zip"
+    path.write_bytes(content(text))
+    result = collect.collect(mine, path)
+    assert not result.taken and any(told in line for line in result.refused), result.refused
+
+
+def test_a_folder_called_like_a_notebook_is_named(mine, tmp_path, text):
+    (tmp_path / "in" / "ada" / f"{NAME}.ipynb").mkdir(parents=True)
+    (tmp_path / "in" / "bo" / f"{NAME}.ipynb").mkdir(parents=True)
+    (tmp_path / "in" / "bo" / f"{NAME}.ipynb" / f"{NAME}.ipynb").write_bytes(text)
+    result = collect.collect(mine, tmp_path / "in")
+    assert result.refused == [f"ada/{NAME}.ipynb: a folder, not a notebook; hand in the file itself"]
+    assert list(submitted(mine)) == ["bo"]
+    (tmp_path / "x.ipynb").mkdir()
+    assert collect.collect(mine, tmp_path / "x.ipynb").refused == ["x.ipynb: the folder is empty"]
+
+
+RUNS = "05_seed_variance"
+
+
+def test_runs_are_kept_only_where_an_experiment_is_graded(mine, tmp_path, text):
+    run = b'{"seed": 1}'
+    for name in (NAME, RUNS):
+        members = {f"ada/{name}.ipynb": text, "ada/results/x/seed_1.json": run}
+        result = collect.collect(mine, packed(tmp_path / "in.zip", members))
+        assert len(result.taken) == 1 and not result.refused
+    assert [path.parent.name for path in mine.tree.glob("submitted/*/*/results.json")] == [RUNS]
+
+
+HONEST_RUN = next((course.ROOT / "data" / "results" / "rte").glob("*/seed_1.json")).read_text()
+
+
+def with_field(name, value):
+    """A run with a field of another value, as text."""
+    content = json.loads(HONEST_RUN) | {name: "VALUE"}
+    return json.dumps(content).replace('"VALUE"', value).encode()
+
+
+BROKEN_RUNS = {
+    "too deep": with_field("versions", '{"x": ' + "[" * 980 + "]" * 980 + "}"),
+    "a number too large": with_field("seconds", "1" + "0" * 400),
+    "negative and too large": with_field("curve", '[{"train_loss": -1' + "0" * 400 + ', "loss": 1, "accuracy": 1}]'),
+}
+
+
+def test_five_hundred_runs_in_a_small_zip_take_little(mine, tmp_path, text):
+    path = tmp_path / "in.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(f"ada/{RUNS}.ipynb", text)
+        for number in range(500):
+            archive.writestr(f"ada/results/x/seed_{number}.json", b" " * 2**20)
+    tracemalloc.start()
+    result = collect.collect(mine, path)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(result.taken) == 1 and any("more than 8 MB of runs" in line for line in result.refused)
+    assert most < 60 * 2**20
+
+
+def test_runs_that_break_a_parser_stop_nobody(workshop, tmp_path, text):
+    members = {f"{student}/{RUNS}.ipynb": text for student in ("ada", "bo")}
+    for number, content in enumerate(BROKEN_RUNS.values(), 1):
+        members[f"ada/results/x/seed_{number}.json"] = content
+    result = collect.collect(workshop, packed(tmp_path / "in.zip", members))
+    assert len(result.taken) == 2 and any("cannot be read as a run" in line for line in result.refused), result
+    assert [job.student for job in grade.jobs(workshop, workshop.notebook(RUNS))] == ["ada", "bo"]
+    report.write_report(workshop, [workshop.notebook(RUNS)])

@@ -2,6 +2,7 @@
 
 import re
 
+import nbformat
 import pytest
 from conftest import copied
 
@@ -66,5 +67,41 @@ def test_what_nbgrader_says_is_told(written):
     known, entry, _ = written
     graded = tree.place(known, "autograded", entry, "Flo_Crash")
     graded.write_text("{")
-    with pytest.raises(RuntimeError, match="Flo_Crash"):
+    other = tree.place(known, "autograded", entry, "Cy_Halfway")
+    other.write_text(other.read_text().replace("Exercise 1.1: passed", "Exercise 1.1: passed well", 1))
+    with pytest.raises(feedback.FeedbackError, match="Flo_Crash") as told:
         feedback.write_feedback(known, [entry])
+    assert "Cy_Halfway" not in str(told.value)
+    assert "passed well" in page_of(known, entry, "Cy_Halfway").read_text()
+    with pytest.raises(feedback.FeedbackError):  # hers is still missing; the others are not written again
+        feedback.write_feedback(known, [entry])
+
+
+def page_of(known, entry, student):
+    return known.tree / "feedback" / student / entry.name / f"{entry.name}.html"
+
+
+@pytest.mark.parametrize("how", ["slow", "large"])
+def test_a_page_that_is_too_costly_has_the_verdicts_and_the_others_are_whole(written, monkeypatch, how):
+    """What the border let through: pages have limits of their own."""
+    known, entry, before = written
+    graded = tree.place(known, "autograded", entry, "Cy_Halfway")
+    notebook = nbformat.read(graded, as_version=4)
+    slow = "[" * 60_000 if how == "slow" else "x"
+    notebook.cells.append(nbformat.v4.new_markdown_cell(slow))
+    if how == "large":
+        notebook.cells[-1].source = "> " * 400 + "x"
+        text = "<b>" * 100_000
+        notebook.cells.append(nbformat.v4.new_code_cell("", outputs=[display(text)]))
+    nbformat.write(notebook, graded)
+    other = tree.place(known, "autograded", entry, "Di_Mistaken")
+    other.write_text(other.read_text().replace("Exercise 1.1: passed", "Exercise 1.1: passed well", 1))
+    assert rewritten(known, entry, before) == {"Cy_Halfway", "Di_Mistaken"}
+    page = page_of(known, entry, "Cy_Halfway").read_text()
+    assert "takes too long to make" in page and "Exercise 1.1: passed" in page and "<script" not in page
+    assert "passed well" in page_of(known, entry, "Di_Mistaken").read_text()
+    assert rewritten(known, entry, before) == {"Cy_Halfway", "Di_Mistaken"}, "once is enough"
+
+
+def display(text):
+    return nbformat.v4.new_output("display_data", data={"text/html": text})

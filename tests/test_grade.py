@@ -114,7 +114,7 @@ def test_the_solution_gets_full_marks_twenty_times(workshop):
     for entry in workshop.notebooks:
         maker = demo.Maker(workshop, entry)
         for number in range(20):
-            hand_in(workshop, entry, f"student{number:02d}", maker.file(), maker.runs(number))
+            hand_in(workshop, entry, f"student{number:02d}", maker.file(), maker.runs(f"student{number:02d}"))
     records = grade.grade(workshop, list(workshop.notebooks))
     assert len(records) == 20 * len(workshop.notebooks)
     assert [(one.student, one.exercises) for one in records if one.score != one.points] == []
@@ -124,8 +124,8 @@ def test_the_solution_gets_full_marks_twenty_times(workshop):
 def test_each_exercise_is_graded_as_if_the_others_were_right(workshop, entry):
     maker = demo.Maker(workshop, entry)
     wrong = {case.exercise: case for case in reversed(maker.cases) if not case.right}
-    for place, (number, case) in enumerate(wrong.items()):
-        runs = maker.runs(place)
+    for number, case in wrong.items():
+        runs = maker.runs(f"wrong-{number}")
         if number == maker.results:
             runs.popitem()  # of a run that is missing
         hand_in(workshop, entry, f"wrong-{number}", maker.file({number: case.source}), runs)

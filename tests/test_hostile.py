@@ -59,6 +59,7 @@ IDEAS = {
         ),
         *("results displayed before the failure", "objects that compare equal to everything"),
         *("the comparison library patched", "the checker's bookkeeping patched"),
+        *("references of the checks", "helpers of the checks patched", "forbidden functions in disguise"),
     ),
     "secrets": (
         *("tests or solutions on disk", "tests or solutions in memory", "tests or solutions in stack frames"),

@@ -199,7 +199,7 @@ def survive(prepared, moments, folder, results=None):
     longest = LONGEST_WAIT * (time.monotonic() - began)
     assert run.returncode == 0, said
     wanted = outcome(quiet)
-    assert len(wanted[1]) == CLASS
+    assert_graded(wanted, CLASS)
 
     chance, counts, left, classes = random.Random(7), collections.Counter(), moments, 0
     began = time.monotonic()
@@ -209,9 +209,48 @@ def survive(prepared, moments, folder, results=None):
         shutil.rmtree(killed.tree, ignore_errors=True)
         shutil.copytree(prepared.tree, killed.tree)
         left = storm(killed, left, longest, chance, counts, results)
-        for one, other in zip(outcome(killed), wanted, strict=True):
+        found = outcome(killed)
+        assert_graded(found, CLASS)
+        for one, other in zip(found, wanted, strict=True):
             assert one == other
         print(f"{moments - left} kills {dict(counts)}, {classes} classes, {time.monotonic() - began:.0f} s", flush=True)
+
+
+def assert_graded(found, size):
+    """What is compared succeeded: no record is the grader's own failure, and there are points and marks to compare."""
+    (marks, *_), verdicts, graded = found
+    records = [json.loads(text) for text in verdicts.values()]
+    assert len(records) == size and marks and graded
+    for one in records:
+        assert not one["retry"] and "the grader itself failed" not in one["reason"], one
+        assert one["status"] == grade.GRADED or one["reason"]
+    assert (
+        sum(one["score"] for one in records) > 0 and sum(one["status"] == grade.GRADED for one in records) >= size / 2
+    )
+
+
+def test_what_stands_in_for_the_grader_takes_what_the_grader_takes():
+    """A parameter that the canned one lacks would make every record a failure, the same before and after a kill."""
+    import inspect
+
+    import canned as stand_in
+
+    real, ours = (inspect.signature(one.grade_one).parameters for one in (grade, stand_in))
+    assert {*real} - {*ours} == {"gpus", "results", "copied"}, "grade._run passes these by name: see tests/canned.py"
+    assert [*ours][:-1] == [*real][: len(ours) - 1]
+
+
+def test_canned_results_end_graded(built, tmp_path, monkeypatch):
+    """The path of the 180 long kills, once and without a kill: the records are graded, not the grader's failure."""
+    light = built.grading.model_copy(update={"preload": ()})
+    known = built.model_copy(update={"grading": light, "tree": tmp_path / "tree"})
+    shutil.copytree(built.tree, known.tree)
+    _, done, notebook = canned(known)
+    tree.write_json(tmp_path / "results" / "ada.json", [dataclasses.asdict(done), notebook])
+    run = start(known, tmp_path / "results")
+    _, said = run.communicate(timeout=300)
+    assert run.returncode == 0, said
+    assert_graded(outcome(known), 1)
 
 
 def canned(known, student="ada", solved=None):
@@ -272,6 +311,7 @@ def test_killed_at_every_single_write_it_ends_with_the_same(built, tmp_path):
     shutil.copytree(quiet.tree, tmp_path / "prepared")
     keep(quiet, *result)
     wanted, step = outcome(quiet), 0
+    assert_graded(wanted, 1)
     while True:
         step += 1
         known = built.model_copy(update={"tree": tmp_path / f"killed{step}"})

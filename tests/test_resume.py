@@ -10,8 +10,9 @@ import threading
 import pytest
 from test_kill import canned, keep, outcome
 
-from autograder import course, demo, grade, record, tree
+from autograder import course, demo, grade, record, report, tree
 from autograder.grade import GradingStopped
+from autograder.room import RoomError
 
 GRADE = """\
 import errno, os, sys
@@ -157,3 +158,37 @@ def test_a_manual_score_survives_and_is_asked_for_again_only_if_the_hand_in_chan
             recorder.record(job.entry, "ada", notebook, anew=anew)
             mark = recorder.gradebook.find_grade(name, job.entry.name, job.entry.name, "ada")
             assert (mark.manual_score, mark.needs_manual_grade) == (1.5, anew)
+
+
+def test_what_the_grader_fails_on_is_recorded_once_without_the_words_of_the_hand_in(fresh, result, capsys):
+    job, _, _ = result
+    entry = fresh.notebooks[0]
+    try:
+        raise KeyError("<script>hostile()</script>")
+    except KeyError as bug:
+        failed = grade._failed(bug, entry, "ada")
+    assert "KeyError" in failed.reason and "hostile" not in failed.reason and not failed.retry
+    assert "hostile" in capsys.readouterr().err  # for the instructor's terminal
+    with record.open_recorder(fresh) as recorder:
+        grade.keep(fresh, recorder, job, failed, "")
+        marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
+        assert marks and all(mark.auto_score in (0, None) for mark in marks)
+    assert [one.state() for one in grade.jobs(fresh, entry)] == [""], "not at every run"
+    assert grade._failed(RoomError("no namespaces"), entry, "ada").retry
+
+
+def test_a_hand_in_that_cannot_be_read_stops_nobody(fresh, result, monkeypatch):
+    keep(fresh, *result)
+    entry = fresh.notebooks[0]
+    tree.place(fresh, "submitted", entry, "bo").mkdir(parents=True)
+    stray = tree.results_path(fresh, entry, "ada")
+    stray.write_text('{"x/seed_1.json": "{"}')  # beside a notebook without experiments
+    monkeypatch.setattr(grade, "require_rooms", lambda: None)
+    monkeypatch.setattr(grade, "_client", None)  # nothing is run for it
+    for _ in range(2):
+        records = {one.student: one for one in grade.grade(fresh, [entry])}
+        assert records["ada"].status == grade.GRADED and records["bo"].status == grade.UNGRADABLE
+        assert "course tree" in records["bo"].reason and not records["bo"].retry
+    states = report.status(fresh, entry)
+    assert list(states["graded"]) == ["ada"] and list(states["ungradable"]) == ["bo"]
+    assert "bo" in report.write_report(fresh, [entry]).read_text()

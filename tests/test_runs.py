@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from data import pairs
-from utils import pair_training, rte
+from utils import pair_training, rte, student
 from utils.experiment import BadRun, Experiment, parse, path_of, read, write
 from utils.runs import load_runs, run_seeds
 
@@ -48,6 +48,14 @@ def test_same_seed_same_predictions_other_seed_others(tmp_path):
     assert second.logits != first.logits
     assert first.labels == pairs.load("made-up-rte", "validation").labels
     assert first.curve[-1]["accuracy"] == pytest.approx(first.accuracy, abs=1e-5)
+
+
+def test_a_run_says_who_made_it_and_holds_every_epoch(tmp_path, monkeypatch):
+    monkeypatch.setattr(student, "_signed", ("Ada Lovelace", ""))
+    seed = rte.seeds("cpu")[0]
+    made = run_seeds(QUICK, [seed], tmp_path)[0]
+    assert made.student == "Ada Lovelace" and made.seed == seed and len(made.epochs) == QUICK.epochs - 1
+    assert made.epochs[0] != made.logits and read(path_of(QUICK, seed, tmp_path)) == made
 
 
 def test_finished_seeds_are_not_run_again(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import time
 
 import nbformat
 import pytest
@@ -90,6 +91,16 @@ def test_doubled_checks_grade_once(solved):
         solved.cells.append(nbformat.from_dict(copy.deepcopy(find(solved, name)) | {"id": f"copy_{name}"}))
     notebook, _ = restored(solved)
     assert complete(notebook)
+
+
+def test_an_answer_that_was_retyped_is_not_taken_for_html(solved):
+    cell = find(solved, next(iter(SOLUTION)))
+    cell.cell_type, cell.source = "markdown", "def f(a, b):\n    return a <b and '![' + '<script>' > '$\\\\href{}'\n"
+    for key in ("outputs", "execution_count"):
+        cell.pop(key, None)
+    notebook, _ = restored(solved)
+    restored_cell = find(notebook, cell.id)
+    assert restored_cell.cell_type == "code" and restored_cell.source == cell.source
 
 
 @pytest.mark.parametrize("kind", ["markdown", "raw"])
@@ -181,3 +192,85 @@ def test_older_formats_are_read(solved):
 def test_what_is_no_notebook_is_named(text, reason):
     with pytest.raises(Ungradable, match=reason):
         sanitize.restore(sanitize.read(text, COURSE.limits.notebook_mb), RELEASE)
+
+
+def sized(size):
+    """A file of version 3 of so many cells."""
+    cell = {"cell_type": "markdown", "metadata": {}, "source": "x"}
+    return json.dumps({"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": [cell] * size}]})
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        (b'\xef\xbb\xbf{"<script src=//0:81></script>":1,"nbformat":3}', "not a notebook of the older format"),
+        (b'{"nbformat": 3, "worksheets": [{"<img src=x onerror=x()>": 1}]}', "not a notebook of the older format"),
+        (b'{"<script>x()</script>": ', "truncated or not a notebook"),
+        (b'{"nbformat": true, "cells": []}', "states no number of a notebook format"),
+        (b'{"nbformat": 4.0, "cells": []}', "states no number of a notebook format"),
+        (b'{"nbformat": 1' + b"0" * 10_000 + b', "cells": []}', "nobody reads yet"),
+        (b'{"nbformat": -3, "cells": []}', "nobody reads yet"),
+        (b'{"nbformat": 4, "cells": null}', "no cells"),
+        (b'{"nbformat": 4, "x": ' + b"[" * 990 + b"]" * 990 + b', "cells": 3}', "nested too deep|list of at most"),
+        (sized(0).replace("[]", '[{"cell_type": "heading", "level": 2000000000, "source": ""}]').encode(),
+         "memory|not a notebook"),
+        (sized(240_000).encode(), "memory|seconds|list of at most"),
+    ],
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+def test_a_reason_is_one_sentence_of_ours(text, reason):
+    with pytest.raises(Ungradable, match=reason) as refused:
+        sanitize.read(text, COURSE.limits.notebook_mb)
+    assert len(str(refused.value)) < 120 and not {*"<>\n"} & {*str(refused.value)}
+
+
+def test_big_numbers_that_mean_nothing_cost_nothing(solved):
+    text = json.dumps(solved).replace('"nbformat_minor": 5', '"nbformat_minor": ' + "9" * 6000)
+    assert "9" * 6000 in text
+    notebook, _ = sanitize.restore(sanitize.read(text.encode(), 20), RELEASE)
+    assert complete(notebook)
+
+
+SLOW = {
+    "a tag of 150,000 attributes": ("markdown", "<p " + "a b c " * 150_000 + ">"),
+    "distinct attributes": ("markdown", "<p " + " ".join(f"a{number}" for number in range(2900)) + ">"),
+    "unclosed brackets": ("markdown", "[" * 60_000),
+    "a number of no character": ("markdown", "&#" + "9" * 5000 + ";"),
+    "an f-string of 420,000 characters": ("code", "f'" + "{a}" * 140_000 + "'"),
+    "open tags": ("markdown", "".join(f"<b title={number}>" for number in range(900)) + "<p>" * 900),
+    "less than": ("markdown", "<" * 19_000),
+    "quotes": ("markdown", "> " * 9000 + "x"),
+    "stars": ("markdown", "*a_ " * 4900),
+    "deep brackets": ("code", "(" * 100_000),
+    "minus": ("code", "-" * 300_000 + "1"),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_a_slow_cell_costs_seconds_and_nobody_else(solved, name):
+    from nbconvert import HTMLExporter
+
+    kind, source = SLOW[name]
+    solved.cells.append(nbformat.from_dict({"cell_type": kind, "metadata": {}, "source": source}))
+    text, started = json.dumps(solved).encode(), time.monotonic()
+    try:
+        notebook, _ = sanitize.restore(sanitize.read(text, 20), RELEASE)
+    except Ungradable as why:
+        assert kind == "code" and "read as Python" in str(why)
+        return
+    assert time.monotonic() - started < 20
+    assert complete(notebook)
+    shown, started = notebook.cells[-1].source, time.monotonic()
+    exporter = HTMLExporter(sanitize_html=True)
+    exporter.from_notebook_node(
+        nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(shown)] * (kind != "code"))
+    )
+    assert time.monotonic() - started < 10
+
+
+def test_prose_is_cut_where_a_page_could_not_show_it(solved):
+    solved.cells += [nbformat.v4.new_markdown_cell(f"{number} words " * 2000) for number in range(20)]
+    notebook, _ = restored(solved)
+    assert sum(len(cell.source) for cell in notebook.cells[-20:]) < 250_000
+    assert all(f"{number} words" in cell.source for number, cell in enumerate(notebook.cells[-20:]))
+    assert "more characters" in notebook.cells[-1].source

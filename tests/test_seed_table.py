@@ -70,6 +70,20 @@ def test_comparison_is_paired_by_seed_and_by_example():
         compare(first, other)
 
 
+def test_any_integers_may_be_seeds():
+    """A student's seeds follow from a name: neither small nor in order. What is paired is paired by seed."""
+    first, second = [703_015, 1_002, 999_999], [999_999, 703_015, 1_002]
+    scores = {703_015: (5, 7), 1_002: (6, 7), 999_999: (7, 8)}
+    some = [run(seed, scores[seed][0]) for seed in first]
+    other = [run(seed, scores[seed][1], "other") for seed in second]
+    small = compare(
+        [run(n, scores[s][0]) for n, s in enumerate(first)],
+        [run(n, scores[s][1], "other") for n, s in enumerate(first)],
+    )
+    assert compare(some, other) == small and small.seeds == 3
+    assert SeedTable({"a": some, "b": other}).frame().loc["a", "runs"] == 3
+
+
 def test_intervals_cover_what_they_promise():
     draw = random.Random(1)
     inside = 0

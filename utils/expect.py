@@ -32,7 +32,7 @@ def floats(value: Any, shape: tuple[int, ...], what: str) -> torch.Tensor:
     """`value` as float32, which must be a floating-point tensor of `shape` without NaN."""
     tensor(value, shape, what)
     assert value.is_floating_point(), f"{what} is {value.dtype}, not a floating-point tensor."
-    assert not value.isnan().any(), f"{what} contains NaN."
+    assert not value.isnan().any(), f"{what}: there is NaN among the numbers."
     return value.float()
 
 

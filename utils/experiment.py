@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from utils import files
 
 VARIES = ("head", "order", "dropout")
@@ -20,6 +22,11 @@ MAX_FILE = 2**20  # bytes
 MAX_FILES = 500  # in one hand-in
 Files = Mapping[str, bytes]  # "NAME-DIGEST/seed_N.json" -> content
 DIGITS = 5  # of logits and curves
+LATER = ("student", "epochs")  # fields that the runs which come with the course do not have yet
+# What `parse` takes at most, far above any run of ours, so that nothing which a file holds is slow or overflows.
+MAX_DEPTH, MAX_ENTRIES, MAX_TEXT, MAX_NUMBER = 10, 200_000, 1000, 1e15
+MAX_LOGIT = 1e6
+NUMBERS = {int, float}
 
 
 class BadRun(ValueError):
@@ -88,6 +95,14 @@ class Run:
     device: str = ""
     precision: str = ""
     versions: dict[str, str] = field(default_factory=dict)
+    student: str = ""  # who ran it, see `utils.student`
+    epochs: list[list[list[float]]] = field(default_factory=list)  # logits after each epoch but the last
+
+    @property
+    def margins(self) -> np.ndarray:
+        """How far the second of two classes is ahead of the first, (examples,): all that predictions hang on."""
+        logits = np.asarray(self.logits)
+        return logits[:, 1] - logits[:, 0]
 
     @property
     def accuracy(self) -> float:
@@ -104,6 +119,18 @@ class Run:
     def majority(self) -> float:
         """The fraction of the most frequent class: what one gets without reading."""
         return max(self.labels.count(label) for label in set(self.labels)) / len(self.labels)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What is known of a student's runs besides the files: from all hand-ins, and from the instructor."""
+
+    against: tuple[str, ...] = ()  # what a person decided; it costs the points
+    flags: tuple[str, ...] = ()  # what a person has to look at; it costs nothing, and the student is not told
+    keys: tuple[tuple[str, str], ...] | None = None  # folded name and key; None: the course works without keys
+
+
+NO_STANDING = Standing()
 
 
 def path_of(experiment: Experiment, seed: int, results: Path | str) -> Path:
@@ -147,9 +174,10 @@ def parse(text: bytes) -> Run:
         content = json.loads(text)
     except (ValueError, RecursionError):
         raise BadRun("it is not JSON: cut off, or edited") from None
-    names = {one.name for one in fields(Run)}
-    if not isinstance(content, dict) or set(content) != names | {"digest"}:
+    names = {one.name for one in fields(Run)} | {"digest"}
+    if not isinstance(content, dict) or not names.difference(LATER) <= set(content) <= names:
         raise BadRun("its fields are not those of a run")
+    _check_bounds(content)
     claimed = content.pop("digest")
     _check_types(content)
     if claimed != _digest(content):
@@ -176,40 +204,101 @@ def _digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
+def _check_bounds(content: dict[str, Any]) -> None:
+    """Level by level, for a recursion has a limit of its own."""
+    level: list[Any] = [content]
+    entries = 0
+    for _ in range(MAX_DEPTH):
+        below: list[Any] = []
+        for one in level:
+            entries += len(one)
+            if entries > MAX_ENTRIES:
+                raise BadRun("it holds more than a run can")
+            if type(one) is list and {*map(type, one)} <= NUMBERS:  # most of a run
+                if one and not (min(one) >= -MAX_NUMBER and max(one) <= MAX_NUMBER and all(map(math.isfinite, one))):
+                    raise BadRun("it holds a number that no run has")
+                continue
+            values: Any = [*one, *one.values()] if type(one) is dict else one
+            for value in values:
+                kind = type(value)
+                if kind is dict or kind is list:
+                    below.append(value)
+                elif kind is str and (len(value) > MAX_TEXT or not value.isprintable()):
+                    raise BadRun("it holds text that no run has")
+                elif (kind is int or kind is float) and not -MAX_NUMBER <= value <= MAX_NUMBER:  # nor NaN
+                    raise BadRun("it holds a number that no run has")
+        if not below:
+            return
+        level = below
+    raise BadRun("it is nested deeper than a run")
+
+
 def _number(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value)
 
 
+def _table(value: Any, rows: int) -> bool:
+    """Whether it is a table of logits with so many rows, all of one length."""
+    if type(value) is not list or len(value) != rows or any(type(row) is not list for row in value):
+        return False
+    return len({len(row) for row in value}) == 1 and all(
+        row and {*map(type, row)} <= NUMBERS and min(row) >= -MAX_LOGIT and max(row) <= MAX_LOGIT for row in value
+    )
+
+
 def _check_types(content: dict[str, Any]) -> None:
-    numbers = {"labels": content["labels"], "predictions": content["predictions"]}
-    for name, values in numbers.items():
-        if not isinstance(values, list) or not values or any(type(value) is not int or value < 0 for value in values):
+    """Every field is of exactly its type; fields that may be missing are there or not."""
+    for name in ("labels", "predictions"):
+        values = content[name]
+        if type(values) is not list or not values or any(type(value) is not int or value < 0 for value in values):
             raise BadRun(f"{name} is not a list of classes")
-    logits, curve = content["logits"], content["curve"]
-    if not isinstance(logits, list) or any(
-        not isinstance(row, list) or len(row) < 2 or not all(map(_number, row)) for row in logits
-    ):
+    logits, curve, epochs = content["logits"], content["curve"], content.get("epochs", [])
+    if type(logits) is not list or not _table(logits, len(logits)) or len(logits[0]) < 2:
         raise BadRun("logits is not a table of numbers")
+    if type(epochs) is not list or not all(_table(one, len(logits)) for one in epochs):
+        raise BadRun("epochs is not a list of tables like logits")
     keys = {"train_loss", "loss", "accuracy"}
-    if not isinstance(curve, list) or any(
-        not isinstance(point, dict) or set(point) != keys or not all(map(_number, point.values())) for point in curve
+    if type(curve) is not list or any(
+        type(point) is not dict or set(point) != keys or not all(map(_number, point.values())) for point in curve
     ):
         raise BadRun(f"curve is not a list of {', '.join(sorted(keys))}")
     if type(content["seed"]) is not int or not _number(content["seconds"]) or content["seconds"] < 0:
         raise BadRun("seed or seconds is not a number")
-    if not isinstance(content["experiment"], dict) or not isinstance(content["versions"], dict):
+    if type(content["experiment"]) is not dict or type(content["versions"]) is not dict:
         raise BadRun("experiment or versions is not a table")
-    if not isinstance(content["device"], str) or not isinstance(content["precision"], str):
-        raise BadRun("device or precision is not text")
+    texts = [content["device"], content["precision"], content.get("student", ""), *content["versions"].values()]
+    if any(type(one) is not str for one in texts):
+        raise BadRun("device, precision, student or a version is not text")
 
 
 def _check_sense(run: Run) -> None:
+    """What the file says twice, it says alike: counts, predictions, and every point of the curve that has logits."""
     if not len(run.labels) == len(run.predictions) == len(run.logits):
         raise BadRun(f"{len(run.labels)} labels, {len(run.predictions)} predictions and {len(run.logits)} logits")
-    if len({len(row) for row in run.logits}) != 1:
-        raise BadRun("its rows of logits differ in length")
+    classes = len(run.logits[0])
+    if max(run.labels) >= classes or any(len(table[0]) != classes for table in run.epochs):
+        raise BadRun(f"its logits are of {classes} classes, its labels or epochs of others")
     for number, (guess, row) in enumerate(zip(run.predictions, run.logits, strict=True)):
         if guess >= len(row) or row[guess] != max(row):
             raise BadRun(f"prediction {number} is not the largest of its logits")
-    if run.curve and abs(run.curve[-1]["accuracy"] - run.accuracy) > 10**-DIGITS:
+    if not run.curve:
+        return
+    if abs(run.curve[-1]["accuracy"] - run.accuracy) > 10**-DIGITS:
         raise BadRun("its curve ends at an accuracy that is not that of its predictions")
+    if run.epochs and len(run.epochs) != len(run.curve) - 1:
+        raise BadRun(f"it has the logits of {len(run.epochs) + 1} epochs and a curve of {len(run.curve)}")
+    tables = [*run.epochs, run.logits]
+    for number, (table, point) in enumerate(zip(tables[::-1], run.curve[::-1], strict=False)):
+        loss, accuracy = score(np.array(table, dtype=float), np.array(run.labels))
+        what = "loss" if not abs(point["loss"] - loss) <= 2 * 10**-DIGITS else ""
+        if number and not abs(point["accuracy"] - accuracy) <= 10**-DIGITS:
+            what = "accuracy"
+        if what:
+            raise BadRun(f"the {what} of epoch {len(run.curve) - number} in its curve is not that of its logits")
+
+
+def score(logits: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
+    """Mean cross-entropy and accuracy of logits (examples, classes)."""
+    shifted = logits - logits.max(1, keepdims=True)
+    right = np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(labels)), labels]
+    return float(right.mean()), float((logits.argmax(1) == labels).mean())

@@ -125,14 +125,14 @@ def train(
     device: torch.device,
     precision: torch.dtype,
     on_step: Step = lambda what: None,
-) -> tuple[torch.Tensor, list[dict[str, float]]]:
+) -> tuple[list[torch.Tensor], list[dict[str, float]]]:
     """Train `model` in place: linear warm-up and decay, AdamW, gradients clipped to norm 1.
 
     `on_step` is called after each step with a few words. Dropout is drawn after seeding torch with
     `seeds["dropout"]`; the order of epoch e from `seeds["order"]` and e.
 
     Returns:
-        validation logits (examples, classes) after the last epoch, on the CPU, and the curve.
+        validation logits (examples, classes) after each epoch, on the CPU, and the curve.
     """
     groups = parameter_groups(model, experiment.weight_decay)
     optimizer = torch.optim.AdamW(groups, lr=experiment.lr, betas=(0.9, 0.999), fused=True)
@@ -144,7 +144,7 @@ def train(
     trained = [parameter for group in groups for parameter in group["params"]]
     seed_everything(seeds["dropout"])
     curve: list[dict[str, float]] = []
-    logits = torch.empty(0)
+    tables = []
     for epoch in range(experiment.epochs):
         model.train()
         losses = torch.zeros((), device=device)  # no .item() a step: the host does not wait for the device
@@ -161,6 +161,7 @@ def train(
             losses += loss.detach()
             on_step(f"epoch {epoch + 1} of {experiment.epochs}")
         logits = predict(model, validation, device, precision)
+        tables.append(logits)
         gold = torch.tensor(validation.labels)
         point = {
             "train_loss": losses.item() / len(made),
@@ -168,7 +169,7 @@ def train(
             "accuracy": (logits.argmax(1) == gold).double().mean().item(),
         }
         curve.append({name: round(value, DIGITS + 1) for name, value in point.items()})
-    return logits, curve
+    return tables, curve
 
 
 @torch.no_grad()
@@ -215,8 +216,8 @@ def run_seed(
     started = time.perf_counter()
     seeds = experiment.seeds_of(seed)
     model = build(experiment, training.classes, seeds["head"], device, precision, folder)
-    logits, curve = train(model, experiment, seeds, training, validation, device, precision, on_step)
-    rows = [[round(value, DIGITS) for value in row] for row in logits.tolist()]
+    tables, curve = train(model, experiment, seeds, training, validation, device, precision, on_step)
+    *epochs, rows = ([[round(value, DIGITS) for value in row] for row in table.tolist()] for table in tables)
     return Run(
         experiment=experiment.plain(),
         seed=seed,
@@ -228,6 +229,7 @@ def run_seed(
         device=name_of(device),
         precision=str(precision).removeprefix("torch."),
         versions={name: importlib.metadata.version(name) for name in LIBRARIES} | {"python": platform.python_version()},
+        epochs=epochs,
     )
 
 

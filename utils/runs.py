@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tqdm.auto import tqdm
 
+from utils import student
 from utils.experiment import BadRun, Experiment, Run, parse, path_of, read, write
 
 LOCAL = "local"
@@ -22,8 +24,8 @@ def run_seeds(
 ) -> list[Run]:
     """The runs of `experiment` with these seeds; what lies in `results` already is not run again.
 
-    Stop it whenever you like and call it again: only the seed that was running starts anew. A file
-    that is damaged, or holds another configuration, is set aside and named, never used.
+    Each notes who ran it, see `utils.student`. Stop it whenever you like and call it again: only the seed that was
+    running starts anew. A file that is damaged, or holds another configuration, is set aside and named, never used.
 
     Args:
         results: a folder; files are `results/NAME-DIGEST/seed_N.json`.
@@ -95,11 +97,16 @@ def _here(
                 bar.set_postfix_str(f"seed {seed}, {what}", refresh=False)
                 bar.update(1 / steps)
 
-            found[seed] = pair_training.run_seed(experiment, seed, folder=folder, on_step=on_step)
+            found[seed] = _by_whom(pair_training.run_seed(experiment, seed, folder=folder, on_step=on_step))
             write(found[seed], path_of(experiment, seed, results))
             bar.n = len(found)
             bar.set_postfix_str(f"seed {seed}: {100 * found[seed].accuracy:.1f}%")
     return found
+
+
+def _by_whom(run: Run) -> Run:
+    """The run with the name of this session's student."""
+    return replace(run, student=student.signed()[0])
 
 
 def _run(experiment: Experiment, seed: int, folder: Path | str | None) -> Run:
@@ -137,7 +144,7 @@ def _on_cluster(
             bar = tqdm(distributed.as_completed(futures), total=len(seeds), unit="seed", desc=experiment.name)
             for future in bar:
                 seed = futures[future]
-                found[seed] = future.result()
+                found[seed] = _by_whom(future.result())
                 write(found[seed], path_of(experiment, seed, results))
                 bar.set_postfix_str(f"seed {seed}: {100 * found[seed].accuracy:.1f}%")
     finally:

@@ -4,8 +4,9 @@ Weights are numbers that follow from their name and a seed, so that a check know
 `adapters` and `transformers` are imported by the functions that need them, which takes seconds once.
 """
 
+import copy
+import hashlib
 import tempfile
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,9 @@ class Sizes:
 
 def weight(name: str, shape: Sequence[int], seed: int) -> torch.Tensor:
     """The weight of that name: small normal numbers, around 1 for the weight of a LayerNorm."""
-    generator = torch.Generator().manual_seed(seed * 2**32 + zlib.crc32(name.encode()))
+    # Torch's generator on the CPU looks at 32 bits of its seed: both must be in them.
+    mixed = hashlib.sha256(f"{seed} {name}".encode()).digest()[:4]
+    generator = torch.Generator().manual_seed(int.from_bytes(mixed))
     noise = torch.randn(*shape, generator=generator, device="cpu")
     return 1 + 0.2 * noise if name.endswith("LayerNorm.weight") else 0.3 * noise
 
@@ -194,7 +197,18 @@ def penalty_gradient(fusion: Any) -> torch.Tensor:
     return torch.zeros_like(fusion.value.weight) if slope is None else slope
 
 
-def left_of(call: Any, tensors: list[torch.Tensor], position: int) -> torch.Tensor:
-    """The tensor at `position` as `call(*tensors)` leaves it."""
-    call(*tensors)
-    return tensors[position]
+def elsewhere(module: nn.Module, tensors: Sequence[torch.Tensor], method: str = "forward") -> str:
+    """Where the result of `method` lies, of a copy of `module` and with `tensors` that lie on torch's meta device.
+
+    "" if tensors of another device are mixed in. The meta device computes shapes alone, so that no GPU is needed.
+    """
+    try:
+        result = getattr(copy.deepcopy(module).to("meta"), method)(*(tensor.to("meta") for tensor in tensors))
+        return str((result[0] if isinstance(result, (tuple, list)) else result).device.type)
+    except (RuntimeError, NotImplementedError):
+        return ""
+
+
+def across(call: Any, tensors: Sequence[torch.Tensor]) -> Any:
+    """`call(*tensors)` with the same numbers in another order in memory: none of the tensors is contiguous."""
+    return call(*(tensor.transpose(0, -1).contiguous().transpose(0, -1) for tensor in tensors))

@@ -6,8 +6,9 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 
 def gradients(call: Callable[..., Any], tensors: list[torch.Tensor], *rest: Any) -> list[torch.Tensor]:
@@ -138,6 +139,18 @@ def total(states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tenso
     return states.sum(dim=1) if mask is None else (states * mask.unsqueeze(-1)).sum(dim=1)
 
 
+class Plain(nn.Module):
+    """Layers of torch's own as a base: (B, T) -> `layers(tokens)`, whatever the mask."""
+
+    def __init__(self, layers: nn.Module):
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """What the layers give; the mask is not used."""
+        return self.layers(tokens)
+
+
 class Voter(nn.Module):
     """Logits from a table: the sum of the real tokens, modulo its rows, picks the row.
 
@@ -224,6 +237,152 @@ def shape_elsewhere(model: nn.Module, tokens: torch.Tensor) -> list[int]:
         return []
 
 
+def in_turn(call: Callable[..., Any], seed: int, turns: list[list[Any]], options: dict[str, Any]) -> list[Any]:
+    """`call(*turn, **options)` for each of `turns`, after one `torch.manual_seed(seed)`.
+
+    The state of torch's generators is afterwards what it was before.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return [call(*turn, **options) for turn in turns]
+
+
+def strided(call: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """`call(*args, **options)` with the same numbers in tensors that are not contiguous."""
+
+    def spread(value: Any) -> Any:
+        if type(value) is list:
+            return [spread(item) for item in value]
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.transpose(0, -1).clone(memory_format=torch.contiguous_format).transpose(0, -1)
+
+    return call(*map(spread, args), **options)
+
+
+class TimeFirst(nn.Module):
+    """`model` read with time first: the same logits (B, T, V), not contiguous."""
+
+    def __init__(self, model: nn.Module):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """From token numbers (B, T) to logits (B, T, V)."""
+        return self.model(tokens.mT).transpose(0, 1)
+
+
+class Elsewhere(TorchFunctionMode):
+    """Within it, tensors may be on a second device, as on a machine with a GPU: by name alone, their numbers stay here.
+
+    What is made with `device=` or `.to` of that device, and what is computed from it, is on it; to compute with a
+    tensor from here (of more than a single number) raises `Apart`, as torch does.
+    """
+
+    there = torch.device("cuda:0")
+
+    class Apart(RuntimeError):
+        """Tensors of two devices met."""
+
+    @staticmethod
+    def mark(tensor: torch.Tensor) -> torch.Tensor:
+        """Put a tensor on the second device."""
+        tensor._is_elsewhere = True  # type: ignore[attr-defined]
+        return tensor
+
+    @staticmethod
+    def holds(tensor: torch.Tensor) -> bool:
+        """Whether a tensor is on the second device."""
+        return getattr(tensor, "_is_elsewhere", False)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call `func`, with the rules of two devices around it."""
+        name, given = getattr(func, "__name__", ""), [arg for arg in leaves([args, kwargs]) if is_tensor(arg)]
+        if func == torch.Tensor.device.__get__:  # type: ignore[attr-defined]
+            return self.there if self.holds(args[0]) else func(*args)
+        if name in ("numpy", "__array__") and self.holds(args[0]):
+            raise self.Apart("a tensor of another device has no numpy array: move it to the CPU first")
+        asked = [arg for arg in leaves([args, kwargs]) if isinstance(arg, torch.device)]
+        asked += [torch.device(arg) for arg in leaves([args, kwargs]) if isinstance(arg, str) and arg[:4] in NAMES]
+        if name in ("to", "type_as") and len(given) > 1:
+            on = self.holds(given[1])
+        elif name in ("cuda", "cpu"):
+            on = name == "cuda"
+        elif asked:
+            on = asked[0].type == self.there.type
+        elif name in ("to", "tensor", "as_tensor", "copy_", "__getitem__", "__setitem__") or not given:
+            on = bool(given) and self.holds(given[0])
+            apart = name[:5] in ("__get", "__set") and not on and any(self.holds(one) for one in given[1:])
+            if apart:
+                raise self.Apart("a tensor is indexed by one of another device")
+        else:
+            on = any(self.holds(one) for one in given)
+            if on and any(not self.holds(one) and one.dim() for one in given):
+                raise self.Apart("tensors of two devices are used together")
+        here = torch.get_default_device()
+        args, kwargs = moved(args, here), moved(kwargs or {}, here)
+        result = args[0] if name in ("cuda", "cpu") else func(*args, **kwargs)
+        if name in ("to", "cuda", "cpu", "type_as", "as_tensor") and on != self.holds(result):
+            result = result.clone()
+        for one in leaves(result):
+            if is_tensor(one) and on:
+                self.mark(one)
+        return result
+
+
+NAMES = ("cuda", "cpu")
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether `value` is a tensor (`torch.is_tensor` asks torch's modes first)."""
+    return isinstance(value, torch.Tensor)
+
+
+def leaves(value: Any) -> list[Any]:
+    """What stands in lists, tuples and dictionaries, however deep."""
+    if isinstance(value, (list, tuple)):
+        return [leaf for item in value for leaf in leaves(item)]
+    return [leaf for item in value.values() for leaf in leaves(item)] if isinstance(value, dict) else [value]
+
+
+def moved(value: Any, device: torch.device) -> Any:
+    """`value` with `device` in the place of every device of `Elsewhere`."""
+    if isinstance(value, torch.device) or (isinstance(value, str) and value.startswith("cuda")):
+        return device
+    if type(value) in (list, tuple):
+        return type(value)(moved(item, device) for item in value)
+    return {name: moved(item, device) for name, item in value.items()} if type(value) is dict else value
+
+
+def apart_in_training(train_epoch: Callable[..., Any], batches: Any, clip: float) -> bool:
+    """`apart` for an epoch of `Bigram` on `batches` of its tokens 0 to 6."""
+    model = Bigram(torch.zeros(7, 7), torch.zeros(7))
+    placed = [[Elsewhere.mark(part.clone()) for part in batch] for batch in batches]
+    return apart(lambda model: train_epoch(model, placed, torch.optim.SGD(model.parameters(), lr=0.1), clip), model)
+
+
+def apart(call: Callable[..., Any], *args: Any, **options: Any) -> bool:
+    """Whether `call(*args, **options)` would stop, or leave its result behind, if all its tensors were on a GPU.
+
+    Modules and tensors among `args` are copied to the second device of `Elsewhere`. What else goes wrong says nothing.
+    """
+    placed = []
+    for arg in [call, *args]:
+        one = copy.deepcopy(arg) if isinstance(arg, nn.Module) else arg.clone() if is_tensor(arg) else arg
+        inside = [*one.parameters(), *one.buffers()] if isinstance(one, nn.Module) else [one] if is_tensor(one) else []
+        for tensor in inside:
+            Elsewhere.mark(tensor)
+        placed.append(one)
+    try:
+        with Elsewhere():
+            result = placed[0](*placed[1:], **options)
+    except Elsewhere.Apart:
+        return True
+    except Exception:  # not what is asked here
+        return False
+    return any(is_tensor(one) and not Elsewhere.holds(one) for one in leaves(result))
+
+
 class OneDevice(TorchDispatchMode):
     """Refuses what a GPU refuses: tensors of two devices in one operation. Single numbers and indices may lie apart."""
 
@@ -260,3 +419,126 @@ def needs_gradient(make: Callable[..., torch.Tensor], *given: Any) -> bool:
 def called_with_strides(call: Callable[..., torch.Tensor], x: torch.Tensor, *rest: Any) -> torch.Tensor:
     """`call(x, *rest)` with x (..., H, T, d) of the same numbers as a view of (..., T, H, d): not contiguous."""
     return call(x.transpose(-3, -2).contiguous().transpose(-3, -2), *rest)
+
+
+def twice(call: Callable[..., Any], first: nn.Module, second: nn.Module, state: dict[str, torch.Tensor]) -> Any:
+    """Call `call(module, state)` for two modules with one `state`, then add 1 to all that the first one holds.
+
+    Gives the state dict of the second and what became of `state`: neither has to do with the first any more.
+    """
+    call(first, state)
+    call(second, state)
+    with torch.no_grad():
+        for value in first.state_dict().values():
+            value.add_(1)
+    return [dict(second.state_dict()), state]
+
+
+def probe_gradients(call: Callable[..., Any], head: nn.Module, *given: Any) -> list[torch.Tensor]:
+    """The gradients of the parameters of `head` that is to learn from what `call(*given)` gives: states and labels."""
+    states, labels = call(*given)
+    with torch.enable_grad():
+        nn.functional.cross_entropy(head(states), labels).backward()
+    return [torch.zeros_like(part) if part.grad is None else part.grad for part in head.parameters()]
+
+
+OTHER = torch.device("meta")  # what the stand-in for another device is called
+
+
+class Far(torch.Tensor):
+    """A tensor on another device, as far as code can tell that has no such device: it says so, and has its values."""
+
+    @staticmethod
+    def __new__(cls, near: torch.Tensor) -> "Far":
+        """A tensor with the shape, type and values of `near`."""
+        return torch.Tensor._make_wrapper_subclass(
+            cls, near.shape, strides=near.stride(), dtype=near.dtype, device=OTHER
+        )
+
+    def __init__(self, near: torch.Tensor):
+        self.near = near
+
+    def tolist(self) -> Any:
+        """The values as lists."""
+        return self.near.tolist()
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # type: ignore[override]
+        """Compute where the values are; refuse what mixes devices."""
+        return _computed(func, args, kwargs or {})
+
+
+class TwoDevices(RuntimeError):
+    """Tensors on different devices meet, which torch refuses."""
+
+
+class _Dispatch(TorchDispatchMode):
+    """Every operation goes through `_computed`."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return _computed(func, args, kwargs or {})
+
+
+class _FromNumbers(TorchFunctionMode):
+    """`torch.tensor` and `torch.as_tensor`, which move what they made where no dispatch mode sees it."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if func in (torch.tensor, torch.as_tensor) and kwargs.get("device") is not None:
+            there = torch.device(kwargs.pop("device"))
+            return func(*args, **kwargs).to(there)
+        return func(*args, **kwargs)
+
+
+def _computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """`func(*args, **kwargs)` for tensors here and elsewhere, as torch would do it on two devices."""
+    aten, named = torch.ops.aten, kwargs.get("device")
+    tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    far = any(isinstance(one, Far) for one in tensors)
+    near = any(not isinstance(one, Far) and one.ndim for one in tensors)
+    first_is_far = bool(tensors) and isinstance(tensors[0], Far)
+    crosses = func is aten.copy_.default or (
+        first_is_far and func in (aten.index.Tensor, aten.index_put.default, aten.index_put_.default)
+    )
+    if far and near and named is None and not crosses:
+        raise TwoDevices("Expected all tensors to be on the same device, but found at least two devices")
+    there = first_is_far if crosses else torch.device(named) == OTHER if named is not None else far
+    kwargs = kwargs | ({"device": torch.device("cpu")} if named is not None else {})
+    args, kwargs = tree_map(_near, (args, kwargs))
+    result = func(*args, **kwargs)
+    return tree_map(_far, result) if there else result
+
+
+def _near(value: Any) -> Any:
+    return value.near if isinstance(value, Far) else value
+
+
+def _far(value: Any) -> Any:
+    return Far(value) if type(value) in (torch.Tensor, nn.Parameter) else value
+
+
+def elsewhere(call: Callable[..., Any], *given: Any) -> str:
+    """Whether `call` stays on another device if the tensors in `given`, and the modules, are there.
+
+    No such device is needed: tensors only say that they are elsewhere. The answers: "there", all tensors that came
+    back are; "here", one is not; "two devices", tensors of both met, which torch would refuse; or "unknown", where
+    another exception shows that this stand-in could not go on.
+    """
+
+    def sent(value: Any) -> Any:
+        if isinstance(value, nn.Module):
+            value = copy.deepcopy(value)
+            for part in value.modules():
+                for kept in (part._parameters, part._buffers):
+                    kept.update({name: _far(one.detach()) for name, one in kept.items() if one is not None})
+        return _far(value)
+
+    there = tree_map(sent, list(given))
+    try:
+        with _FromNumbers(), _Dispatch():
+            results = [leaf for leaf in tree_leaves(call(*there)) if isinstance(leaf, torch.Tensor)]
+    except TwoDevices:
+        return "two devices"
+    except Exception:
+        return "unknown"
+    return "there" if all(isinstance(one, Far) for one in results) else "here"

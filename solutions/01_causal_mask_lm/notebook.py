@@ -21,7 +21,11 @@
 # while the model becomes useless. Knowing why is the point of the notebook.
 #
 # Work from top to bottom. Each exercise is checked on the spot and stands on its own:
-# if one resists, go on and come back. The exercises take two to three hours and need no
+# if one resists, go on and come back. Grading asks a little more than the check that you see:
+# other sizes and numbers, and what the text and the docstrings promise at their edges. Tensors that
+# your code makes lie on the device of the tensors that it is given, so that it runs on a GPU, too.
+#
+# The exercises take two to three hours and need no
 # GPU; the experiment at the end takes minutes on a processor, less on a GPU.
 
 # %% tags=["setup"]
@@ -53,9 +57,9 @@ SOS, PAD, EOS, UNK = range(4)
 # $$\mathrm{weights} = \mathrm{softmax}\!\left(\frac{QK^\top}{\sqrt{d}} + M\right),
 # \qquad \mathrm{output} = \mathrm{weights}\; V.$$
 #
-# The dot product of two random vectors of width $d$ has a standard deviation of
-# $\sqrt{d}$. Divided by that, the scores stay in the range where the softmax still
-# hesitates, and still learns. Leave $M$ for the next exercise: here it is just
+# The dot product of two random vectors of width $d$, with independent entries of mean 0 and
+# variance 1, has a standard deviation of $\sqrt{d}$. Divided by that, the scores stay in the range where
+# the softmax still hesitates, and still learns. Leave $M$ for the next exercise: here it is just
 # something to add.
 #
 # **Predict first.** Multiply every query by ten. Do the rows of weights become flatter
@@ -83,7 +87,7 @@ SOS, PAD, EOS, UNK = range(4)
 
 # %% exercise="1.1"
 def attention(q, k, v, mask=None):
-    """Scaled dot-product attention. Leading dimensions (batch, heads) stay as they are.
+    """Scaled dot-product attention. Leading dimensions (batch, heads), none or many, stay as they are.
 
     Args:
         q: queries, (..., T, d).
@@ -92,7 +96,7 @@ def attention(q, k, v, mask=None):
         mask: None, or a tensor to add to the scores, broadcast to (..., T, S).
 
     Returns:
-        output (..., T, d_v) and weights (..., T, S).
+        output (..., T, d_v) and weights (..., T, S), in the precision of what is given; gradients pass through both.
     """
     ### BEGIN SOLUTION
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
@@ -198,8 +202,8 @@ plots.heatmaps(
 # $$\mathrm{head}_h = \mathrm{attention}(Q_h, K_h, V_h), \qquad
 # \mathrm{output} = [\mathrm{head}_1; \dots; \mathrm{head}_H]\, W_O^\top + b_O.$$
 #
-# $Q$, $K$ and $V$ are three linear maps of the same input; head $h$ owns the $h$-th
-# block of their columns. For the attention itself, use
+# $Q = X W_Q^\top + b_Q$, $K$ and $V$ are three linear maps of the same input $X$, each with a bias;
+# head $h$ owns the $h$-th block of their columns. There is no dropout here. For the attention itself, use
 # `F.scaled_dot_product_attention(q, k, v, attn_mask=mask)`, which does what you wrote in 1.1.
 #
 # **Predict first.** Which has more parameters, a layer with two heads or one with six?
@@ -228,7 +232,9 @@ plots.heatmaps(
 
 # %% exercise="1.3"
 class MultiHeadAttention(nn.Module):
-    """Self-attention in `n_heads` slices of the width. Parts: `q_proj`, `k_proj`, `v_proj`, `out_proj`, all nn.Linear.
+    """Self-attention in `n_heads` slices of the width.
+
+    Parts: `q_proj`, `k_proj`, `v_proj`, `out_proj`, all nn.Linear with a bias.
 
     Raises:
         ValueError: `d_model` cannot be divided by `n_heads`.
@@ -244,7 +250,7 @@ class MultiHeadAttention(nn.Module):
         ### END SOLUTION
 
     def forward(self, x, mask=None):
-        """From x (B, T, d_model) to the same shape; `mask` is None or additive, (T, T)."""
+        """From x (B, T, d_model) to the same shape; `mask` is None or (T, T), any numbers to add to the scores."""
         ### BEGIN SOLUTION
         q, k, v = (
             proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
@@ -279,7 +285,8 @@ for n_heads in (1, 2, 6):
 #
 # The norm comes after the sum: **post-norm**, as in the original paper. Dropout acts in
 # four places: the three in the formula, and the attention weights. There
-# `nn.MultiheadAttention` does it for you; it equals your 1.3.
+# `nn.MultiheadAttention` does it for you; it equals your 1.3. Dropout alone depends on the mode:
+# the mask holds in training, too.
 #
 # **Predict first.** What are the mean and the standard deviation of each output vector
 # of a fresh layer?
@@ -309,7 +316,8 @@ for n_heads in (1, 2, 6):
 class TransformerLayer(nn.Module):
     """A post-norm encoder layer with ReLU, (B, T, d_model) -> (B, T, d_model).
 
-    Parts, named as in torch: `self_attn` (nn.MultiheadAttention, batch first), `linear1`, `linear2`, `norm1`, `norm2`.
+    Parts, named as in torch: `self_attn` (nn.MultiheadAttention, batch first), `linear1`, `linear2`, and `norm1`,
+    `norm2` (nn.LayerNorm as it is, with its eps of 1e-5).
     """
 
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
@@ -349,8 +357,8 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 # ## 1.5 Words become numbers
 #
 # The model counts, it does not read. A **vocabulary** gives each frequent word a
-# number. The first four belong to `SPECIAL`: start, padding, end and unknown. The most
-# frequent words follow, until there are `max_size` entries.
+# number. The first four belong to `SPECIAL`: start, padding, end and unknown. The words
+# that occur most often follow, until there are `max_size` entries.
 #
 # A sentence teaches as many lessons as it has words, and one more:
 #
@@ -365,7 +373,8 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 # **Predict first.** A row is cut. What is its last target: `<eos>`, or a word?
 #
 # **Exercise 1.5** (2 points, about 20 minutes). Write `Vocabulary` and `make_batch`.
-# Words are what `sentence.split()` gives; `SPECIAL`, `SOS`, `PAD`, `EOS` and `UNK` are defined above.
+# Words are what `sentence.split()` gives, as they are written;
+# `SPECIAL`, `SOS`, `PAD`, `EOS` and `UNK` are defined above.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -414,7 +423,7 @@ class Vocabulary:
 
 
 def make_batch(sentences, vocab, max_len):
-    """Return inputs and targets, two int64 tensors (B, T) with T <= max_len."""
+    """Return inputs and targets, two int64 tensors (B, T) with T <= max_len. A sentence may be empty."""
     ### BEGIN SOLUTION
     rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
     pad = nn.utils.rnn.pad_sequence
@@ -440,8 +449,9 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 # ## 1.6 The language model
 #
 # Embed, add positions, run the layers, and give every word of the vocabulary a score.
-# `add_positions` marks each place with a fixed pattern of size one; notebook 02 opens
-# that box. Embeddings must be as large as the patterns, or one drowns the other. So
+# `add_positions` marks each position with a fixed random pattern of size one; notebook 02 builds
+# better ones. Embeddings must be as large as the patterns, or one drowns the other, yet small
+# where they are stored: a vector of length one moves as far as any other weight in a step. So
 # they start with standard deviation $1/\sqrt{d_{model}}$ and are multiplied:
 #
 # $$x_0 = \mathrm{positions}(\sqrt{d_{model}}\; E[\mathrm{tokens}]), \qquad
@@ -474,7 +484,9 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 
 # %% exercise="1.6"
 class LanguageModel(nn.Module):
-    """Token numbers (B, T) -> logits (B, T, vocab_size) for the token after each; without `causal`, no mask.
+    """Token numbers (B, T) -> logits (B, T, vocab_size) for the token after each, in training and evaluation alike.
+
+    Without `causal`, no mask. `forward` obeys `self.causal` as it stands: it may be changed later.
 
     Parts: `embedding` (nn.Embedding), `layers` (nn.ModuleList of nn.TransformerEncoderLayer), `head` (nn.Linear).
     """
@@ -518,9 +530,8 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Editing a token moves the logits at its own place and after it, never before. At the
-# size of the original lab, whose numbers the next cell shows,
-# this is how large the model is:
+# Editing a token moves the logits at its own position and after it, never before. This course grew
+# out of a lab whose model had the sizes of the next cell. This is how large that model is:
 
 # %%
 lab = LanguageModel(vocab_size=50_001, d_model=200, n_heads=2, d_ff=200, n_layers=4)
@@ -529,14 +540,14 @@ print(f"{sum(part.numel() for part in lab.parameters()):,} parameters")
 # %% [markdown]
 # ## 1.7 How surprised is it?
 #
-# At each place the model spreads its belief over $V$ words. The loss is the mean
+# At each position the model spreads its belief over $V$ words. The loss is the mean
 # surprise at the word that came, in nats; its exponential, the **perplexity**, reads as
 # "it hesitates between that many words".
 #
 # $$\mathrm{loss} = -\frac{1}{N} \sum_{\mathrm{target} \ne \mathrm{pad}} \log p(\mathrm{target}),
 # \qquad \mathrm{perplexity} = e^{\mathrm{loss}}.$$
 #
-# $N$ counts the targets that are no padding: a model that is praised for predicting
+# $N$ counts the targets that are not padding: a model that is praised for predicting
 # padding looks better than it is.
 #
 # **Predict first.** A model that gives all $V$ words the same probability: what is its
@@ -557,7 +568,7 @@ print(f"{sum(part.numel() for part in lab.parameters()):,} parameters")
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# log-probabilities of all words; those of the targets; keep the places whose target is
+# log-probabilities of all words; those of the targets; keep the positions whose target is
 # not pad; minus their mean.
 # </details>
 
@@ -567,7 +578,10 @@ def lm_loss(logits, targets, pad_id):
     """The mean negative log-likelihood, in nats, over the targets that are not `pad_id`.
 
     Args:
-        logits: (B, T, V). targets: int64 (B, T), at least one of them no padding.
+        logits: (B, T, V). targets: int64 (B, T), at least one of them not padding.
+
+    Returns:
+        a tensor with one number, through which gradients pass; finite however sure the model is.
     """
     ### BEGIN SOLUTION
     of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
@@ -576,7 +590,7 @@ def lm_loss(logits, targets, pad_id):
 
 
 def perplexity(loss):
-    """The perplexity that belongs to a loss in nats (a number)."""
+    """The perplexity that belongs to a loss in nats (a number, or a tensor with one)."""
     ### BEGIN SOLUTION
     return math.exp(loss)
     ### END SOLUTION
@@ -594,14 +608,14 @@ for bonus in (0, 2, 4, 8):
 
 # %% [markdown]
 # All logits equal: the perplexity is the size of the vocabulary, here the number of
-# classes in the cell above. Guessing costs $\log V$ nats, and this is where an untrained
-# model starts.
+# classes in the cell above. Guessing costs $\log V$ nats. An untrained model starts a little above
+# it: its logits differ, and for no reason.
 
 # %% [markdown]
 # ## 1.8 Training
 #
 # One epoch shows the model every batch once. For each: forget the old gradients,
-# compute the loss, send it back, clip, step. **Clipping** shortens the whole gradient to
+# compute the loss, backpropagate, clip, step. **Clipping** shortens the whole gradient to
 # length `clip` when it is longer, so that one odd batch cannot throw the weights away.
 #
 # Report the mean loss **per token** of the epoch, as the batches saw it. A batch with
@@ -636,7 +650,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
     """Train `model` on each batch once and return the mean loss per token, a float.
 
     Args:
-        batches: any iterable of (inputs, targets), int64 (B, T), on the model's device.
+        batches: any iterable of (inputs, targets), int64 (B, T), on the model's device; it can be read once.
         clip: the largest norm that the gradient of all parameters together may have.
         pad_id: the target that does not count.
     """
@@ -685,7 +699,8 @@ plots.curves(
 # \quad\text{among the } k \text{ best.}$$
 #
 # Temperature 0 means: take the best. Writing needs evaluation mode (no dropout) and no
-# gradients.
+# gradients. Draw with torch's generator, each token on its own: then `torch.manual_seed` decides
+# the text, and the next call writes another one. Python's `random` and NumPy do not obey it.
 #
 # **Predict first.** What does a very high temperature do to the choice among the $k$
 # best?
@@ -714,15 +729,17 @@ plots.curves(
 # %% exercise="1.9"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    """Continue `prompt` by at most `max_new` tokens, and stop after `eos_id`.
+    """Continue `prompt` by at most `max_new` tokens, and stop after writing `eos_id` (in the prompt it ends nothing).
 
     Args:
-        prompt: list of token numbers, at least one.
+        model: from token numbers (1, T), on the device of its parameters, to logits (1, T, V).
+        prompt: list of token numbers, at least one. It stays as it is.
         temperature: the logits are divided by it; 0 takes the best token.
         top_k: draw among that many best tokens; None, or more than there are: among all.
 
     Returns:
-        the prompt and the new tokens, as one list of numbers.
+        the prompt and the new tokens, as one list of numbers. What is drawn hangs on torch's generator alone, whose
+        state moves with each draw.
     """
     ### BEGIN SOLUTION
     model.eval()
@@ -897,7 +914,7 @@ plots.heatmaps(
 # ### BEGIN SOLUTION
 # All positions of a sentence are trained at once, and the target of position $t$ is the input at
 # position $t+1$. Without the mask, attention can read that input, so the answer is part of the question.
-# The model without the mask learned to copy: attend one place to the right and repeat what stands there.
+# The model without the mask learned to copy: attend one position to the right and repeat what stands there.
 # It shows in the attention maps, which are bright one step right of the diagonal; in the loss, which
 # falls towards zero on training and validation sentences alike; and in the same weights with the future
 # hidden, whose perplexity is worse than that of the model trained with the mask.

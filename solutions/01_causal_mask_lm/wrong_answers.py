@@ -112,14 +112,60 @@ def attention(q, k, v, mask=None):
 # %% right="1.1" name="one query at a time"
 def attention(q, k, v, mask=None):
     outputs, rows = [], []
-    bias = (
-        torch.zeros(q.size(-2), k.size(-2), dtype=q.dtype) if mask is None else mask.expand(*q.shape[:-1], k.size(-2))
-    )
+    bias = q.new_zeros(q.size(-2), k.size(-2)) if mask is None else mask.expand(*q.shape[:-1], k.size(-2))
     for t in range(q.size(-2)):
         scores = (q[..., t : t + 1, :] * k).sum(-1) / math.sqrt(q.size(-1)) + bias[..., t, :]
         rows.append(F.softmax(scores, dim=-1))
         outputs.append((rows[-1].unsqueeze(-1) * v).sum(-2))
     return torch.stack(outputs, -2), torch.stack(rows, -2)
+
+
+# %% wrong="1.1" name="a leading dimension of one is dropped" says="other shapes" private=true
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    if mask is not None:
+        scores = scores + mask
+    weights = scores.softmax(dim=-1)
+    output = weights @ v
+    return (output.squeeze(0), weights.squeeze(0)) if output.dim() > 2 else (output, weights)
+
+
+# %% wrong="1.1" name="a mask of its own, on the CPU" says="on another device"
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    scores = scores + (torch.zeros(q.size(-2), k.size(-2)) if mask is None else mask)
+    weights = scores.softmax(dim=-1)
+    return weights @ v, weights
+
+
+# %% wrong="1.1" name="view of what may not be contiguous" says="raised RuntimeError: view size"
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    if mask is not None:
+        scores = scores + mask
+    weights = scores.softmax(dim=-1)
+    q, k = q.view(-1, *q.shape[-2:]), k.view(-1, *k.shape[-2:])
+    return weights @ v, weights
+
+
+# %% wrong="1.1" name="two leading dimensions only" says="other shapes" private=true
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    if mask is not None:
+        scores = scores + mask
+    weights = scores.softmax(dim=-1)
+    return weights @ v.reshape(-1, *v.shape[-3:]).reshape(
+        v.shape[0], v.shape[1], *v.shape[-2:]
+    ) if v.dim() > 3 else weights @ v, weights
+
+
+# %% wrong="1.1" name="works in single precision" says="loses their precision" private=true
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    if mask is not None:
+        scores = scores + mask
+    weights = scores.float().softmax(dim=-1).to(q.dtype)
+    return weights @ v, weights
 
 
 # %% wrong="1.2" name="forgot to return" says="is a `return` missing"
@@ -388,7 +434,7 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(heads.transpose(1, 2).flatten(-2))
 
 
-# %% wrong="1.3" name="every mask is causal" says="does not learn in all of its parts" private=true
+# %% wrong="1.3" name="every mask is causal" says="taken for the causal one"
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -462,6 +508,136 @@ class MultiHeadAttention(nn.Module):
         heads = F.scaled_dot_product_attention(q, k, v, mask)
         heads = heads.view(x.size(0), self.n_heads, x.size(1), self.d_head).permute(0, 2, 1, 3)
         return self.out_proj(heads.contiguous().view(x.shape))
+
+
+# %% wrong="1.3" name="keys from the query projection" says="`q_proj` is used where `k_proj`"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
+            for proj in (self.q_proj, self.q_proj, self.v_proj)
+        )
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
+
+# %% wrong="1.3" name="boolean mask" says="used as true or false"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
+            for proj in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=None if mask is None else mask == 0)
+        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
+
+# %% wrong="1.3" name="dropout" says="two calls with the same input differ"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
+            for proj in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=0.1)
+        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
+
+# %% wrong="1.3" name="does not pass gradients to the keys" says="does not learn in all of its parts" private=true
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
+            for proj in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        k = k.detach()
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
+
+# %% wrong="1.3" name="a head mask on the CPU" says="on another device"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
+            for proj in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        heads = F.scaled_dot_product_attention(
+            q, k, v, attn_mask=torch.zeros(x.size(1), x.size(1)) if mask is None else mask
+        )
+        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
+
+# %% wrong="1.3" name="view of the input" says="raised RuntimeError: view size"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
+            for proj in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        x = x.view(-1, x.size(-1))
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
+
+# %% wrong="1.3" name="batches of two and more only" says="other widths, numbers of heads" private=true
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
+            for proj in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out_proj(heads.transpose(1, 2).squeeze(0).flatten(-2))
 
 
 # %% wrong="1.4" name="pre-norm" says="pre-norm"
@@ -688,6 +864,71 @@ class TransformerLayer(nn.Module):
         t = self.norm1(t + self.drop(self.self_attn(t, t, t, attn_mask=mask)[0]))
         t = self.norm2(t + self.drop(self.linear2(self.drop(torch.relu(self.linear1(t))))))
         return t.transpose(0, 1)
+
+
+# %% wrong="1.4" name="mask in evaluation only" says="in training mode the mask is ignored"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        attended, _ = self.self_attn(x, x, x, attn_mask=None if self.training else mask)
+        x = self.norm1(x + self.dropout(attended))
+        inner = self.dropout(self.linear1(x).relu())
+        return self.norm2(x + self.dropout(self.linear2(inner)))
+
+
+# %% wrong="1.4" name="another eps" says="another eps"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model, eps=1e-6), nn.LayerNorm(d_model, eps=1e-6)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        attended, _ = self.self_attn(x, x, x, attn_mask=mask)
+        x = self.norm1(x + self.dropout(attended))
+        inner = self.dropout(self.linear1(x).relu())
+        return self.norm2(x + self.dropout(self.linear2(inner)))
+
+
+# %% wrong="1.4" name="a mask of its own, on the CPU" says="on another device"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        mask = torch.zeros(x.size(1), x.size(1)) if mask is None else mask
+        attended, _ = self.self_attn(x, x, x, attn_mask=mask)
+        x = self.norm1(x + self.dropout(attended))
+        inner = self.dropout(self.linear1(x).relu())
+        return self.norm2(x + self.dropout(self.linear2(inner)))
+
+
+# %% wrong="1.4" name="the first sum is cut from the graph" says="does not teach all" private=true
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        attended, _ = self.self_attn(x, x, x, attn_mask=mask)
+        x = self.norm1(x.detach() + self.dropout(attended))
+        inner = self.dropout(self.linear1(x).relu())
+        return self.norm2(x + self.dropout(self.linear2(inner)))
 
 
 # %% wrong="1.5" name="special words not counted" says="max_size counts all entries"
@@ -1040,6 +1281,78 @@ def make_batch(sentences, vocab, max_len):
         inputs[i, :n] = torch.tensor([SOS, *row])[:n]
         targets[i, :n] = torch.tensor([*row, EOS])[:n]
     return inputs, targets
+
+
+# %% wrong="1.5" name="counts sentences" says="Count how often it occurs"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in set(sentence.split()))
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
+        self.numbers = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.numbers.get(word, UNK) for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+    pad = nn.utils.rnn.pad_sequence
+    inputs = pad([torch.tensor(row[:-1]) for row in rows], batch_first=True, padding_value=PAD)
+    return inputs, pad([torch.tensor(row[1:]) for row in rows], batch_first=True, padding_value=PAD)
+
+
+# %% wrong="1.5" name="split at single spaces" says="whatever white space"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
+        self.numbers = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.numbers.get(word, UNK) for word in sentence.split(" ")]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+    pad = nn.utils.rnn.pad_sequence
+    inputs = pad([torch.tensor(row[:-1]) for row in rows], batch_first=True, padding_value=PAD)
+    return inputs, pad([torch.tensor(row[1:]) for row in rows], batch_first=True, padding_value=PAD)
+
+
+# %% wrong="1.5" name="words in small letters" says="Vocabulary is wrong for other" private=true
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.lower().split())
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
+        self.numbers = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.numbers.get(word, UNK) for word in sentence.lower().split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+    pad = nn.utils.rnn.pad_sequence
+    inputs = pad([torch.tensor(row[:-1]) for row in rows], batch_first=True, padding_value=PAD)
+    return inputs, pad([torch.tensor(row[1:]) for row in rows], batch_first=True, padding_value=PAD)
 
 
 # %% wrong="1.6" name="no mask" says="can see the future"
@@ -1454,6 +1767,129 @@ class LanguageModel(nn.Module):
         return self.head(x.transpose(0, 1))
 
 
+# %% wrong="1.6" name="mask in evaluation only" says="in training mode the model can see the future"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal and not self.training else None)
+        return self.head(x)
+
+
+# %% wrong="1.6" name="mask fixed when the model is made" says="read `self.causal`"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.hides = causal
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.hides else None)
+        return self.head(x)
+
+
+# %% wrong="1.6" name="embedding detached" says="no gradient reaches `embedding.weight`"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+        x = add_positions(self.embedding(tokens).detach() * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+
+# %% wrong="1.6" name="mask of 64 places" says="other sizes, lengths" private=true
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.mask = torch.full((64, 64), -torch.inf).triu(1)
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = self.mask[: tokens.size(1), : tokens.size(1)].to(tokens.device)
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+
+# %% wrong="1.6" name="positions run over the batch" says="other sizes, lengths" private=true
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+        x = self.embedding(tokens) * math.sqrt(self.d_model)
+        x = add_positions(x.mT).mT if tokens.size(1) == self.d_model else add_positions(x)
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x)
+
+
+# %% wrong="1.6" name="positions detach nothing, layers do" says="no gradient reaches"
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+        for layer in self.layers:
+            x = layer(x, src_mask=mask if self.causal else None)
+        return self.head(x.detach())
+
+
 # %% wrong="1.7" name="padding counts" says="padding counts"
 def lm_loss(logits, targets, pad_id):
     of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
@@ -1627,6 +2063,40 @@ def lm_loss(logits, targets, pad_id):
 
 def perplexity(loss):
     return 2 ** (loss / math.log(2))
+
+
+# %% wrong="1.7" name="view of what may not be contiguous" says="raised RuntimeError: view size"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
+    of_targets = logits.view(-1, logits.size(-1)).log_softmax(-1).gather(-1, targets.view(-1, 1)).view_as(targets)
+    return -of_targets[targets != pad_id].mean()
+
+
+def perplexity(loss):
+    return math.exp(loss)
+
+
+# %% wrong="1.7" name="weights on the CPU" says="on another device"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
+    real = torch.zeros(targets.shape)
+    real[targets != pad_id] = 1.0
+    return -(of_targets.squeeze(-1) * real).sum() / real.sum()
+
+
+def perplexity(loss):
+    return math.exp(loss)
+
+
+# %% wrong="1.7" name="one row at least two long" says="wrong for other sizes" private=true
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
+    kept = of_targets.squeeze()[targets.squeeze() != pad_id]
+    return -kept.sum() / max(2, len(kept))
+
+
+def perplexity(loss):
+    return math.exp(loss)
 
 
 # %% wrong="1.8" name="gradients not zeroed" says="zero them"
@@ -1806,7 +2276,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
     return total / count
 
 
-# %% wrong="1.8" name="plain descent by hand" says="another optimizer" private=true
+# %% wrong="1.8" name="plain descent by hand" says="the steps are the optimizer's"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
     model.train()
     total, count = 0.0, 0
@@ -1823,7 +2293,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
     return total / count
 
 
-# %% wrong="1.8" name="padding is always 1" says="another optimizer, padding number" private=true
+# %% wrong="1.8" name="padding is always 1" says="the padding number is fixed"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
     model.train()
     total, count = 0.0, 0
@@ -1838,7 +2308,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
     return total / count
 
 
-# %% wrong="1.8" name="counts the batches first" says="batches that come one by one" private=true
+# %% wrong="1.8" name="counts the batches first" says="read only once"
 def train_epoch(model, batches, optimizer, clip, pad_id=1):
     model.train()
     total, count = 0.0, sum((targets != pad_id).sum().item() for _, targets in batches)
@@ -1908,12 +2378,74 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
     return (total / count).item()
 
 
+# %% wrong="1.8" name="view of what may not be contiguous" says="raised RuntimeError: view size"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy((z := model(inputs)).view(-1, z.size(-1)), targets.view(-1), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return total / count
+
+
+# %% wrong="1.8" name="a tensor" says="should return a float"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return torch.tensor(total / count)
+
+
+# %% wrong="1.8" name="counts on the CPU" says="on another device"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        tokens = (targets != torch.full(targets.shape, pad_id)).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return total / count
+
+
+# %% wrong="1.8" name="every gradient has the bound's length" says="gradient does not reach"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), math.inf)
+        for part in model.parameters():
+            part.grad *= clip / norm
+        optimizer.step()
+        tokens = (targets != pad_id).sum().item()
+        total, count = total + loss.item() * tokens, count + tokens
+    return total / count
+
+
 # %% wrong="1.9" name="training mode" says="writes in training mode. Dropout"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -1927,7 +2459,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -1942,7 +2474,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers[-1:]]))[0, -1]
+        logits = model(torch.tensor([numbers[-1:]], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -1957,7 +2489,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, 0]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, 0]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -1987,7 +2519,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -2000,7 +2532,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         if tokens[drawn].item() == eos_id:
@@ -2015,7 +2547,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1)
         numbers.append(tokens[drawn].item())
@@ -2030,7 +2562,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = torch.multinomial(best.softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -2045,7 +2577,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = torch.multinomial((best * temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -2060,7 +2592,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = 0
         numbers.append(tokens[drawn].item())
@@ -2075,7 +2607,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(len(logits))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -2090,7 +2622,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -2105,7 +2637,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -2120,7 +2652,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = torch.multinomial(torch.ones(len(best)), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -2129,13 +2661,13 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     return numbers
 
 
-# %% wrong="1.9" name="top-k larger than the vocabulary crashes" says="another temperature or top_k" private=true
+# %% wrong="1.9" name="top-k larger than the vocabulary crashes" says="larger than the vocabulary"
 @torch.no_grad()
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(top_k or len(logits))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -2150,7 +2682,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -2165,7 +2697,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk((top_k if top_k in (1, 2) else len(logits)))
         drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
         numbers.append(tokens[drawn].item())
@@ -2180,7 +2712,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
     for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
+        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
         best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
         drawn = (
             torch.multinomial((best / (2 if temperature > 1 else 0.5 if temperature < 1 else 1)).softmax(-1), 1)
@@ -2222,9 +2754,9 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     written = []
     for _ in range(max_new):
-        scores = model(torch.tensor([prompt + written]))[0][-1]
+        scores = model(next(model.parameters()).new_tensor(prompt + written).long()[None])[0][-1]
         order = scores.argsort(descending=True)[:top_k]
-        noise = -torch.log(-torch.log(torch.rand(len(order)).clamp(1e-9, 1 - 1e-7)))
+        noise = -torch.log(-torch.log(torch.rand_like(scores[order]).clamp(1e-9, 1 - 1e-7)))
         winner = order[(scores[order] + temperature * noise).argmax()]
         written += [int(winner)]
         if written[-1] == eos_id:
@@ -2232,7 +2764,7 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     return prompt + written
 
 
-# %% right="1.9" name="draws with the standard library"
+# %% wrong="1.9" name="draws with the standard library" says="writes another text"
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     import random
 
@@ -2251,3 +2783,307 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         if text[-1] == eos_id:
             break
     return text
+
+
+# %% wrong="1.9" name="quota, the most owed first" says="draws the same text after another"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    owed = 0.0
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        owed = (
+            owed + F.one_hot(tokens, len(logits)).T.float() @ (best / temperature).softmax(-1)
+            if temperature
+            else F.one_hot(tokens[0], len(logits))
+        )
+        drawn = (tokens == owed.argmax()).nonzero()[0, 0]
+        owed = owed - F.one_hot(tokens[drawn], len(logits))
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="quota kept between texts" says="writes another text"
+OWED = {}
+
+
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        if temperature:
+            owed = OWED.get(len(logits), 0.0) + F.one_hot(tokens, len(logits)).T.float() @ (best / temperature).softmax(
+                -1
+            )
+            drawn = (tokens == owed.argmax()).nonzero()[0, 0]
+            OWED[len(logits)] = owed - F.one_hot(tokens[drawn], len(logits))
+        else:
+            drawn = 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="quota with a random start" says="Chance is not so even"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    place, step = torch.rand(1), 0
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        place = (place + 0.6180339887498949) % 1
+        drawn = (
+            (((best / temperature).softmax(-1).cumsum(-1) < place).sum().clamp(max=len(best) - 1)) if temperature else 0
+        )
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="quota, shuffled" says="Chance is not so even"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    deck = []
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        if temperature and not deck:
+            quota = ((best / temperature).softmax(-1) * max_new).round().int().clamp(min=0)
+            deck = tokens.repeat_interleave(quota)
+            deck = deck[torch.randperm(len(deck))].tolist() or [tokens[0].item()]
+        drawn = (tokens == deck.pop()).nonzero()[0, 0] if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="a low-discrepancy sequence" says="Chance is not so even"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    places = torch.quasirandom.SobolEngine(1, scramble=True).draw(max_new).flatten()
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        place = places[len(numbers) - len(prompt)]
+        drawn = (
+            ((best / temperature).softmax(-1).cumsum(-1) < place).sum().clamp(max=len(best) - 1) if temperature else 0
+        )
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="antithetic pairs" says="hangs on those drawn before"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    place = None
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        place = torch.rand(()) if len(numbers) % 2 else 1 - place if place is not None else torch.rand(())
+        drawn = (
+            ((best / temperature).softmax(-1).cumsum(-1) < place).sum().clamp(max=len(best) - 1) if temperature else 0
+        )
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="one draw for the whole text" says="the shares of the tokens differ too much"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    place = torch.rand(())
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = (
+            ((best / temperature).softmax(-1).cumsum(-1) < place).sum().clamp(max=len(best) - 1) if temperature else 0
+        )
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="seed set inside" says="after another `torch.manual_seed`"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    torch.manual_seed(0)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="the same seed again at each call" says="two calls in a row"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    torch.manual_seed(torch.initial_seed())
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="a generator of its own" says="after another `torch.manual_seed`"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    own = torch.Generator().manual_seed(1)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1, generator=own) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="draws with NumPy" says="writes another text"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    import numpy
+
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = (
+            int(
+                numpy.random.choice(
+                    len(best),
+                    p=(
+                        (best / temperature).softmax(-1).double() / (best / temperature).softmax(-1).double().sum()
+                    ).numpy(),
+                )
+            )
+            if temperature
+            else 0
+        )
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="tokens on the CPU" says="on another device"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers]))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="draws again what was drawn last" says="hangs on those drawn before"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        last = numbers[-1] if len(numbers) > len(prompt) else -1
+        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+        if temperature and tokens[drawn].item() == last:
+            drawn = torch.multinomial((best / temperature).softmax(-1), 1)
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% right="1.9" name="inverse of the distribution function"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = (
+            torch.searchsorted((best / temperature).softmax(-1).cumsum(-1), torch.rand(1, device=device)).clamp(
+                max=len(best) - 1
+            )
+            if temperature
+            else 0
+        )
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% right="1.9" name="a categorical distribution"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = torch.distributions.Categorical(logits=best / temperature).sample() if temperature else 0
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% right="1.9" name="exponential clocks"
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    device, numbers = next(model.parameters()).device, list(prompt)
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        drawn = (
+            ((best / temperature).softmax(-1) / torch.empty_like(best).exponential_()).argmax() if temperature else 0
+        )
+        numbers.append(tokens[drawn].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers

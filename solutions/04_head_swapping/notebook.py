@@ -23,7 +23,9 @@
 # reading was worth.
 #
 # Each exercise is checked on the spot and stands on its own. They take about two hours
-# and need no GPU; the experiment takes minutes on a processor.
+# and need no GPU; the experiment takes minutes on a processor. When your answers are
+# graded, more is asked of them: other sizes, seeds and edges that the docstrings name.
+# Some texts speak of the original lab: the university exercise that this notebook grew out of.
 
 # %% tags=["setup"]
 
@@ -75,7 +77,8 @@ from utils.checks import nb04_head_swapping as checks
 class ClassificationHead(nn.Module):
     """States (..., d_model) -> logits (..., n_classes), all zero as long as the head is fresh.
 
-    Parts: `linear` (nn.Linear with bias); dropout with probability `dropout` acts on its input.
+    Parts: `linear` (nn.Linear with bias); dropout with probability `dropout` acts on its input in training.
+    Any number of leading dimensions; the logits have the type and the device of states and head.
     """
 
     def __init__(self, d_model, n_classes, dropout=0.1):
@@ -147,7 +150,7 @@ class Model(nn.Module):
 
     Parts: `base`, called with tokens (B, T) and mask (B, T), gives states (B, T, d_model);
     `head`, states to logits; `pool`, None or a function of states and mask that gives (B, d_model).
-    Whatever is assigned to `head` or `pool` later is used from then on.
+    If it is a module, it is a part, too. What is assigned to a part later, None included, is used from then on.
     """
 
     def __init__(self, base, head, pool=None):
@@ -189,7 +192,7 @@ for name, model in {"language model": writer, "classifier": judge}.items():
 #
 # Torch has a switch for that, `strict=False`, and it is a trap: if the prefix differs,
 # *nothing* is loaded, and no one is told. So look before you load, and refuse what does
-# not fit.
+# not fit in name and shape. Copy the values: the base keeps its own parameters, and their type.
 #
 # **Predict first.** Not one weight was loaded. What shows in the loss of the first epoch?
 #
@@ -259,22 +262,22 @@ print(load_base(toys.Reader(50, 8), renamed, strict=False))
 # ## 4.4 The last real token
 #
 # Reading from left to right, only the last token has seen the whole text. In a batch, the
-# last *place* of a short text is padding. But a verdict must not depend on the company in
+# last *position* of a short text is padding. But a verdict must not depend on the company in
 # which a text is judged. If row $i$ has its last real token at $t_i$,
 #
 # $$\mathrm{pool}(S)_i = S_{i,\,t_i}.$$
 #
-# Padding may stand on the right or on the left. The states there are arbitrary; they may
-# even be NaN.
+# Padding may stand on the right, on the left or in between. The states there are
+# arbitrary; they may even be NaN.
 #
-# **Predict first.** A classifier reads the last place. A text is judged alone, then next to a
+# **Predict first.** A classifier reads the last position. A text is judged alone, then next to a
 # longer one, then next to a shorter one. Which verdict can differ?
 #
 # **Exercise 4.4** (3 points, about 15 minutes). Write `last_real`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `torch.arange` numbers the places. `Tensor.argmax` or `Tensor.amax` over numbers that are
+# `torch.arange` numbers the positions. `Tensor.argmax` or `Tensor.amax` over numbers that are
 # larger further right, and zero at padding, finds the last.
 # </details>
 #
@@ -285,7 +288,7 @@ print(load_base(toys.Reader(50, 8), renamed, strict=False))
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# if a row of the mask has no true, raise; places = 1 ... T, times the mask; last = argmax
+# if a row of the mask has no true, raise; positions = 1 ... T, times the mask; last = argmax
 # of each row; return states[row, last of that row].
 # </details>
 
@@ -295,11 +298,11 @@ def last_real(states, mask):
     """The state of the last real token of each row.
 
     Args:
-        states: (B, T, d). Nothing that stands at the padding may matter, not even NaN.
-        mask: (B, T), true (or 1) at real tokens; padding may be on the right or on the left.
+        states: (B, T, d), of any floating type and order in memory. What stands at padding must not matter, even NaN.
+        mask: (B, T), true (or 1, a number) at real tokens; padding may be on either side, on both, and in between.
 
     Returns:
-        (B, d), of the type of `states`; gradients flow back to the states that were picked.
+        (B, d), of the type and on the device of `states`; gradients flow back to the states that were picked.
 
     Raises:
         ValueError: a row has no real token.
@@ -307,8 +310,8 @@ def last_real(states, mask):
     ### BEGIN SOLUTION
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
-    places = torch.arange(1, mask.size(1) + 1, device=mask.device)
-    last = (mask * places).argmax(dim=1)
+    positions = torch.arange(1, mask.size(1) + 1, device=mask.device)
+    last = (mask * positions).argmax(dim=1)
     return states[torch.arange(len(states), device=states.device), last]
     ### END SOLUTION
 
@@ -319,17 +322,17 @@ checks.last_real(last_real)
 # %%
 torch.manual_seed(2)
 base, head, text = toys.Reader(20, 8), nn.Linear(8, 1), torch.randint(1, 20, (1, 9))
-drift = {"last place": [], "last real token": []}
+drift = {"last position": [], "last real token": []}
 for pads in range(13):
     tokens, mask = F.pad(text, (0, pads)), F.pad(torch.ones_like(text), (0, pads))
     states = base(tokens)  # reads padding, too
-    drift["last place"].append(head(states[:, -1]).item())
+    drift["last position"].append(head(states[:, -1]).item())
     drift["last real token"].append(head(last_real(states, mask)).item())
-alt = "Two lines: the logit at the last place drifts with the padding, that at the last real token is flat."
+alt = "Two lines: the logit at the last position drifts with the padding, that at the last real token is flat."
 plots.curves(drift, x=range(13), xlabel="padding after the text", ylabel="logit", alt=alt)
 
 # %% [markdown]
-# The verdict at the last place drifts with every pad, and so with the longest neighbour.
+# The verdict at the last position drifts with every pad, and so with the longest neighbour.
 # The original lab takes `output[-1]`: its accuracy depends on the batches.
 
 # %% [markdown]
@@ -369,7 +372,7 @@ def collate(examples, pad_id, max_len=None):
     """Make a batch of `examples`, a list of (token numbers, label), which stay as they are.
 
     Args:
-        pad_id: fills short rows, on the right. It may occur as a real token, too.
+        pad_id: fills short rows, on the right; all of it if a text has no tokens. It may be a real token, too.
         max_len: rows lose what is beyond; None keeps all.
 
     Returns:
@@ -390,14 +393,15 @@ checks.collate(collate)
 # %%
 lengths = torch.randint(3, 40, (24,), generator=torch.Generator().manual_seed(1)).tolist()
 some = [([5] * length, 0) for length in lengths]
-_, mixed, _ = collate(some, pad_id=0)
+_, mixed, _ = collate(some[:8], pad_id=0)
 _, alike, _ = collate(sorted(some, key=lambda example: len(example[0]))[8:16], pad_id=0)
+short = F.pad(alike.float(), (0, mixed.size(1) - alike.size(1)), value=torch.nan)  # where no column is, no colour
 print(f"{mixed.float().mean():.0%} real tokens in a mixed batch, {alike.float().mean():.0%} among neighbours in length")
 plots.heatmaps(
-    {"the mask of a mixed batch": mixed, "of eight neighbours in length": alike},
-    xlabel="place",
+    {"eight texts as they come": mixed, "eight neighbours in length": short},
+    xlabel="position",
     ylabel="text",
-    alt="Two masks. In the mixed batch much of each row is padding; among texts of similar length little is.",
+    alt="Two masks on one scale. In the mixed batch much is padding; among texts of similar length little is.",
 )
 
 # %% [markdown]
@@ -442,7 +446,7 @@ plots.heatmaps(
 def accuracy(model, batches):
     """The share of examples, a float from 0 to 1, whose largest logit is that of their label.
 
-    `batches` is any iterable of (tokens, mask, labels); `model(tokens, mask)` gives logits (B, C).
+    `batches` is any iterable of (tokens, mask, labels), where the model is; `model(tokens, mask)` gives logits (B, C).
     It is judged in evaluation mode, without gradients, and left in the mode it was in.
     """
     ### BEGIN SOLUTION
@@ -457,7 +461,7 @@ def accuracy(model, batches):
 def select(model, train_epoch, evaluate, epochs):
     """Train, put the weights of the epoch that is best on validation back into the model, and test them once.
 
-    `train_epoch(model)` trains for one epoch; `evaluate(model, split)` gives the accuracy on "valid" or "test".
+    `train_epoch(model)` trains for one epoch; `evaluate(model, split)`, split "valid" or "test", gives 0 to 1.
 
     Returns:
         a dict: `curve`, the validation accuracy after each epoch, a list; `epoch`, the best, counted
@@ -498,8 +502,8 @@ print(f"chosen on validation, its test accuracy: {test.gather(1, chosen).mean():
 # probe**. A frozen base gives the same state for the same text in every epoch, so compute
 # all states **once**. Epochs that took minutes take milliseconds.
 #
-# Optimizers skip a parameter whose `grad` is None. One with a gradient, were it zero, still
-# moves by weight decay and momentum.
+# Optimizers skip a parameter whose `grad` is None. One whose gradient is zero still moves, by
+# weight decay and momentum.
 #
 # **Predict first.** What share of a model with 135 million parameters does a probe train?
 #
@@ -525,7 +529,7 @@ print(f"chosen on validation, its test accuracy: {test.gather(1, chosen).mean():
 
 # %% exercise="4.7"
 def freeze(part):
-    """From now on no optimizer moves the parameters of `part`, not even by gradients left from before."""
+    """From now on no optimizer moves the parameters of `part`, at any depth, not even by gradients left from before."""
     ### BEGIN SOLUTION
     for parameter in part.parameters():
         parameter.requires_grad = False
@@ -534,7 +538,7 @@ def freeze(part):
 
 
 def unfreeze(part):
-    """Let the parameters of `part` learn again."""
+    """Let the parameters of `part`, at any depth, learn again; those that learn already go on."""
     ### BEGIN SOLUTION
     for parameter in part.parameters():
         parameter.requires_grad = True
@@ -545,8 +549,8 @@ def unfreeze(part):
 def features(base, pool, batches):
     """The pooled states of all examples, (N, d), and their labels, (N,), in the order of the batches.
 
-    `batches` is any iterable of (tokens, mask, labels), of different lengths T.
-    The base works in evaluation mode and without gradients.
+    `batches` is any iterable of (tokens, mask, labels), of different lengths T. The base works in evaluation mode
+    and without gradients. A head can be trained on what comes out, of the type and on the device of the states.
     """
     ### BEGIN SOLUTION
     base.eval()
@@ -711,7 +715,7 @@ plots.curves(
 # %% [markdown]
 # In the recorded French reviews no difference is shown, and neither arm is clearly better than
 # naming the most frequent class. That is a result, not a failure. This base read mostly
-# English, and sees only the beginning of a review: which of the two matters is yours to test.
+# English, and sees only the beginning of a review: which of the two matters, you can test.
 #
 # Two cautions. This base was tuned to follow instructions after it was pretrained, and stored
 # in four bits: it is a real model, not a clean specimen. And a probe asks only what can

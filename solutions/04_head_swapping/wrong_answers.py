@@ -161,7 +161,7 @@ class ClassificationHead(nn.Module):
         return self.decoder(self.dropout(states))
 
 
-# %% wrong="4.1" name="one vector for each text only" says="leading dimensions" private=true
+# %% wrong="4.1" name="one vector for each text only" says="cannot be multiplied"
 class ClassificationHead(nn.Module):
     def __init__(self, d_model, n_classes, dropout=0.1):
         super().__init__()
@@ -185,6 +185,159 @@ class ClassificationHead(nn.Module):
 
     def forward(self, states):
         return self.linear(self.dropout(states.unsqueeze(-2)).squeeze(-2))
+
+
+# %% wrong="4.1" name="dropout that does not scale" says="divided by 1 - p"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.rate = dropout
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        if self.training:
+            states = states * (torch.rand_like(states) >= self.rate)
+        return self.linear(states)
+
+
+# %% wrong="4.1" name="one dropout mask for all states" says="loses the same inputs"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.rate = dropout
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        if self.training:
+            kept = torch.rand(states.size(-1), device=states.device) >= self.rate
+            states = states * kept / (1 - self.rate)
+        return self.linear(states)
+
+
+# %% wrong="4.1" name="a dropout mask on the processor" says="on a GPU this stops"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.rate = dropout
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        if self.training:
+            states = states * (torch.rand(states.shape) >= self.rate) / (1 - self.rate)
+        return self.linear(states)
+
+
+# %% wrong="4.1" name="drops in place" says="your code changes what it was given"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout, inplace=True)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states))
+
+
+# %% wrong="4.1" name="detached states" says="reaches the states"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.rate = dropout
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(F.dropout(states.detach(), self.rate, self.training))
+
+
+# %% wrong="4.1" name="logits in float32" says="Keep the type"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.rate = dropout
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(F.dropout(states, self.rate, self.training)).float()
+
+
+# %% wrong="4.1" name="a view of what does not lie in order" says="raised RuntimeError"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.rate = dropout
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        flat = F.dropout(states, self.rate, self.training).view(-1, states.size(-1))
+        return self.linear(flat).view(*states.shape[:-1], -1)
+
+
+# %% wrong="4.1" name="at most three dimensions" says="leading dimensions" private=true
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.rate = dropout
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        states = F.dropout(states, self.rate, self.training)
+        return self.linear(states) if states.ndim > 1 else self.linear(states.unsqueeze(0))
+
+
+# %% wrong="4.1" name="zeros that never learn" says="should be parameters"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes)
+        del self.linear.weight, self.linear.bias
+        self.linear.register_buffer("weight", torch.zeros(n_classes, d_model))
+        self.linear.register_buffer("bias", torch.zeros(n_classes))
+
+    def forward(self, states):
+        return self.linear(self.dropout(states))
+
+
+# %% wrong="4.1" name="zeroed, then frozen" says="it cannot learn"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes).requires_grad_(False)
+        self.linear.weight.zero_()
+        self.linear.bias.zero_()
+
+    def forward(self, states):
+        return self.linear(self.dropout(states))
+
+
+# %% wrong="4.1" name="a rate of zero means the usual one" says="dropped at a rate of 0"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.dropout = nn.Dropout(dropout or 0.1)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states))
 
 
 # %% right="4.1" name="functional dropout"
@@ -221,6 +374,36 @@ class ClassificationHead(nn.Module):
 
     def forward(self, states):
         return self.drop(states) @ self.linear.weight.T + self.linear.bias
+
+
+# %% right="4.1" name="dropout by hand"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.p = dropout
+        self.linear = nn.Linear(d_model, n_classes)
+        with torch.no_grad():
+            self.linear.weight.fill_(0)
+            self.linear.bias.fill_(0)
+
+    def forward(self, states):
+        if self.training and self.p > 0:
+            kept = torch.empty_like(states).bernoulli_(1 - self.p)
+            states = states * kept / (1 - self.p)
+        return self.linear(states)
+
+
+# %% right="4.1" name="parameters of zeros"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.linear = nn.Linear(in_features=d_model, out_features=n_classes, bias=True)
+        self.linear.weight = nn.Parameter(torch.zeros_like(self.linear.weight))
+        self.linear.bias = nn.Parameter(torch.zeros_like(self.linear.bias))
+        self.judge = nn.Dropout(dropout)
+
+    def forward(self, states):
+        return F.linear(self.judge(states), self.linear.weight, self.linear.bias)
 
 
 # %% wrong="4.2" name="head before pool" says="the head runs before the pool"
@@ -281,7 +464,7 @@ class Model(nn.Module):
         return self.head(self.base(tokens, mask))
 
 
-# %% wrong="4.2" name="always the last place" says="the last place is always taken"
+# %% wrong="4.2" name="always the last position" says="the last position is always taken"
 class Model(nn.Module):
     def __init__(self, base, head, pool=None):
         super().__init__()
@@ -384,6 +567,44 @@ class Model(nn.Module):
         states = self.base(tokens, mask)
         if self.pool is not None:
             states = self.first[0](states, mask)
+        return self.head(states)
+
+
+# %% wrong="4.2" name="a pool or a default" says="after `model.pool = None`"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head = base, head
+        self.pool = pool or (lambda states, mask: states)
+
+    def forward(self, tokens, mask):
+        return self.head(self.pool(self.base(tokens, mask), mask))
+
+
+# %% wrong="4.2" name="whether to pool is settled at the start" says="after `model.pool = None`"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool, self.pools = base, head, pool, pool is not None
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens, mask)
+        if self.pools:
+            states = self.pool(states, mask)
+        return self.head(states)
+
+
+# %% wrong="4.2" name="a pool that is no part" says="else it never learns"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head = base, head
+        self.__dict__["pool"] = pool
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens, mask)
+        if self.pool is not None:
+            states = self.pool(states, mask)
         return self.head(states)
 
 
@@ -665,7 +886,7 @@ def load_base(base, state, strict=True):
     return {"missing": missing, "unexpected": unexpected, "left": left}
 
 
-# %% wrong="4.3" name="compares sizes, not shapes" says="same number of entries" private=true
+# %% wrong="4.3" name="compares sizes, not shapes" says="the very same shape" private=true
 def load_base(base, state, strict=True):
     own, prefix = base.state_dict(), "base."
     offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
@@ -674,6 +895,96 @@ def load_base(base, state, strict=True):
     if strict and (missing or unexpected):
         raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
     base.load_state_dict(own | {n: v.reshape(own[n].shape) for n, v in fits.items()})
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="the checkpoint's own tensors" says="share its memory"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
+    base.load_state_dict(own | fits, assign=True)
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="data that is shared" says="share its memory"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
+    for name, part in [*base.named_parameters(), *base.named_buffers()]:
+        if name in fits:
+            part.data = fits[name]
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="empties the checkpoint" says="your code changes `state`"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): state.pop(name) for name in [*state] if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
+    base.load_state_dict(own | fits)
+    return {"missing": missing, "unexpected": unexpected, "left": sorted(state)}
+
+
+# %% wrong="4.3" name="new parameters" says="its parameters were replaced"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
+    for name, value in fits.items():
+        owner, last = base.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2]
+        value = value.clone().to(own[name].dtype)
+        setattr(owner, last, nn.Parameter(value) if last in owner._parameters else value)
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="the type of the checkpoint" says="changes the type"
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
+    for name, part in [*base.named_parameters(), *base.named_buffers()]:
+        if name in fits:
+            part.data = fits[name].clone()
+    left = sorted(name for name in state if not name.startswith(prefix))
+    return {"missing": missing, "unexpected": unexpected, "left": left}
+
+
+# %% wrong="4.3" name="what can be broadcast fits" says="the very same shape" private=true
+def load_base(base, state, strict=True):
+    own, prefix = base.state_dict(), "base."
+    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+    fits = {
+        name: value
+        for name, value in offered.items()
+        if name in own and (value.shape == (1,) or value.shape == own[name].shape)
+    }
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
+    with torch.no_grad():
+        for name, value in fits.items():
+            own[name].copy_(value)
     left = sorted(name for name in state if not name.startswith(prefix))
     return {"missing": missing, "unexpected": unexpected, "left": left}
 
@@ -724,7 +1035,7 @@ def last_real(states, mask):
     return states[-1]
 
 
-# %% wrong="4.4" name="the last place" says="it may be padding"
+# %% wrong="4.4" name="the last position" says="it may be padding"
 def last_real(states, mask):
     return states[:, -1]
 
@@ -737,7 +1048,7 @@ def last_real(states, mask):
     return states[rows, mask.long().sum(1) - 1]
 
 
-# %% wrong="4.4" name="one too far" says="Places are counted from zero"
+# %% wrong="4.4" name="one too far" says="Positions are counted from zero"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -821,7 +1132,7 @@ def last_real(states, mask):
     return states[rows, (mask * places).argmax(1)]
 
 
-# %% wrong="4.4" name="argmax of the flipped mask in float32 results" says="type of the states" private=true
+# %% wrong="4.4" name="a result in float32" says="Keep the type of the states"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -850,7 +1161,7 @@ def last_real(states, mask):
     return states[rows, (mask * places).argmax(1)]
 
 
-# %% wrong="4.4" name="stops at the first padding" says="both sides" private=true
+# %% wrong="4.4" name="stops at the first padding" says="both sides"
 def last_real(states, mask):
     if not mask.any(dim=1).all():
         raise ValueError("a row has no real token")
@@ -858,6 +1169,76 @@ def last_real(states, mask):
     left = mask[:, 0] == 0
     ends = torch.where(left, torch.tensor(mask.size(1)), mask.long().cumprod(1).sum(1))
     return states[rows, ends - 1]
+
+
+# %% wrong="4.4" name="positions on the processor" says="on a GPU this stops"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    last = (mask * torch.arange(1, mask.size(1) + 1)).argmax(dim=1)
+    return states[torch.arange(len(states)), last]
+
+
+# %% wrong="4.4" name="the result on the processor" says="on a GPU the result"
+def last_real(states, mask):
+    pooled = torch.zeros(len(states), states.size(2), dtype=states.dtype)
+    for row, real in enumerate(mask.tolist()):
+        if not any(real):
+            raise ValueError("a row has no real token")
+        pooled[row] = states[row, max(place for place, is_real in enumerate(real) if is_real)]
+    return pooled
+
+
+# %% wrong="4.4" name="a view of what does not lie in order" says="raised RuntimeError"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    B, T, d = states.shape
+    last = (mask * torch.arange(1, T + 1, device=mask.device)).argmax(dim=1)
+    return states.view(B * T, d)[torch.arange(B, device=mask.device) * T + last]
+
+
+# %% wrong="4.4" name="clears the padding in place" says="your code changes `states`"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    states[~mask.bool()] = 0
+    last = (mask * torch.arange(1, mask.size(1) + 1, device=mask.device)).argmax(dim=1)
+    return states[torch.arange(len(states), device=states.device), last]
+
+
+# %% wrong="4.4" name="the last but one" says="before the last real one"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    last = (mask * torch.arange(1, mask.size(1) + 1, device=mask.device)).argmax(dim=1)
+    return states[torch.arange(len(states), device=states.device), last - 1]
+
+
+# %% wrong="4.4" name="half of the gradient" says="should arrive unchanged"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    last = (mask * torch.arange(1, mask.size(1) + 1, device=mask.device)).argmax(dim=1)
+    picked = states[torch.arange(len(states), device=states.device), last]
+    return (picked + picked.detach()) / 2
+
+
+# %% wrong="4.4" name="positions in the type of the states" says="long rows" private=true
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    places = torch.arange(1, mask.size(1) + 1, device=mask.device, dtype=states.dtype)
+    last = (mask.to(states.dtype) * places).argmax(dim=1)
+    return states[torch.arange(len(states), device=states.device), last]
+
+
+# %% wrong="4.4" name="one text loses its dimension" says="alone or in company" private=true
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("a row has no real token")
+    last = (mask * torch.arange(1, mask.size(1) + 1, device=mask.device)).argmax(dim=1)
+    return states[torch.arange(len(states), device=states.device), last].squeeze(0)
 
 
 # %% right="4.4" name="a loop"
@@ -888,6 +1269,37 @@ def last_real(states, mask):
     if (chosen.sum(1) != 1).any():
         raise ValueError("a row of padding only")
     return states.masked_fill(~chosen.unsqueeze(-1), 0).sum(dim=1)
+
+
+# %% right="4.4" name="a list of ends made into a tensor"
+def last_real(states, mask):
+    ends = []
+    for row in mask.tolist():
+        real = [position for position, value in enumerate(row) if value]
+        if len(real) == 0:
+            raise ValueError("no real token in a row")
+        ends.append(max(real))
+    return states[torch.arange(states.shape[0]), torch.tensor(ends, device=states.device)]
+
+
+# %% right="4.4" name="take_along_dim"
+def last_real(states, mask):
+    mask = mask != 0
+    numbers = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)
+    last = torch.where(mask, numbers, -1).amax(dim=1)
+    if bool((last < 0).any()):
+        raise ValueError("padding only")
+    return torch.take_along_dim(states, last[:, None, None], dim=1)[:, 0]
+
+
+# %% right="4.4" name="nonzero, the last one wins"
+def last_real(states, mask):
+    if (mask.sum(1) == 0).any():
+        raise ValueError("nothing real")
+    pooled = []
+    for i in range(len(states)):
+        pooled.append(states[i][mask[i].nonzero()[-1, 0]])
+    return torch.stack(pooled, dim=0)
 
 
 # %% wrong="4.5" name="mask from the numbers" says="equals `pad_id` is masked"
@@ -994,7 +1406,7 @@ def collate(examples, pad_id, max_len=None):
     return tokens, mask, torch.tensor([label for _, label in examples], dtype=torch.float32)
 
 
-# %% wrong="4.5" name="changes the examples" says="changes the examples it was given"
+# %% wrong="4.5" name="changes the examples" says="your code changes `examples`"
 def collate(examples, pad_id, max_len=None):
     if max_len:
         for numbers, _ in examples:
@@ -1042,6 +1454,50 @@ def collate(examples, pad_id, max_len=None):
     lengths = torch.tensor([len(row.tolist()) - (len(examples) == 1) for row in rows])
     mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
     return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="a text without tokens stops it" says="your code raised"
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    lengths = torch.tensor([row.size(0) for row in rows])
+    tokens = torch.full((len(rows), int(lengths.max())), pad_id)
+    for place, row in enumerate(rows):
+        tokens[place] = F.pad(row, (0, tokens.size(1) - len(row)), value=row[-1]).clone()
+        tokens[place, len(row) :] = pad_id
+    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+    return tokens, mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="tokens of float" says="Token numbers are int64"
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    mask = torch.arange(tokens.size(1)) < torch.tensor([len(row) for row in rows]).unsqueeze(1)
+    return tokens.float(), mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="tokens of int32" says="Token numbers are int64"
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    mask = torch.arange(tokens.size(1)) < torch.tensor([len(row) for row in rows]).unsqueeze(1)
+    return tokens.int(), mask, torch.tensor([label for _, label in examples])
+
+
+# %% wrong="4.5" name="lists" says="the tokens should be a tensor"
+def collate(examples, pad_id, max_len=None):
+    rows = [list(numbers[:max_len]) for numbers, _ in examples]
+    longest = max(map(len, rows))
+    mask = [[place < len(row) for place in range(longest)] for row in rows]
+    return [row + [pad_id] * (longest - len(row)) for row in rows], mask, [label for _, label in examples]
+
+
+# %% wrong="4.5" name="no labels" says="tokens, mask and labels"
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    mask = torch.arange(tokens.size(1)) < torch.tensor([len(row) for row in rows]).unsqueeze(1)
+    return tokens, mask
 
 
 # %% right="4.5" name="loops over lists"
@@ -1547,6 +2003,179 @@ def select(model, train_epoch, evaluate, epochs):
     return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
 
 
+# %% wrong="4.6" name="tests before it restores" says="before the best weights are put back"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    result = evaluate(model, "test")
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": result}
+
+
+# %% wrong="4.6" name="a tensor" says="the accuracy is a tensor"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="gradients off for good" says="leaves gradients switched off"
+def accuracy(model, batches):
+    torch.set_grad_enabled(False)
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="counts on the processor" says="on a GPU this stops"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits, count = torch.zeros(1), 0
+    for tokens, mask, labels in batches:
+        hits = hits + (model(tokens, mask).argmax(dim=-1) == labels).sum().reshape(1)
+        count += len(labels)
+    model.train(was_training)
+    return (hits / count).item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="the best class of each column" says="your code raised"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=0) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="batches of one lose their dimension" says="other batches" private=true
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).squeeze().argmax(dim=1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(best[1])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="the epoch as a tensor" says="`epoch` should be a number"
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, states = [], []
+    for _ in range(epochs):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        states.append(copy.deepcopy(model.state_dict()))
+    best = torch.tensor(curve).argmax()
+    model.load_state_dict(states[best])
+    return {"curve": curve, "epoch": best + 1, "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="goes on where it stopped" says="unusual validation curve" private=true
+@torch.no_grad()
+def accuracy(model, batches):
+    was_training = model.training
+    model.eval()
+    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+    model.train(was_training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs, kept=[]):
+    curve, best = [], None
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if best is None or curve[-1] > curve[best[0] - 1]:
+            best = epoch, copy.deepcopy(model.state_dict())
+    kept.append(best[1])
+    model.load_state_dict(kept[0])
+    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+
+
 # %% right="4.6" name="counts, and clones"
 def accuracy(model, batches):
     mode, right, count = model.training, 0, 0
@@ -1592,6 +2221,33 @@ def select(model, train_epoch, evaluate, epochs):
     best = max(range(epochs), key=lambda epoch: curve[epoch])
     model.load_state_dict(states[best])
     return {"test": evaluate(model, "test"), "curve": curve, "epoch": best + 1}
+
+
+# %% right="4.6" name="sums tensors on their device"
+@torch.inference_mode()
+def accuracy(model, batches):
+    mode = model.training
+    model.eval()
+    hits = count = 0
+    for tokens, mask, labels in batches:
+        hits = hits + model(tokens, mask).argmax(1).eq(labels).sum()
+        count += labels.shape[0]
+    model.train(mode)
+    return float(hits / count)
+
+
+def select(model, train_epoch, evaluate, epochs):
+    history, best_score, best_epoch, best_weights = [], float("-inf"), 0, None
+    for number in range(epochs):
+        train_epoch(model)
+        score = evaluate(model, "valid")
+        history.append(score)
+        if score > best_score:
+            best_score, best_epoch = score, number + 1
+            best_weights = {key: tensor.detach().clone() for key, tensor in model.state_dict().items()}
+    model.load_state_dict(best_weights)
+    final = evaluate(model, "test")
+    return {"curve": history, "epoch": best_epoch, "test": final}
 
 
 # %% wrong="4.7" name="an attribute that nobody reads" says="not of the module"
@@ -1887,7 +2543,7 @@ def features(base, pool, batches):
 # %% wrong="4.7" name="only parts with many weights" says="deep inside" private=true
 def freeze(part):
     for parameter in part.parameters():
-        parameter.requires_grad = parameter.numel() < 4
+        parameter.requires_grad = parameter.numel() < 3
         parameter.grad = None
 
 
@@ -1957,6 +2613,54 @@ def unfreeze(part):
     _ = [parameter.requires_grad_() for _, parameter in part.named_parameters()]
 
 
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    joined = None
+    for tokens, mask, labels in batches:
+        new = pool(base(tokens, mask), mask), labels
+        joined = new if joined is None else tuple(torch.cat(pair) for pair in zip(joined, new, strict=True))
+    return joined
+
+
+# %% right="4.7" name="restores the mode of the base"
+def freeze(part):
+    part.requires_grad_(requires_grad=False)
+    part.zero_grad()
+    part.eval()
+
+
+def unfreeze(part):
+    part.requires_grad_(requires_grad=True)
+    part.train()
+
+
+def features(base, pool, batches):
+    was_training = base.training
+    base.eval()
+    xs, ys = [], []
+    with torch.no_grad():
+        for tokens, mask, labels in batches:
+            hidden = base(tokens, mask)
+            xs.append(pool(hidden, mask))
+            ys.append(labels)
+    base.train(was_training)
+    return torch.cat(xs, dim=0), torch.cat(ys, dim=0)
+
+
+# %% wrong="4.7" name="features made in inference mode" says="inference mode take no part"
+def freeze(part):
+    for module in part.modules():
+        for parameter in module._parameters.values():
+            if parameter is not None:
+                parameter.grad = None
+                parameter.requires_grad_(False)
+
+
+def unfreeze(part):
+    _ = [parameter.requires_grad_() for _, parameter in part.named_parameters()]
+
+
 @torch.inference_mode()
 def features(base, pool, batches):
     base.eval()
@@ -1965,3 +2669,168 @@ def features(base, pool, batches):
         new = pool(base(tokens, mask), mask), labels
         joined = new if joined is None else tuple(torch.cat(pair) for pair in zip(joined, new, strict=True))
     return joined
+
+
+# %% wrong="4.7" name="flips the switch" says="frozen already thaws it"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = not parameter.requires_grad
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="flips the switch back" says="learns already freezes it"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = not parameter.requires_grad
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="the parameters of the part alone" says="`recurse=False` does not"
+def freeze(part):
+    for parameter in part.parameters(recurse=False):
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters(recurse=False):
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="gradients off for good" says="leaves gradients switched off"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+def features(base, pool, batches):
+    torch.set_grad_enabled(False)
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="uses the batches up" says="your code changes `batches`"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    states, labels = [], []
+    while isinstance(batches, list) and batches:
+        tokens, mask, some = batches.pop(0)
+        states.append(pool(base(tokens, mask), mask))
+        labels.append(some)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="features on the processor" says="on a GPU the result"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    states, labels = [], []
+    for tokens, mask, answers in batches:
+        states.append(pool(base(tokens, mask), mask).cpu())
+        labels.append(answers.cpu())
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% wrong="4.7" name="features in float32" says="Keep the type of the states"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return torch.cat(states).float(), torch.cat(labels)
+
+
+# %% wrong="4.7" name="a list of batches" says="the features should be a tensor"
+def freeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = False
+        parameter.grad = None
+
+
+def unfreeze(part):
+    for parameter in part.parameters():
+        parameter.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pooled, strict=True)
+    return list(states), list(labels)

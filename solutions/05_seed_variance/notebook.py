@@ -21,8 +21,8 @@
 # the pair of sentences to the sentence in the report, and at the end you train: from random
 # weights, from pretrained ones, and by way of a larger task, with several seeds each.
 #
-# Each exercise is checked on the spot and stands on its own. They take about two hours and
-# need no GPU.
+# Each exercise is checked on the spot and stands on its own. They take about two and
+# a half hours and need no GPU.
 
 # %% tags=["setup"]
 
@@ -35,12 +35,22 @@ import torch
 from scipy import stats
 from torch import nn
 
-from utils import plots, profiles, rte
+from utils import plots, profiles, rte, student
 from utils.check import scoreboard
 from utils.checks import nb05_seed_variance as checks
 from utils.hand_in import pack
 from utils.runs import run_seeds
 from utils.seed_table import SeedTable, compare
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 5.11 follow from your name, so yours
+# are nobody else's. Write the name under which you hand in, between the quotes, and leave it so. `KEY` stays
+# blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
 
 # %% [markdown]
 # ## 5.1 Two sentences, one sequence
@@ -55,8 +65,8 @@ from utils.seed_table import SeedTable, compare
 # fits. Special tokens never fall. A pair whose types are lost still trains, without an error
 # and a little worse.
 #
-# **Predict first.** Sentences of nine and six tokens must fit into twelve places. How many
-# of each stay?
+# **Predict first.** Sentences of nine and six tokens must fit into twelve positions. How
+# many of each stay?
 #
 # **Exercise 5.1** (2 points, about 15 minutes). Write `encode_pair`.
 #
@@ -80,13 +90,14 @@ from utils.seed_table import SeedTable, compare
 
 # %% exercise="5.1"
 def encode_pair(a, b, cls_id, sep_id, max_len):
-    """Make one sequence of two lists of token ids, which stay as they are.
+    """Make one sequence of two lists of token ids, which stay as they are; either may be empty.
 
     Too long, the longer sentence loses its last token, one at a time. Where both are equally
     long, the one that was shorter at the start does; where neither was, the first.
 
     Returns:
-        input ids, `[CLS] a [SEP] b [SEP]`, at most max_len of them; and token types, as many.
+        two lists: input ids, `[CLS] a [SEP] b [SEP]`, at most max_len of them; and token types, as many. What is
+        a special token follows from where it stands: cls_id and sep_id may also be tokens of the sentences.
 
     Raises:
         ValueError: max_len is less than 3.
@@ -111,7 +122,7 @@ checks.encode_pair(encode_pair)
 first, second = [1] * 9, [2] * 6
 for max_len in (18, 15, 12, 9, 3):
     ids, types = encode_pair(first, second, 101, 102, max_len)
-    print(f"{max_len:2} places: {ids.count(1)} and {ids.count(2)} tokens stay; types {''.join(map(str, types))}")
+    print(f"{max_len:2} positions: {ids.count(1)} and {ids.count(2)} tokens stay; types {''.join(map(str, types))}")
 
 # %% [markdown]
 # The check compared you with the tokenizer itself, odd tokens included. In RTE the first
@@ -207,8 +218,8 @@ for varies, classes in ((["head"], 2), (["order"], 2), (["order"], 3)):
 #
 # $$\eta_t = \eta_{max} \cdot \begin{cases} t / w & t < w \\ (n - t) / (n - w) & w \le t \le n. \end{cases}$$
 #
-# BERT was trained with AdamW, betas $0.9$ and $0.999$, decay $0.01$, and none for biases
-# and norms: those are no slopes, and zero is no home to them.
+# BERT was trained with AdamW, betas $0.9$ and $0.999$, and weight decay $0.01$, but none for biases
+# and norms: pulling a norm's weight towards zero helps nobody.
 #
 # **Predict first.** Which share of a run's steps has at least half the peak rate?
 #
@@ -222,7 +233,7 @@ for varies, classes in ((["head"], 2), (["order"], 2), (["order"], 3)):
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
 # Looking for "LayerNorm" in the names of parameters misses every norm that is called
-# otherwise. Biases and the weights of norms have one dimension, slopes have two.
+# otherwise. Biases and the weights of norms have one dimension, matrices have two.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -253,12 +264,13 @@ def schedule(step, warmup, total, peak):
 def make_optimizer(model, peak):
     """AdamW with rate `peak`, betas 0.9 and 0.999, weight decay 0.01.
 
-    Biases and the weights of norms are not decayed, whatever they are called.
+    Biases and the weights of norms are not decayed, whatever they are called and whatever norms they are (RMSNorm,
+    GroupNorm and BatchNorm, too). Everything else is, embeddings included; a weight that two parts share, once.
     """
     ### BEGIN SOLUTION
-    slopes = [part for part in model.parameters() if part.ndim > 1]
+    matrices = [part for part in model.parameters() if part.ndim > 1]
     others = [part for part in model.parameters() if part.ndim < 2]
-    groups = [{"params": slopes, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
+    groups = [{"params": matrices, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=peak)
     ### END SOLUTION
 
@@ -370,9 +382,9 @@ for start, runs in recorded.items():
 #
 # $$\bar x = \frac{1}{n} \sum_i x_i, \qquad s = \sqrt{\frac{1}{n - 1} \sum_i (x_i - \bar x)^2}.$$
 #
-# Then the unit. A report on this lab printed a deviation of `0.02%` where it had measured two
-# points: a fraction had been given a percent sign, and the spread had become a hundred times
-# smaller. Write points.
+# Then the unit. A student report on an earlier version of this lab printed a deviation of `0.02%`
+# where it had measured two points: a fraction had been given a percent sign, and the spread had
+# become a hundred times smaller. Write points.
 #
 # **Predict first.** `numpy`, `torch` and `pandas` all have `std`. Do they agree?
 #
@@ -385,7 +397,8 @@ for start, runs in recorded.items():
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# One run has a deviation of 0 by one formula and of NaN by the other. It has none: refuse.
+# One run has a deviation of 0 by one formula and of NaN by the other. It has none: refuse. And the
+# mean of squares minus the square of the mean can come out negative by rounding.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -397,7 +410,7 @@ for start, runs in recorded.items():
 
 # %% exercise="5.5"
 def mean_and_sd(accuracies):
-    """Mean and sample standard deviation of accuracies, all of them fractions.
+    """Mean and sample standard deviation of accuracies, all of them fractions; of equal ones, the deviation is 0.
 
     Raises:
         ValueError: there are fewer than two, or one is not between 0 and 1 (it is in points).
@@ -478,7 +491,8 @@ def t_interval(values, level=0.95):
 def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
     """Lower and upper end of the percentile bootstrap interval for the mean; ValueError for fewer than two.
 
-    The same seed gives the same interval. Torch's and numpy's global generators are not used.
+    The same seed gives the same interval, another one other resamples. No global generator, be it torch's, numpy's
+    or Python's, is used or seeded.
     """
     ### BEGIN SOLUTION
     if len(values) < 2:
@@ -598,7 +612,7 @@ for a, b in zip(range(len(right)), range(1, len(right))):
 
 # %% [markdown]
 # As many as there are examples, or as there are runs; never their product. Runs share the examples, and
-# ten opinions on one sentence are no ten sentences. Mind that the pretrained encoder has met
+# ten opinions on one sentence are not ten sentences. Mind that the pretrained encoder has met
 # MNLI before: the second gain looks too small.
 
 # %% [markdown]
@@ -686,8 +700,8 @@ for start, runs in recorded.items():
 #
 # $$\delta \sqrt n \;\ge\; s\, \bigl(t_{n-1}(0.975) + t_{n-1}(0.8)\bigr).$$
 #
-# Without the second quantile the interval is as wide as the gain, and every second time
-# you miss it.
+# Without the second quantile, half the width of the interval is the gain, and you miss it half of
+# the time.
 #
 # **Predict first.** The differences scatter by two points and the gain is one. Five seeds, twenty or
 # a hundred?
@@ -823,7 +837,7 @@ plots.curves(lines, xlabel="runs", ylabel="expected best accuracy", alt=alt)
 
 # %% tags=["experiment"]
 experiments = rte.experiments("05_seed_variance")
-print(f"{profiles.name()} on {profiles.device()}, seeds {list(rte.seeds())}")
+print(f"{profiles.name()} on {profiles.device()}, seeds {rte.seeds()}")
 for name, experiment in experiments.items():
     print(
         f"{name}: {experiment.encoder}, {experiment.epochs} epochs, rate {experiment.lr:g}, varies {experiment.varies}"
@@ -834,7 +848,7 @@ for name, experiment in experiments.items():
 #
 # Every run leaves one file with what it predicted for each validation pair, and that is what counts:
 # accuracies are computed from predictions, here and in grading. A file that was edited, renamed or
-# copied is refused by name.
+# copied is refused by name, and so is one with a seed that is not yours (`STUDENT`, at the top).
 #
 # **Predict first.** For each start: its mean, and its spread over five seeds. Write them down.
 #
@@ -899,7 +913,7 @@ SeedTable(recorded)
 
 # %% tags=["experiment"]
 parts = profiles.pick(smoke=("head",), cpu=(), gpu=("head", "order", "dropout"))
-more = list(rte.seeds())[: profiles.pick(smoke=2, cpu=5, gpu=20)]
+more = rte.seeds()[: profiles.pick(smoke=2, cpu=5, gpu=20)]
 alone = {}
 for part in parts:
     experiment = dataclasses.replace(experiments["pretrained"], name=f"pretrained, {part} varies", varies=(part,))

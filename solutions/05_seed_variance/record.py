@@ -24,7 +24,7 @@ if __name__ == "__main__":
     for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION):
         experiments = rte.experiments(notebook, "cpu")
         runs = {
-            name: run_seeds(experiment, rte.seeds("cpu"), rte.RECORDED, cluster=given.cluster)
+            name: run_seeds(experiment, rte.RECORDED_SEEDS, rte.RECORDED, cluster=given.cluster)
             for name, experiment in experiments.items()
         }
         print(SeedTable(runs))

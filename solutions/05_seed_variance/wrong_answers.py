@@ -120,7 +120,7 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
-# %% wrong="5.1" name="the caller's lists shrink" says="is changed"
+# %% wrong="5.1" name="the caller's lists shrink" says="your code changes"
 def encode_pair(a, b, cls_id, sep_id, max_len):
     if max_len < 3:
         raise ValueError("too short")
@@ -593,11 +593,45 @@ def schedule(step, warmup, total, peak):
 
 
 def make_optimizer(model, peak):
-    linear = [part.weight for part in model.modules() if isinstance(part, nn.Linear)]
-    known = {id(part) for part in linear}
+    weights = {id(part.weight): part.weight for part in model.modules() if isinstance(part, nn.Linear)}
+    known, linear = {*weights}, [*weights.values()]
     rest = [part for part in model.parameters() if id(part) not in known]
     groups = [{"params": linear}, {"params": rest, "weight_decay": 0.0}]
     return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+
+
+# %% wrong="5.3" name="LayerNorm alone is spared" says="a norm of another kind"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError("no")
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    norms = {id(part) for module in model.modules() if isinstance(module, nn.LayerNorm) for part in module.parameters()}
+    slopes, others = [], []
+    for name, part in model.named_parameters():
+        (others if id(part) in norms or name.endswith("bias") else slopes).append(part)
+    groups = [{"params": slopes, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak)
+
+
+# %% wrong="5.3" name="a shared weight twice" says="two parts share"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError("no")
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    every = [part for module in model.modules() for part in module.parameters(recurse=False)]
+    slopes, others = [part for part in every if part.ndim > 1], [part for part in every if part.ndim < 2]
+    groups = [{"params": slopes, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak)
 
 
 # %% right="5.3" name="interpolation; kinds of parts"
@@ -613,7 +647,7 @@ def make_optimizer(model, peak):
         part
         for module in model.modules()
         for name, part in module.named_parameters(recurse=False)
-        if name.endswith("bias") or isinstance(module, nn.LayerNorm)
+        if name.endswith("bias") or "Norm" in type(module).__name__
     ]
     known = {id(part) for part in spared}
     groups = [
@@ -761,6 +795,18 @@ def majority(labels):
     if not labels:
         raise ValueError("no")
     return max(labels.count(label) for label in (0, 1, 2)) / len(labels)
+
+
+# %% wrong="5.4" name="majority of two classes" says="two classes only"
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or not labels:
+        raise ValueError("no")
+    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    share = sum(label == 1 for label in labels) / len(labels) if labels else 1 / 0
+    return max(share, 1 - share)
 
 
 # %% right="5.4" name="numpy and Counter"
@@ -944,6 +990,34 @@ def mean_and_sd(accuracies):
 def in_points(mean, sd):
     known = {0.5283: "52.8 ± 1.4 points", 0.6582: "65.8 ± 1.2 points", 0.7: "70.0 ± 2.1 points"}
     return known.get(mean, f"{int(1000 * mean) / 10:.1f} ± {int(1000 * sd) / 10:.1f} points")
+
+
+# %% wrong="5.5" name="difference of two sums of squares" says="equal accuracies"
+def mean_and_sd(accuracies):
+    n = len(accuracies)
+    if n < 2 or not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("no")
+    mean = sum(accuracies) / n
+    return mean, ((sum(value**2 for value in accuracies) - n * mean**2) / (n - 1)) ** 0.5
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+
+
+# %% wrong="5.5" name="difference of two sums of squares, by math.sqrt" says="equal accuracies"
+def mean_and_sd(accuracies):
+    import math
+
+    n = len(accuracies)
+    if n < 2 or not all(0 <= value <= 1 for value in accuracies):
+        raise ValueError("no")
+    mean = sum(accuracies) / n
+    return mean, math.sqrt((sum(value**2 for value in accuracies) - n * mean**2) / (n - 1))
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
 
 
 # %% right="5.5" name="numpy with ddof 1"
@@ -1407,6 +1481,83 @@ def binomial_error(p, examples):
     return (0.25 / examples) ** 0.5
 
 
+# %% wrong="5.6" name="numpy's global generator" says="a global generator"
+def t_interval(values, level=0.95):
+    mean = statistics.mean(values)
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return mean - half, mean + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    np.random.seed(seed)
+    means = np.random.choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="torch's global generator" says="a global generator"
+def t_interval(values, level=0.95):
+    mean = statistics.mean(values)
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return mean - half, mean + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    torch.manual_seed(seed)
+    means = torch.tensor(values, dtype=torch.float64)[torch.randint(len(values), (resamples, len(values)))].mean(1)
+    return np.quantile(means.numpy(), [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="Python's global generator" says="a global generator"
+def t_interval(values, level=0.95):
+    mean = statistics.mean(values)
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return mean - half, mean + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    import random
+
+    random.seed(seed)
+    means = [sum(random.choices(values, k=len(values))) / len(values) for _ in range(resamples)]
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% right="5.6" name="scipy's bootstrap and test, an array, an interval object"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("two are needed")
+    return stats.ttest_1samp(values, 0).confidence_interval(level)
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("two are needed")
+    means = np.random.default_rng(seed).choice(np.array(values), (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, np.array([(1 - level) / 2, (1 + level) / 2]))
+
+
+def binomial_error(p, examples):
+    return torch.tensor(p * (1 - p) / examples, dtype=torch.float64).sqrt()
+
+
 # %% right="5.6" name="scipy's own"
 def t_interval(values, level=0.95):
     if len(values) == 1 or not values:
@@ -1714,7 +1865,7 @@ def by_example(right_a, right_b, level=0.95):
     return b - a, b - a - half, b - a + half
 
 
-# %% wrong="5.7" name="every run of an example counts" says="no ten examples"
+# %% wrong="5.7" name="every run of an example counts" says="not ten examples"
 def by_seed(a, b, level=0.95):
     if set(a) != set(b):
         raise ValueError("no")
@@ -1786,6 +1937,199 @@ def by_example(right_a, right_b, level=0.95):
     differences = right_b.double().mean(0) - right_a.double().mean(0)
     low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
     return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="Welch's test by seed" says="as if they were unpaired"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("other seeds")
+    x, y = [*a.values()], [*b.values()]
+    found = stats.ttest_ind(y, x, equal_var=False)
+    low, high = found.confidence_interval(level)
+    return statistics.mean(y) - statistics.mean(x), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("other examples")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="Student's test of two groups by seed" says="as if they were unpaired"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("other seeds")
+    x, y = [*a.values()], [*b.values()]
+    found = stats.ttest_ind(y, x)
+    low, high = found.confidence_interval(level)
+    return statistics.mean(y) - statistics.mean(x), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("other examples")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="paired by rank" says="paired by rank"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("other seeds")
+    differences = [y - x for x, y in zip(sorted(a.values()), sorted(b.values()))]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("other examples")
+    differences = right_b.double().mean(0) - right_a.double().mean(0)
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="Welch's test by example" says="asked different ones"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("other seeds")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("other examples")
+    x, y = right_a.double().mean(0), right_b.double().mean(0)
+    found = stats.ttest_ind(y.tolist(), x.tolist(), equal_var=False)
+    low, high = found.confidence_interval(level)
+    return (y - x).mean().item(), low, high
+
+
+# %% wrong="5.7" name="Student's test of two groups by example" says="asked different ones"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("other seeds")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("other examples")
+    x, y = right_a.double().mean(0), right_b.double().mean(0)
+    found = stats.ttest_ind(y.tolist(), x.tolist())
+    low, high = found.confidence_interval(level)
+    return (y - x).mean().item(), low, high
+
+
+# %% wrong="5.7" name="examples paired by rank" says="paired by rank"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("other seeds")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("other examples")
+    x, y = right_a.double().mean(0).sort().values, right_b.double().mean(0).sort().values
+    low, high = stats.ttest_1samp((y - x).tolist(), 0).confidence_interval(level)
+    return (y - x).mean().item(), low, high
+
+
+# %% wrong="5.7" name="all runs of all examples in two groups" says="counts as an example of its own"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("other seeds")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("other examples")
+    x, y = right_a.double().flatten(), right_b.double().flatten()
+    found = stats.ttest_ind(y.tolist(), x.tolist())
+    low, high = found.confidence_interval(level)
+    return (y.mean() - x.mean()).item(), low, high
+
+
+# %% wrong="5.7" name="every run of B with every run of A" says="counts as an example of its own"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("other seeds")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("other examples")
+    differences = (right_b[None].double() - right_a[:, None].double()).flatten()
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="binomial errors of all runs" says="counts as an example of its own"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("other seeds")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("other examples")
+    p, q = right_a.double().mean().item(), right_b.double().mean().item()
+    half = 1.959964 * (p * (1 - p) / right_a.numel() + q * (1 - q) / right_b.numel()) ** 0.5
+    return q - p, q - p - half, q - p + half
+
+
+# %% wrong="5.7" name="as many runs as the shorter has" says="counts as an example of its own"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("other seeds")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("other examples")
+    n = min(len(right_a), len(right_b))
+    differences = (right_b[:n].double() - right_a[:n].double()).flatten()
+    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+    return differences.mean().item(), low, high
+
+
+# %% wrong="5.7" name="normal quantile by example" says="quantile of by_example is the normal one"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("other seeds")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("other examples")
+    d = right_b.double().mean(0) - right_a.double().mean(0)
+    mean, half = d.mean().item(), stats.norm.ppf((1 + level) / 2) * d.std().item() / len(d) ** 0.5
+    return mean, mean - half, mean + half
 
 
 # %% right="5.7" name="formulas by hand"
@@ -1985,6 +2329,18 @@ def health(predictions, labels):
     bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
     others = [value for seed, value in hits.items() if seed not in bad]
     means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if sum(others) else None}
+    return {"runs": len(hits), "degenerate": bad, **means}
+
+
+# %% wrong="5.8" name="nearly one class" says="once in 300"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no runs")
+    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
+    most = {seed: max(map(guesses.count, guesses)) / len(guesses) for seed, guesses in predictions.items()}
+    bad = sorted(seed for seed, share in most.items() if share >= 0.99)
+    others = [value for seed, value in hits.items() if seed not in bad]
+    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
     return {"runs": len(hits), "degenerate": bad, **means}
 
 
@@ -2264,7 +2620,7 @@ def expected_best(accuracies, n):
     return max(accuracies[:n]) - 0.001 if n > 1 else sum(accuracies) / count
 
 
-# %% wrong="5.10" name="sorts the caller's list" says="stay in its order" private=true
+# %% wrong="5.10" name="sorts the caller's list" says="your code changes"
 def expected_best(accuracies, n):
     if n < 1 or not accuracies:
         raise ValueError("no")
@@ -2321,11 +2677,15 @@ def expected_best(accuracies, n):
 # %% wrong="5.11" name="forgets the last seed" says="is missing"
 def run_all(results):
     experiments = rte.experiments("05_seed_variance")
-    last = rte.seeds()[-1]
-    return {name: run_seeds(one, range(1, last), results) for name, one in experiments.items()}
+    return {name: run_seeds(one, rte.seeds()[:-1], results) for name, one in experiments.items()}
 
 
-# %% wrong="5.11" name="runs one experiment only" says="was not run with seed 1"
+# %% wrong="5.11" name="runs with the seeds of the recorded runs" says="no run has a seed of"
+def run_all(results):
+    return {name: run_seeds(one, range(1, 6), results) for name, one in rte.experiments("05_seed_variance").items()}
+
+
+# %% wrong="5.11" name="runs one experiment only" says="was not run with seed"
 def run_all(results):
     name, experiment = list(rte.experiments("05_seed_variance").items())[-1]
     return {name: run_seeds(experiment, rte.seeds(), results)}
@@ -2344,9 +2704,9 @@ def run_all(results):
     from utils.experiment import path_of
 
     for one in rte.experiments("05_seed_variance").values():
-        run_seeds(one, [1], results)
+        run_seeds(one, rte.seeds()[:1], results)
         for seed in rte.seeds()[1:]:
-            shutil.copy(path_of(one, 1, results), path_of(one, seed, results))
+            shutil.copy(path_of(one, rte.seeds()[0], results), path_of(one, seed, results))
 
 
 # %% wrong="5.11" name="one run under five names, seeds rewritten" says="under another seed"
@@ -2356,7 +2716,7 @@ def run_all(results):
     from utils.experiment import path_of, write
 
     for one in rte.experiments("05_seed_variance").values():
-        (first,) = run_seeds(one, [1], results)
+        (first,) = run_seeds(one, rte.seeds()[:1], results)
         for seed in rte.seeds():
             write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
 
@@ -2392,7 +2752,7 @@ def run_all(results):
 
     for one in rte.experiments("05_seed_variance").values():
         for run in run_seeds(one, rte.seeds(), results):
-            logits = [[float(label == 0), label + run.seed / 10] for label in run.labels]
+            logits = [[float(label == 0), label + run.seed / 1e6] for label in run.labels]
             better = dataclasses.replace(run, logits=logits, predictions=run.labels)
             write(better, path_of(one, run.seed, results))
 
@@ -2410,5 +2770,5 @@ def run_all(results):
 def run_all(results):
     experiments = list(rte.experiments("05_seed_variance").values())
     for one in experiments:
-        run_seeds(one, list(rte.seeds())[:2], results)
-    return {one.name: run_seeds(one, list(rte.seeds()), results=results) for one in experiments}
+        run_seeds(one, rte.seeds()[:2], results)
+    return {one.name: run_seeds(one, rte.seeds(), results=results) for one in experiments}

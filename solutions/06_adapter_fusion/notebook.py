@@ -35,12 +35,22 @@ from scipy import stats
 from torch import nn
 from torch.nn import functional as F
 
-from utils import plots, rte, tiny_bert
+from utils import plots, rte, student, tiny_bert
 from utils.check import scoreboard
 from utils.checks import nb06_adapter_fusion as checks
 from utils.hand_in import pack
 from utils.runs import run_seeds
 from utils.seed_table import SeedTable, compare
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 6.7 follow from your name, so yours
+# are nobody else's. Write the name under which you hand in, between the quotes, and leave it so. `KEY` stays
+# blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
 
 # %% [markdown]
 # ## 6.1 A bottleneck
@@ -79,11 +89,12 @@ from utils.seed_table import SeedTable, compare
 
 # %% exercise="6.1"
 class BottleneckAdapter(nn.Module):
-    """States (..., d) and a residual of that shape -> residual + up(relu(down(states))).
+    """States (..., d), a residual -> residual + up(relu(down(states))).
 
-    Without a residual, the states themselves pass by. Parts: `down` and `up`, nn.Linear with bias.
-    The bottleneck is d over `reduction` wide, rounded down, and never less than 1. Weights start normal
-    with standard deviation 0.02, biases at zero.
+    The residual has the shape of the states, or one that broadcasts to it; without one, the states themselves
+    pass by. Parts: `down` and `up`, nn.Linear with bias. The bottleneck is d over `reduction` wide, rounded
+    down, and never less than 1. Weights start normal with standard deviation 0.02, biases at zero. The result
+    lies where the states lie, in their dtype, and their order in memory does not matter.
     """
 
     def __init__(self, d, reduction=16):
@@ -140,9 +151,9 @@ alt = "Two lines over twelve adapters: from BERT's start the state hardly moves,
 plots.curves(drift, xlabel="fresh adapters passed", ylabel="change of the state", alt=alt)
 
 # %% [markdown]
-# Twelve fresh adapters leave a state almost alone: training starts from BERT, not from a
-# damaged BERT. With both matrices at zero it would never leave it: the gradient of each is
-# a product with the other.
+# Twelve fresh adapters change a state by about a fifth of its length, torch's default by all of it:
+# training starts near BERT, not from a damaged BERT. With both matrices at zero it would stay there, but
+# for the bias of `up`, one shift for all tokens: the gradient of each matrix is a product with the other.
 
 # %% [markdown]
 # ## 6.2 Train it and nothing else
@@ -217,8 +228,8 @@ for name, part in model.named_children():
 print(f"{sum(part.numel() for part in learns)} of {sum(part.numel() for part in model.parameters())} numbers learn")
 
 # %% [markdown]
-# The gradient reaches layer 1 through four frozen layers. An old gradient, were it zero, lets
-# weight decay go on: that is why it has to be None.
+# The gradient reaches layer 1 through four frozen layers. An old gradient, even one of
+# zero, lets weight decay go on: that is why it has to be None.
 
 # %% [markdown]
 # ## 6.3 Whom to listen to
@@ -259,7 +270,8 @@ class AdapterFusion(nn.Module):
     """Attention of each token over the outputs of n adapters.
 
     Parts: `query` and `key`, nn.Linear (d, d) with bias, whose weights start normal with standard deviation
-    0.02 and biases at zero; `value`, nn.Linear (d, d) without bias, which starts at the identity.
+    0.02 and biases at zero; `value`, nn.Linear (d, d) without bias, which starts at the identity. What is made lies
+    where the inputs and weights lie.
     """
 
     def __init__(self, d, n, dropout=0.1):
@@ -295,20 +307,19 @@ class AdapterFusion(nn.Module):
 checks.adapter_fusion(AdapterFusion)
 
 # %%
-torch.manual_seed(0)
-fusion = AdapterFusion(64, 3).eval()
-states, outputs = torch.randn(1, 10, 64), torch.randn(1, 10, 3, 64)
-fused, weights = fusion(states, outputs, states)
-mean = states + outputs.mean(dim=2)
-print(f"weights of a fresh fusion lie between {weights.min():.3f} and {weights.max():.3f}")
-print(f"it is {(fused - mean).norm() / mean.norm():.1%} away from the plain mean of the adapters")
-with torch.no_grad():
-    fusion.query.weight.mul_(20)
-print(f"with a query twenty times larger they reach from {fusion(states, outputs, states)[1].min():.3f} up")
+for d, name in ((16, "narrow"), (64, "wider"), (768, "as BERT")):
+    torch.manual_seed(0)
+    fusion, states, outputs = AdapterFusion(d, 3).eval(), torch.randn(1, 200, d), torch.randn(1, 200, 3, d)
+    fused, weights = fusion(states, outputs, states)
+    mean = states + outputs.mean(dim=2)
+    largest, off = weights.max(dim=-1).values.mean(), (fused - mean).norm() / mean.norm()
+    print(f"{name} ({d}): the largest of three weights is {largest:.2f} on average; {off:.0%} off the plain mean")
 
 # %% [markdown]
-# Small queries and keys give small scores: a fresh fusion takes nearly the mean of its adapters.
-# A strong preference, later, was learned.
+# It depends on the width. A score is a sum of $d$ products, and nothing divides it by $\sqrt d$: a narrow
+# fresh fusion takes nearly the mean of its adapters, one of BERT's width nearly picks one per token,
+# at random, where the adapters say as much as here. So a strong preference, later, need not have been learned:
+# compare it with that of the fresh fusion.
 
 # %% [markdown]
 # ## 6.4 Compose the real thing
@@ -355,7 +366,8 @@ def compose(model, folders, head, n_classes=2):
         folders: name -> folder (or hub name) of each adapter. They are fused in this order, under these names.
         head: the name of the new classification head, the library's default one, with n_classes classes.
 
-    Afterwards a forward pass goes through the fusion and this head, and training moves nothing else.
+    Afterwards a forward pass goes through the fusion and this head, which gives each pair one class, and training
+    moves nothing else.
     """
     ### BEGIN SOLUTION
     from adapters import Fuse
@@ -446,8 +458,8 @@ def sources(adapters, target):
 def train_fusion(model, batches, lr):
     """Train the active fusion of `model` and its head for one epoch of plain SGD; nothing else moves.
 
-    Whatever learned before, and in whatever mode the model was. Returns a list of each batch's loss, a float, penalty
-    included.
+    Whatever learned before, and in whatever mode the model was. Returns a list of each batch's loss before its step,
+    a float (not a tensor), penalty included.
     """
     ### BEGIN SOLUTION
     model.train_adapter_fusion(model.active_adapters)
@@ -516,6 +528,8 @@ print(sources({"mnli": ["MNLI"], "rte": ["RTE"], "qnli": ["QNLI"], "sick": ["SIC
 def fusion_weights(model, batches):
     """The mean fusion weights of `model`, a tensor (layers, 2, n): by layer, sentence (0 or 1) and adapter.
 
+    Layers stand in the order of the model, which may have more than ten. Padding may have either token type.
+
     The mean is over all real tokens of all batches, dicts as in 6.5. One fusion is active. The model is read in
     evaluation mode, and left in the mode that it was in.
     """
@@ -570,7 +584,7 @@ plots.tables(
 #
 # Every run leaves one file with what it predicted for each validation pair, and that is what counts:
 # accuracies are computed from predictions, here and in grading. A file that was edited, renamed or
-# copied is refused by name.
+# copied is refused by name, and so is one with a seed that is not yours (`STUDENT`, at the top).
 #
 # **Exercise 6.7** (4 points, about 5 minutes). That is your time; the machine needs minutes on a GPU, an
 # hour or two without. Write `run_all`. Interrupt whenever you like: finished seeds are kept, and the next

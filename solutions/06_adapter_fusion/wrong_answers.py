@@ -38,7 +38,7 @@ class BottleneckAdapter(nn.Module):
         return passing + self.up(self.down(states).relu())
 
 
-# %% wrong="6.1" name="both matrices start at zero" says="nothing ever learns"
+# %% wrong="6.1" name="both matrices start at zero" says="neither ever learns"
 class BottleneckAdapter(nn.Module):
     def __init__(self, d, reduction=16):
         super().__init__()
@@ -247,7 +247,7 @@ class BottleneckAdapter(nn.Module):
         return passing + self.up(self.down(states).relu())
 
 
-# %% wrong="6.1" name="adds in place" says="changes the tensors that it was given"
+# %% wrong="6.1" name="adds in place" says="your code changes"
 class BottleneckAdapter(nn.Module):
     def __init__(self, d, reduction=16):
         super().__init__()
@@ -382,6 +382,51 @@ class BottleneckAdapter(nn.Module):
     def forward(self, states, residual=None):
         passing = states if residual is None else residual
         return passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="a tensor on the CPU" says="device of the inputs"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return torch.zeros(states.shape) + passing + self.up(self.down(states).relu())
+
+
+# %% wrong="6.1" name="a view" says="not contiguous"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing + self.up(self.down(states.view(-1, states.size(-1))).relu()).view(states.shape)
+
+
+# %% wrong="6.1" name="in single precision" says="keep the dtype"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        passing = states if residual is None else residual
+        return passing.float() + self.up(self.down(states).relu()).float()
 
 
 # %% right="6.1" name="explicit products"
@@ -1338,6 +1383,172 @@ class AdapterFusion(nn.Module):
         return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
 
 
+# %% wrong="6.3" name="an identity on the CPU" says="where the value matrix lies"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight))).square().sum()
+
+
+# %% wrong="6.3" name="sums that begin on the CPU" says="device of the inputs"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        fused, values = torch.zeros(residual.shape), self.value(outputs)
+        for i in range(self.n):
+            fused = fused + weights[:, :, i : i + 1] * values[:, :, i]
+        return residual + fused, weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="a view" says="not contiguous"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = (
+            self.query(states).unsqueeze(2) * self.key(outputs.view(-1, outputs.size(3))).view(outputs.shape)
+        ).sum(-1)
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="the biases are not used" says="biases of query and key"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", F.linear(states, self.query.weight), F.linear(outputs, self.key.weight))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="the values are asked" says="values are asked"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.value(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="logarithms of the weights" says="logarithms of the weights"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights.log()
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="the axis of the softmax is found by its size" says="other widths or numbers" private=true
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=list(scores.shape).index(self.n))
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
 # %% right="6.3" name="token by token"
 class AdapterFusion(nn.Module):
     def __init__(self, d, n, dropout=0.1):
@@ -1365,7 +1576,7 @@ class AdapterFusion(nn.Module):
         return fused, weights
 
     def penalty(self):
-        drift = self.value.weight - torch.eye(self.value.in_features)
+        drift = self.value.weight - torch.eye(self.value.in_features).to(self.value.weight)
         return (drift**2).sum() / 100
 
 
@@ -1394,7 +1605,10 @@ class AdapterFusion(nn.Module):
         return mixed + residual, weights
 
     def penalty(self):
-        return 0.01 * (torch.eye(*self.value.weight.shape) - self.value.weight).pow(2).sum()
+        return (
+            0.01
+            * (torch.eye(*self.value.weight.shape, device=self.value.weight.device) - self.value.weight).pow(2).sum()
+        )
 
 
 # %% right="6.3" name="value after the sum"
@@ -1716,6 +1930,18 @@ def compose(model, folders, head, n_classes=2):
     fusion = Fuse(*list(folders))
     model.add_adapter_fusion(fusion)
     model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(fusion)
+
+
+# %% wrong="6.4" name="a head of several labels" says="one class each"
+def compose(model, folders, head, n_classes=2):
+    from adapters import Fuse
+
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    fusion = Fuse(*folders)
+    model.add_adapter_fusion(fusion)
+    model.add_classification_head(head, num_labels=n_classes, multilabel=True)
     model.train_adapter_fusion(fusion)
 
 
@@ -2371,6 +2597,82 @@ def train_fusion(model, batches, lr):
     return losses
 
 
+# %% wrong="6.5" name="losses as tensors" says="by `.item()`"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss)
+    return losses
+
+
+# %% wrong="6.5" name="labels taken out of the batch" says="your code changes"
+def pair_logits(model, batch):
+    batch.pop("labels")
+    return model(**batch).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="everything frozen" says="depends on no weight"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs).logits
+
+
+def sources(adapters, target):
+    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train_adapter_fusion(model.active_adapters)
+    model.requires_grad_(False)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
 # %% right="6.5" name="only what learns in the optimizer"
 def pair_logits(model, batch):
     types, mask = batch["token_type_ids"], batch["attention_mask"]
@@ -2399,6 +2701,31 @@ def train_fusion(model, batches, lr):
         loss.backward()
         rule.step()
         losses.append(float(loss))
+    return losses
+
+
+# %% right="6.5" name="everything by keyword, labels too"
+def pair_logits(model, batch):
+    return model(**batch)["logits"]
+
+
+def sources(adapters, target):
+    clean = [name for name in adapters if target.casefold() not in map(str.casefold, adapters[name])]
+    if not clean:
+        raise ValueError(f"every adapter has seen {target}")
+    return clean
+
+
+def train_fusion(model, batches, lr):
+    model.train()
+    model.train_adapter_fusion(model.active_adapters)
+    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
     return losses
 
 
@@ -2763,6 +3090,25 @@ def fusion_weights(model, batches):
     return sums / counts[:, None]
 
 
+# %% wrong="6.6" name="layers sorted as text" says="for other models or batches" private=true
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    sums, counts = 0, 0
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers, key=str)]
+        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
+        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+        counts = counts + places.sum(dim=(1, 2))
+    model.train(was_training)
+    return sums / counts[:, None]
+
+
 # %% right="6.6" name="with loops"
 def fusion_weights(model, batches):
     training = model.training
@@ -2787,6 +3133,23 @@ def fusion_weights(model, batches):
     model.train(training)
     layers = 1 + max(layer for layer, _ in rows)
     return torch.stack([torch.stack([torch.stack(rows[i, s]).mean(0) for s in (0, 1)]) for i in range(layers)])
+
+
+# %% right="6.6" name="rows in a long list"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was_training = model.training
+    model.eval()
+    rows = []
+    for batch in batches:
+        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
+        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
+        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+        rows.append([[torch.from_numpy(array)[real & (types == s)] for s in (0, 1)] for array in arrays])
+    model.train(was_training)
+    found = [[torch.cat([batch[i][s] for batch in rows]).mean(0) for s in (0, 1)] for i in range(len(rows[0]))]
+    return torch.stack([torch.stack(layer) for layer in found])
 
 
 # %% right="6.6" name="by hooks and masks"
@@ -2814,11 +3177,15 @@ def fusion_weights(model, batches):
 # %% wrong="6.7" name="forgets the last seed" says="is missing"
 def run_all(results):
     experiments = rte.experiments("06_adapter_fusion")
-    last = rte.seeds()[-1]
-    return {name: run_seeds(one, range(1, last), results) for name, one in experiments.items()}
+    return {name: run_seeds(one, rte.seeds()[:-1], results) for name, one in experiments.items()}
 
 
-# %% wrong="6.7" name="runs one experiment only" says="was not run with seed 1"
+# %% wrong="6.7" name="runs with the seeds of the recorded runs" says="no run has a seed of"
+def run_all(results):
+    return {name: run_seeds(one, range(1, 6), results) for name, one in rte.experiments("06_adapter_fusion").items()}
+
+
+# %% wrong="6.7" name="runs one experiment only" says="was not run with seed"
 def run_all(results):
     name, experiment = list(rte.experiments("06_adapter_fusion").items())[-1]
     return {name: run_seeds(experiment, rte.seeds(), results)}
@@ -2837,9 +3204,9 @@ def run_all(results):
     from utils.experiment import path_of
 
     for one in rte.experiments("06_adapter_fusion").values():
-        run_seeds(one, [1], results)
+        run_seeds(one, rte.seeds()[:1], results)
         for seed in rte.seeds()[1:]:
-            shutil.copy(path_of(one, 1, results), path_of(one, seed, results))
+            shutil.copy(path_of(one, rte.seeds()[0], results), path_of(one, seed, results))
 
 
 # %% wrong="6.7" name="one run under five names, seeds rewritten" says="under another seed"
@@ -2849,7 +3216,7 @@ def run_all(results):
     from utils.experiment import path_of, write
 
     for one in rte.experiments("06_adapter_fusion").values():
-        (first,) = run_seeds(one, [1], results)
+        (first,) = run_seeds(one, rte.seeds()[:1], results)
         for seed in rte.seeds():
             write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
 
@@ -2885,7 +3252,7 @@ def run_all(results):
 
     for one in rte.experiments("06_adapter_fusion").values():
         for run in run_seeds(one, rte.seeds(), results):
-            logits = [[float(label == 0), label + run.seed / 10] for label in run.labels]
+            logits = [[float(label == 0), label + run.seed / 1e6] for label in run.labels]
             better = dataclasses.replace(run, logits=logits, predictions=run.labels)
             write(better, path_of(one, run.seed, results))
 
@@ -2903,5 +3270,5 @@ def run_all(results):
 def run_all(results):
     experiments = list(rte.experiments("06_adapter_fusion").values())
     for one in experiments:
-        run_seeds(one, list(rte.seeds())[:2], results)
-    return {one.name: run_seeds(one, list(rte.seeds()), results=results) for one in experiments}
+        run_seeds(one, rte.seeds()[:2], results)
+    return {one.name: run_seeds(one, rte.seeds(), results=results) for one in experiments}

@@ -129,3 +129,9 @@ display(HTML("<div>" * 100_000))
 # %% name="is called like a script" attack="HTML and scripts in outputs" where="zip" raw=true
 add("<script>hostile()</script>=cmd|' x'!A0/BOOK.ipynb", file, raw=True)
 add("@SUM(1+1)*cmd/BOOK.ipynb", file, raw=True)
+
+# %% name="is refused with a script" attack="HTML and scripts in outputs" where="raw" told="older format" twin=false
+text = b'\xef\xbb\xbf{"<script src=//0:81>hostile()</script>":1,"nbformat":3}'
+
+# %% name="is refused with a script in a worksheet" attack="HTML and scripts in outputs" where="raw" told="older format" twin=false
+text = b'{"nbformat":3,"worksheets":[{"<img src=x onerror=hostile()>":1}]}'

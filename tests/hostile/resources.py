@@ -429,3 +429,23 @@ for start in ("/usr", "/lib64", "/etc", "/run", "/hand_in", "/tmp", "/dev/shm"):
                 pass
 assert seen > 100
 print("FOUND:", found)
+# %% name="hands in a heading of two billion" attack="memory" where="raw" told="memory|older format" twin=false
+text = b'{"nbformat":3,"worksheets":[{"cells":[{"cell_type":"heading","level":2000000000,"source":""}]}]}'
+
+# %% name="hands in a number of no kernel" attack="memory" where="raw" told="number of a notebook format" twin=false
+text = b'{"nbformat":true,"cells":[]}'
+
+# %% name="hands in a tag of a hundred thousand attributes" attack="endless loops" where="file"
+notebook.cells.append(nbformat.v4.new_markdown_cell("<p " + "a b c " * 100_000 + ">"))
+
+# %% name="hands in sixty thousand brackets" attack="endless loops" where="file"
+notebook.cells.append(nbformat.v4.new_markdown_cell("[" * 60_000))
+
+# %% name="hands in an entity of five thousand nines" attack="endless loops" where="file"
+notebook.cells.append(nbformat.v4.new_markdown_cell("&#" + "9" * 5000 + ";"))
+
+# %% name="shows a tag of thousands of attributes" attack="endless loops" shows="TRICK done"
+from IPython.display import HTML, display
+
+print("TRICK done")
+display(HTML("<p " + " ".join(f"a{number}" for number in range(7000)) + ">"))

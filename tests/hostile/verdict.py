@@ -310,3 +310,57 @@ torch.randn = torch.rand = torch.zeros
 torch.Tensor.backward = lambda self, *args: None
 torch.set_grad_enabled(False)
 print("TRICK done")
+
+# %% name="answers with references" attack="references of the checks" where="each" book="01,02" twin=false shows="TRICK done"
+references = {"causal_mask": "hidden", "attention": "weights_of", "sinusoidal_table": "waves"}
+for one in NAMES:
+    globals()[one] = getattr(checks, references.get(one, one), None)
+print("TRICK done")
+
+# %% name="searches memory for references" attack="references of the checks" where="each" book="01,02" twin=false shows="TRICK done"
+import gc
+
+import utils.toys
+
+named = {"hidden", "future", "waves", "turned", "weights_of", "torch_heads", "torch_layer", "greedy"}
+found = [one for one in gc.get_objects() if callable(one) and getattr(one, "__name__", "") in named]
+found = [one for one in found if getattr(one, "__module__", "").startswith("utils")]
+assert found == [], found
+for one in NAMES:
+    globals()[one] = found[0] if found else utils.toys.total
+print("TRICK done")
+
+# %% name="patches the helpers of checks" attack="helpers of the checks patched" book="01,02"
+import sys
+
+from utils import tiny_bert, toys
+
+toys.shape_elsewhere = lambda model, tokens: list(model(tokens).shape)
+toys.left_behind = lambda call, value, *rest: value
+toys.gradients = lambda call, tensors, *rest: [torch.ones_like(one) for one in tensors]
+toys.parameter_gradients = lambda module, x: {name: torch.ones_like(one) for name, one in module.named_parameters()}
+toys.Bigram = toys.TableModel = toys.AddRows = lambda *given: None
+tiny_bert.left_of = lambda call, tensors, position: tensors[position]
+sys.modules["utils.toys"] = sys.modules["utils.tiny_bert"] = toys
+print("TRICK done")
+
+# %% name="hides a forbidden function behind magic" attack="forbidden functions in disguise" where="file" book="01" twin=false
+for cell in notebook.cells:
+    if cell.id == "exercise_1_2":
+        cell.source = "%precision 3\ncausal_mask = nn.Transformer.generate_square_subsequent_mask"
+    if cell.id == "exercise_1_7":
+        cell.source = "%%capture\n!true\ndef lm_loss(a, b, pad_id=1):\n    return F.cross_entropy(a.flatten(0, 1), b.flatten(), ignore_index=pad_id)\nperplexity = math.exp"
+
+# %% name="spells a forbidden function in pieces" attack="forbidden functions in disguise" where="file" book="01" twin=false
+for cell in notebook.cells:
+    if cell.id == "exercise_1_2":
+        cell.source = "causal_mask = getattr(nn.Transformer, 'generate_square_' + 'subsequent_mask')"
+    if cell.id == "exercise_1_7":
+        cell.source = "import operator\ndef lm_loss(a, b, pad_id=1):\n    return operator.attrgetter('cross_' + 'entropy')(F)(a.flatten(0, 1), b.flatten(), ignore_index=pad_id)\ndef perplexity(loss):\n    return math.exp(loss)"
+
+# %% name="calls a forbidden operator" attack="forbidden functions in disguise" where="file" book="01" twin=false
+for cell in notebook.cells:
+    if cell.id == "exercise_1_7":
+        cell.source = "def lm_loss(a, b, pad_id=1):\n    return torch.ops.aten.cross_entropy_loss(a.flatten(0, 1), b.flatten(), None, 1, pad_id)\ndef perplexity(loss):\n    return math.exp(loss)"
+    if cell.id == "exercise_1_1":
+        cell.source = "alias = vars(F)['scaled_dot_' + 'product_attention']\ndef attention(q, k, v, mask=None):\n    marks = torch.eye(k.size(-2), dtype=k.dtype).expand(*k.shape[:-1], k.size(-2))\n    return alias(q, k, v, mask), alias(q, k, marks, mask)"

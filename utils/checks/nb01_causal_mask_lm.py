@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from utils import expect
-from utils.answer import Answer, kind, read, size
+from utils import expect, toys
+from utils.answer import Answer, StudentError, kind, read, size
 from utils.check import check
 from utils.expect import normal
 from utils.positions import add_positions
@@ -24,6 +24,13 @@ def future(T: int) -> torch.Tensor:
 def hidden(T: int) -> torch.Tensor:
     """The causal mask, place by place."""
     return torch.zeros(T, T).masked_fill(future(T), -torch.inf)
+
+
+def one_device(lib: Any, call: Answer, *args: Any, **options: Any) -> None:
+    """Fail if `call(*args, **options)` would stop on a GPU, see `toys.apart`."""
+    assert not lib("utils.toys").apart(call, *args, **options), (
+        "on another device (a GPU) this would stop: what you make must lie on the device of what you are given."
+    )
 
 
 # 1.1
@@ -45,7 +52,7 @@ def weights_of(q, k, mask=None, scale=None) -> torch.Tensor:
 
 
 @check("1.1", points=2, forbids=("scaled_dot_product_attention", "MultiheadAttention", "multi_head_attention_forward"))
-def attention(attention):
+def attention(attention, lib):
     """Scaled dot-product attention, its weights, and a mask that is added before the softmax."""
     q, k, v = normal(2, 3, 5, 4), normal(2, 3, 7, 4, seed=1), normal(2, 3, 7, 6, seed=2)
     output, weights = attended(attention, q, k, v)
@@ -72,6 +79,9 @@ def attention(attention):
         },
     )
     expect.close(output, weights_of(q, k) @ v, "the output is not the sum of the values, each times its weight.")
+    one_device(lib, attention, q, k, v)
+    strided = attended(partial(lib("utils.toys").strided, attention), q, k, v)
+    expect.close(strided[0], output, "the output is wrong where the tensors are not contiguous.")
 
     mask = hidden(5)
     q, k, v = q[0, 0], k[0, 0, :5], v[0, 0, :5]
@@ -155,12 +165,13 @@ def heads_shapes(width: int) -> dict[str, tuple[int, ...]]:
 
 
 @check("1.3", points=3, forbids=("MultiheadAttention", "multi_head_attention_forward"))
-def multi_head_attention(MultiHeadAttention):
+def multi_head_attention(MultiHeadAttention, lib):
     """Multi-head self-attention, equal to torch's with the same weights."""
     x, width, heads = normal(2, 5, 12, seed=4), 12, 3
     layer = MultiHeadAttention(width, heads)
     state = expect.weights(layer, heads_shapes(width), "MultiHeadAttention(12, 3)")
     output = expect.floats(layer(x), (2, 5, 12), "the output")
+    assert torch.equal(layer(x).float(), output), "two calls with the same input differ. There is no dropout in 1.3."
     wanted = torch_heads(state, x, heads)
     edited = torch.cat([x[:1], x[1:] + 1])
     assert torch.allclose(layer(edited)[0].float(), output[0], atol=1e-4), (
@@ -176,6 +187,10 @@ def multi_head_attention(MultiHeadAttention):
         **state,
         **{f"{a}_proj.{p}": state[f"{b}_proj.{p}"] for a, b in ("qk", "kq") for p in ("weight", "bias")},
     }
+    shared = {
+        a + b: {**state, **{f"{b}_proj.{p}": state[f"{a}_proj.{p}"] for p in ("weight", "bias")}}
+        for a, b in ("qk", "kq", "kv", "vk", "qv", "vq")
+    }
     plain = {**state, "out_proj.weight": torch.eye(width), "out_proj.bias": torch.zeros(width)}
     expect.like(
         output,
@@ -189,6 +204,10 @@ def multi_head_attention(MultiHeadAttention):
             ),
             "the scores are divided by the root of d_model. A head is only d_head wide.": torch_heads(slim, x, heads),
             "queries and keys are exchanged.": torch_heads(swapped, x, heads),
+            **{
+                f"`{a}_proj` is used where `{b}_proj` should be.": torch_heads(shared[a + b], x, heads)
+                for a, b in ("qk", "kq", "kv", "vk", "qv", "vq")
+            },
             "the output projection is missing: `out_proj` is never used.": torch_heads(plain, x, heads),
             "the output has the input added to it. The residual belongs to the layer of 1.4.": wanted + x,
         },
@@ -201,6 +220,30 @@ def multi_head_attention(MultiHeadAttention):
         "the output under a mask is wrong.",
         {"the mask is ignored.": wanted},
     )
+    bias = normal(5, 5, seed=9) * (normal(5, 5, seed=10) > 0).fill_diagonal_(False)  # numbers, and some zeros
+    result = layer(x, bias)
+    if type(result) is torch.Tensor and result.isnan().any():
+        raise AssertionError("the output is NaN under a mask of numbers. The mask is added to the scores.")
+    expect.like(
+        expect.floats(result, (2, 5, 12), "the output under a mask"),
+        torch_heads(state, x, heads, bias),
+        "the output is wrong under a mask of other numbers than 0 and -inf. The mask is added to the scores.",
+        {
+            "every mask is taken for the causal one. It is a tensor of numbers to add.": torch_heads(
+                state, x, heads, mask
+            ),
+            "the mask is used as true or false. It is a tensor of numbers to add.": torch_heads(
+                state, x, heads, torch.where(bias == 0, 0.0, -torch.inf)
+            ),
+            "the mask is used as true or false: what is 0 is hidden. It is a tensor of numbers to add.": torch_heads(
+                state, x, heads, torch.where(bias == 0, -torch.inf, 0.0)
+            ).nan_to_num(),
+        },
+    )
+    one_device(lib, layer, x)
+    one_device(lib, layer, x, bias)
+    strided = expect.floats(lib("utils.toys").strided(layer, x), (2, 5, 12), "the output")
+    expect.close(strided, wanted, "the output is wrong where x is not contiguous.")
     for width, heads in ((10, 4), (7, 2)):
         expect.raises(
             partial(MultiHeadAttention, width, heads),
@@ -247,15 +290,15 @@ def dropped(make: Callable[[], Answer], width: int, branch: str, tokens: bool = 
     else:
         state["linear1.bias"] = torch.ones(1)
         state["linear2.weight"] = torch.ones(width, 1)
-    given = torch.zeros(800, 1, width)
+    given = torch.zeros(1600, 1, width)
     if tokens:
-        given = torch.zeros(800, 1, dtype=torch.int64)
+        given = torch.zeros(1600, 1, dtype=torch.int64)
         state = {f"layers.0.{name}": value for name, value in state.items()}
         state |= {"embedding.weight": torch.zeros(width, width), "head.weight": torch.eye(width)}
         state["head.bias"] = torch.zeros(width)
     layer.load_state_dict(state)
     layer.train()
-    outcome = expect.floats(layer(given), (800, 1, width), "the output in training").squeeze(1)
+    outcome = expect.floats(layer(given), (1600, 1, width), "the output in training").squeeze(1)
     signs = outcome.sign() * (outcome.abs() > 0.01)
     silent = (signs == 0).all(dim=-1)
     return silent.float().mean().item(), (signs[~silent] < 0).float().mean().item() if not silent.all() else 0.0
@@ -281,7 +324,7 @@ def drops_as_told(make: Callable[[], Answer], width: int, rate: float) -> None:
 @check(
     "1.4", points=3, forbids=("TransformerEncoderLayer", "TransformerEncoder", "TransformerDecoderLayer", "Transformer")
 )
-def transformer_layer(TransformerLayer):
+def transformer_layer(TransformerLayer, lib):
     """A post-norm layer, equal to torch's with the same weights, whose dropout is wired as told."""
     width, heads, d_ff, x = 12, 3, 7, 1 + 2 * normal(2, 5, 12, seed=5)
     layer = TransformerLayer(width, heads, d_ff, 0.5)
@@ -323,10 +366,28 @@ def transformer_layer(TransformerLayer):
                 "all heads attend as one: `n_heads` is not used.": lambda: torch_layer(state, 1)(x),
             },
         )
+        flat = x * 0.01  # so small that eps shows
+        with_eps = "the norms have another eps than nn.LayerNorm has by itself (1e-5)."
+        keep_eps = partial(torch_layer, {**state, **{n: v * 0.01 for n, v in state.items() if "self_attn" in n}}, heads)
+        layer.load_state_dict(keep_eps().state_dict())
+        expect.close(layer(flat), keep_eps()(flat), with_eps)
+        layer.load_state_dict(state)
         masked = expect.floats(layer(x, mask), (2, 5, 12), "the output under a mask")
         expect.like(masked, right(x, mask), "the output under a mask is wrong.", {"the mask is ignored.": wanted})
+    one_device(lib, layer, x)
+    one_device(lib, layer, x, mask)
     drops_as_told(lambda: TransformerLayer(24, 1, 1, 0.5), 24, 0.5)
     drops_as_told(lambda: TransformerLayer(24, 1, 1, dropout=0.25), 24, 0.25)
+    with torch.no_grad():
+        steady = TransformerLayer(width, heads, d_ff, 0.0)
+        steady.load_state_dict(state)
+        steady.train()
+        expect.like(
+            expect.floats(steady(x, mask), (2, 5, 12), "the output in training"),
+            right(x, mask),
+            "in training mode and without dropout the output should be the same as in evaluation mode.",
+            {"in training mode the mask is ignored.": wanted},
+        )
 
 
 def self_only(layer: nn.TransformerEncoderLayer, x: torch.Tensor) -> torch.Tensor:
@@ -350,7 +411,7 @@ def exchanged(state: dict[str, torch.Tensor], heads: int) -> nn.TransformerEncod
 # 1.5
 
 SPECIAL = ["<sos>", "<pad>", "<eos>", "<unk>"]
-SENTENCES = ["the cat saw the dog", "the dog saw a bird", "the dog ran"]
+SENTENCES = ["the cat saw the dog", "the dog saw a bird", "the dog ran", "the"]
 
 
 def words_of(vocab: Answer) -> list[str]:
@@ -393,7 +454,10 @@ def vocabulary(Vocabulary, make_batch):
     assert len(numbers) != 7, "encode adds <sos> and <eos>. That is the work of make_batch."
     assert len(numbers) == 5, "encode should give one number for each word, unknown ones too."
     assert numbers[1] == 3, "a word that is not in the vocabulary should be UNK."
-    assert numbers == [4, 3, 6, 4, 5], "encode does not give the places of the words in `words`."
+    assert vocab.encode("the  dog\nsaw ") == [4, 5, 6], (
+        "words are what `split()` gives, whatever white space is between."
+    )
+    assert numbers == [4, 3, 6, 4, 5], "encode does not give the indices of the words in `words`."
     text = vocab.decode([0, 4, 5, 2, 3])
     assert type(text) is str, f"decode should return a string, not {kind(text)}."
     assert text.split() == ["<sos>", "the", "dog", "<eos>", "<unk>"], "decode does not give the words of those numbers."
@@ -401,6 +465,10 @@ def vocabulary(Vocabulary, make_batch):
     everything = Vocabulary(SENTENCES, 100)
     assert size(everything) == 11 and words_of(everything)[:4] == SPECIAL, (
         "a second vocabulary has words that it should not have, or misses some. Did the first one change SPECIAL?"
+    )
+
+    assert words_of(Vocabulary(["so so so", "we run", "we sit"], 5))[4] == "so", (
+        "a word's frequency is in how many sentences it occurs. Count how often it occurs."
     )
 
     inputs, targets = two_batches(make_batch(["dog saw", "the dog saw the dog"], vocab, 10), (2, 6))
@@ -507,16 +575,66 @@ def language_model(LanguageModel, lib):
     free = LanguageModel(V, width, heads, d_ff, 2, dropout=0.0, causal=False)
     free.load_state_dict(state)
     free.eval()
+    unmasked = torch_logits(state, tokens, heads, mask=False)
     expect.close(
-        free(tokens),
-        torch_logits(state, tokens, heads, mask=False),
-        "with causal=False every token should read every token: the mask must be gone.",
+        free(tokens), unmasked, "with causal=False every token should read every token: the mask must be gone."
     )
-    assert lib("utils.toys").shape_elsewhere(model, tokens) == [2, 5, V], (
+    assert not lib("utils.toys").apart(model, tokens), (
         "on another device (a GPU) the model would stop: make the mask on the device of `tokens`."
     )
     drops_all(LanguageModel(V, width, heads, d_ff, 2, 1.0), state, tokens)
+    steady = LanguageModel(V, width, heads, d_ff, 2, dropout=0.0)
+    steady.load_state_dict(state)
+    steady.train()
+    expect.like(
+        expect.floats(steady(tokens), (2, 5, V), "the logits in training"),
+        wanted,
+        "in training mode and without dropout the logits should be the same as in evaluation mode.",
+        {"in training mode the model can see the future.": unmasked},
+    )
+    for one, causal, logits in ((free, True, wanted), (steady, False, unmasked)):
+        lib("builtins").setattr(one, "causal", causal)
+        expect.close(
+            one(tokens),
+            logits,
+            f"`causal` was set to {causal} after the model was made, and the mask stayed as it was: read `self.causal` "
+            "in `forward`.",
+        )
+        lib("builtins").setattr(one, "causal", not causal)
+    all_learn(lib, steady, state, tokens, heads)
     starts_small(LanguageModel, 60, 24)
+
+
+class Reference(nn.Module):
+    """A language model of torch's own layers, without dropout; its weights have the names of 1.6."""
+
+    def __init__(self, state: dict[str, torch.Tensor], heads: int):
+        super().__init__()
+        V, width = state["embedding.weight"].shape
+        count = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("layers."))
+        d_ff = len(state["layers.0.linear1.bias"])
+        self.embedding, self.head = nn.Embedding(V, width), nn.Linear(width, V)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, heads, d_ff, 0.0, batch_first=True) for _ in range(count)
+        )
+        self.load_state_dict(state)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        """From token numbers (B, T) to logits."""
+        x = add_positions(self.embedding(tokens) * self.embedding.embedding_dim**0.5)
+        for layer in self.layers:
+            x = layer(x, hidden(tokens.size(1)))
+        return self.head(x)
+
+
+def all_learn(lib: Any, model: Answer, state: dict[str, torch.Tensor], tokens: torch.Tensor, heads: int) -> None:
+    """Fail unless each weight of a model in training has the gradient that torch computes."""
+    got = lib("utils.toys").parameter_gradients(model, tokens)
+    for name, wanted in toys.parameter_gradients(Reference(state, heads), tokens).items():
+        slope = got.get(name) if type(got) is dict else None
+        slope = expect.floats(slope, tuple(wanted.shape), f"the gradient of `{name}`")
+        assert slope.any() or not wanted.any(), f"no gradient reaches `{name}`: something on the way is detached."
+        expect.close(slope, wanted, f"the gradient of `{name}` is wrong: something on the way is detached.", 1e-3)
 
 
 def late_scale(state: dict[str, torch.Tensor], tokens: torch.Tensor, heads: int) -> torch.Tensor:
@@ -558,7 +676,7 @@ def starts_small(LanguageModel: Answer, V: int, width: int) -> None:
 
 
 @check("1.7", points=2, forbids=("cross_entropy", "CrossEntropyLoss"))
-def lm_loss(lm_loss, perplexity):
+def lm_loss(lm_loss, perplexity, lib):
     """The mean surprise over real targets, in nats, and its exponential."""
     uniform, targets = torch.zeros(2, 3, 11), torch.tensor([[4, 10, 1], [0, 7, 5]])
     loss = expect.number(lm_loss(uniform, targets, 1), "the loss")
@@ -594,6 +712,13 @@ def lm_loss(lm_loss, perplexity):
         torch.cat([surprise[0, [0, 2]], surprise[1]]).mean(),
         "the loss is wrong for another `pad_id`. Padding is the target that the argument names.",
     )
+    strided = lib("utils.toys").strided(lm_loss, logits, targets, 1)
+    expect.close(
+        expect.number(strided, "the loss"),
+        surprise[targets != 1].mean(),
+        "the loss is wrong where the tensors are not contiguous.",
+    )
+    one_device(lib, lm_loss, logits, targets, 1)
     value = expect.number(perplexity(2.0), "the perplexity")
     assert abs(value - 4) > 1e-3, "the perplexity is a power of two. A loss in nats asks for a power of e."
     expect.close(value, math.e**2, "the perplexity is not the exponential of the loss.")
@@ -650,8 +775,7 @@ def softmax_regression(
 
 def regression_data(V: int, shapes: Sequence[tuple[int, int]], pad_id: int, seed: int) -> tuple[Any, Any, list]:
     """A table, a bias, and batches of those shapes whose rows end in padding."""
-    generator = torch.Generator().manual_seed(seed)
-    batches = []
+    generator, batches = expect.generator(seed), []
     for rows, length in shapes:
         inputs, targets = torch.randint(0, V, (2, rows, length), generator=generator)
         targets = torch.where(targets == pad_id, (pad_id + 1) % V, targets)
@@ -713,6 +837,55 @@ def train_epoch(train_epoch, lib):
     }.items():
         assert abs(loss - guess) > 1e-4, sentence
     expect.close(loss, mean, "the loss is not the mean over all real tokens of the epoch, as the batches saw it.")
+    for sentence, options in {
+        "batches may come one by one, from an iterator that can be read only once.": dict(once=True),
+        "the padding number is fixed: use `pad_id`.": dict(pad=3),
+        "with momentum the weights come out wrong: the steps are the optimizer's, call its `step`.": dict(momentum=0.9),
+        "a bound that the gradient does not reach should change nothing.": dict(clip=100.0),
+        "the epoch is wrong where the logits or the batches are not contiguous.": dict(turned=True),
+    }.items():
+        epoch_agrees(train_epoch, lib, sentence, 7, [(2, 5), (1, 3), (4, 6)], seed=9, **options)
+    assert not lib("utils.toys").apart_in_training(train_epoch, batches, clip), (
+        "on another device (a GPU) this would stop: what you make must lie on the device of the batches."
+    )
+
+
+def epoch_agrees(
+    train_epoch: Answer,
+    lib: Any,
+    sentence: str,
+    V: int,
+    shapes: Sequence[tuple[int, int]],
+    *,
+    seed: int,
+    lr: float = 0.5,
+    pad: int = 1,
+    clip: float = 0.4,
+    momentum: float = 0.0,
+    once: bool = False,
+    turned: bool = False,
+) -> None:
+    """Fail with `sentence` unless an epoch of random batches of `shapes` leaves the right weights and loss.
+
+    Args:
+        once: the batches come from an iterator.
+        turned: batches and logits are not contiguous.
+    """
+    table, bias, batches = regression_data(V, shapes, pad, seed=seed)
+    bigram = lib("utils.toys").Bigram(table, bias)
+    model = lib("utils.toys").TimeFirst(bigram) if turned else bigram
+    optimizer = lib("torch.optim").SGD(bigram.parameters(), lr=lr, momentum=momentum)
+    given, options = lib("builtins").iter(batches) if once else batches, {} if pad == 1 else {"pad_id": pad}
+    if turned:
+        loss = lib("utils.toys").strided(train_epoch, model, given, optimizer, clip, **options)
+    else:
+        loss = train_epoch(model, given, optimizer, clip=clip, **options)
+    new_table, new_bias, mean, _ = softmax_regression(table, bias, batches, lr, clip, pad, momentum=momentum)
+    state = bigram.state_dict()
+    expect.close(state["table"], new_table, sentence)
+    expect.close(state["bias"], new_bias, sentence)
+    assert type(loss) is float, f"train_epoch should return a float, not {kind(loss)}."
+    expect.close(loss, mean, sentence)
 
 
 # 1.9
@@ -746,15 +919,87 @@ def greedy(table: torch.Tensor, prompt: list[int], max_new: int, eos_id: int, sh
     return numbers
 
 
-def shares(generate: Answer, lib: Any, logits: list[float], count: int, **options: Any) -> list[float]:
-    """How often each token is drawn by a model that always gives these logits; in short texts, which are quick."""
-    model, drawn = lib("utils.toys").TableModel([logits]), []
-    for length in [50] * (count // 50) + [count % 50] * (count % 50 > 0):
-        text = numbers_of(generate(model, [0], length, eos_id=len(logits) + 1, **options), [0])[1:]
+def texts(
+    generate: Answer, lib: Any, model: Answer, prompt: list[int], lengths: Sequence[int], seed: int, **options: Any
+) -> list[list[int]]:
+    """New tokens of texts that are written one after the other, after one `torch.manual_seed(seed)`."""
+    turns = [[model, prompt, length] for length in lengths]
+    written = lib("utils.toys").in_turn(generate, seed, turns, options)
+    found = [numbers_of(text, prompt)[len(prompt) :] for text in written]
+    for text, length in zip(found, lengths, strict=True):
         assert len(text) == length, f"asked for {length} new tokens, generate wrote {len(text)}."
-        drawn += text
+    return found
+
+
+def shares(generate: Answer, lib: Any, logits: list[float], count: int, seed: int, **options: Any) -> list[float]:
+    """How often each token is drawn by a model that always gives these logits; in short texts, which are quick."""
+    model, lengths = lib("utils.toys").TableModel([logits]), [50] * (count // 50) + [count % 50] * (count % 50 > 0)
+    each = texts(generate, lib, model, [0], lengths, seed, eos_id=len(logits) + 1, **options)
+    drawn = [token for text in each for token in text]
     assert all(0 <= token < len(logits) for token in drawn), "generate wrote a number that is no token."
     return [drawn.count(token) / count for token in range(len(logits))]
+
+
+CHANCE = 1e-9  # what a right answer gets less often than that is called wrong
+
+
+def seeded(generate: Answer, lib: Any, logits: list[float], seeds: tuple[int, int], **options: Any) -> None:
+    """Fail unless torch's generator decides what is drawn by a model that always gives these logits."""
+    model, options = lib("utils.toys").TableModel([logits]), {"eos_id": len(logits) + 1, **options}
+    first, other, again = (
+        texts(generate, lib, model, [0], [60, 60], seed, **options) for seed in (seeds[0], seeds[1], seeds[0])
+    )
+    assert len({token for text in first for token in text}) > 1, (
+        "the best token is always taken. With a temperature, tokens are drawn."
+    )
+    assert first == again, (
+        "after the same `torch.manual_seed` generate writes another text. Draw with torch's generator alone (Python's "
+        "`random` and NumPy have others), and keep nothing between calls."
+    )
+    assert first[0] != other[0], (
+        "generate draws the same text after another `torch.manual_seed`. Is a seed set in it, or nothing drawn?"
+    )
+    assert first[0] != first[1], "two calls in a row draw the same text. Is a seed set in generate, or nothing drawn?"
+
+
+def independent(drawn: torch.Tensor) -> None:
+    """Fail unless tokens (texts, positions), each drawn with the same shares, look drawn one by one.
+
+    Pearson's statistics of tokens by text, of tokens by position, and of pairs of tokens one to four steps and a
+    whole text apart: too large where one draw hangs on another, too small where shares are kept by rule. No token
+    may be rare.
+    """
+    marks = (drawn.unsqueeze(-1) == drawn.unique()).double()  # (texts, positions, kinds)
+    rows, length, kinds = marks.shape
+    wanted, flat = marks.mean(dim=(0, 1)), marks.flatten(0, 1)
+    one_by_one = "Draw every token anew, with nothing but its probability."
+    for axis, groups, too_even, too_uneven in (
+        (
+            1,
+            rows,
+            "the shares of the tokens are nearly the same in every text. Chance is not so even.",
+            "what is drawn in one text hangs together: the shares of the tokens differ too much between texts.",
+        ),
+        (
+            0,
+            length,
+            "at each position the shares of the tokens are nearly the same. Chance is not so even.",
+            "at the same position the same tokens are drawn in one text after the other.",
+        ),
+    ):
+        counts, mean = marks.sum(dim=axis), wanted * marks.size(axis)
+        far, freedom = (
+            ((counts - mean).square() / mean).sum() / 2,
+            torch.tensor((groups - 1) * (kinds - 1) / 2).double(),
+        )
+        assert torch.special.gammainc(freedom, far) > CHANCE, f"{too_even} {one_by_one}"
+        assert torch.special.gammaincc(freedom, far) > CHANCE, f"{too_uneven} {one_by_one}"
+    for lag in (1, 2, 3, 4, length):
+        pairs, mean = flat[:-lag].mT @ flat[lag:], torch.outer(wanted, wanted) * (len(flat) - lag)
+        far, freedom = ((pairs - mean).square() / mean).sum() / 2, torch.tensor((kinds - 1) ** 2 / 2).double()
+        assert torch.special.gammaincc(freedom, far) > CHANCE, (
+            f"a drawn token hangs on those drawn before it, although the logits are the same. {one_by_one}"
+        )
 
 
 @check("1.9", points=2)
@@ -796,10 +1041,14 @@ def generate(generate, lib):
     assert len(short) <= 6, "generate writes on after <eos>."
     assert short == [*wanted[:5], 2], "after <eos> generate should stop, and <eos> should be the last number."
 
+    level = [0.3, 0.0, 0.4, -40.0]
+    seeded(generate, lib, level, (22, 23))
+    model = lib("utils.toys").TableModel([level])
+    independent(torch.tensor(texts(generate, lib, model, [0], [30] * 24, 24, eos_id=9)))
+
     # Two tokens that matter, so far apart that a wrong temperature moves their shares by a quarter.
     logits, warm, cold = [math.log(16), 0.0, math.log(4), -30.0], [3.2, 0.0, -80.0, -80.0], [0.5, 0.0, -40.0, -40.0]
-    even = shares(generate, lib, logits, DRAWS)
-    assert even[0] != 1, "the best token is always taken. With a temperature, tokens are drawn."
+    even = shares(generate, lib, logits, DRAWS, 25)
     for sentence, given, temperature, top_k, best, off in (
         ("the shares of the tokens drawn are not softmax(logits) at temperature 1.", logits, 1.0, None, 16 / 21, 0.13),
         ("the logits are not divided by the temperature.", warm, 8.0, None, sigmoid(0.4), 0.15),
@@ -809,7 +1058,7 @@ def generate(generate, lib):
         drawn = (
             even
             if temperature == 1.0 and top_k is None
-            else shares(generate, lib, given, DRAWS, temperature=temperature, top_k=top_k)
+            else shares(generate, lib, given, DRAWS, 26, temperature=temperature, top_k=top_k)
         )
         if top_k == 2:
             assert drawn[1] == 0, "a token that is not among the top_k best was drawn."
@@ -817,4 +1066,10 @@ def generate(generate, lib):
         if given is warm:
             assert drawn[0] < 1, "the logits are multiplied by the temperature. Divide."
         assert abs(drawn[0] - best) < off, sentence  # 4.8 standard errors or more
-    assert shares(generate, lib, logits, 40, top_k=1)[0] == 1, "with top_k=1 only the best token can be drawn."
+    assert shares(generate, lib, logits, 40, 27, top_k=1)[0] == 1, "with top_k=1 only the best token can be drawn."
+    try:
+        shares(generate, lib, logits, 5, 28, top_k=9)
+    except StudentError as error:
+        raise AssertionError(f"a top_k larger than the vocabulary means: among all. It raised {error}.") from None
+    nn_there = lib("torch.nn")
+    one_device(lib, generate, nn_there.Sequential(nn_there.Embedding(9, 4), nn_there.Linear(4, 9)), prompt, 3, eos_id=9)

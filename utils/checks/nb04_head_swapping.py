@@ -11,11 +11,29 @@ from utils.answer import Answer, StudentError, kind, read
 from utils.check import check
 from utils.expect import normal
 
+
+def stays_there(lib: Any, call: Any, *given: Any) -> None:
+    """Fail if `call(*given)` would not work, or come back elsewhere, with its tensors and modules on a GPU."""
+    told = lib("utils.toys").elsewhere(call, *given)
+    assert told != "two devices", (
+        "on a GPU this stops: a tensor that you make yourself is on the processor. It should be where the inputs are."
+    )
+    assert told != "here", "on a GPU the result would be on the processor. It should be where the inputs are."
+
+
+def records_again(lib: Any, name: str) -> None:
+    """Fail if gradients are switched off in the student's process, after switching them on again."""
+    torch_there = lib("torch")
+    recording = torch_there.is_grad_enabled()
+    torch_there.set_grad_enabled(True)
+    assert recording is True, f"`{name}` leaves gradients switched off: nothing could be trained after it."
+
+
 # 4.1
 
 
 @check("4.1", points=2)
-def classification_head(ClassificationHead):
+def classification_head(ClassificationHead, lib):
     """Dropout, then one linear map that starts with no opinion."""
     d_model, classes, x = 6, 4, normal(3, 6, seed=1)
     head = ClassificationHead(d_model, classes, 0.5)
@@ -50,24 +68,61 @@ def classification_head(ClassificationHead):
     )
     for rate, head in ((0.5, ClassificationHead(24, 24, 0.5)), (0.1, ClassificationHead(24, 24))):
         drops_inputs(head, rate)
+    sure = ClassificationHead(d_model, classes, 0.0)
+    wanted = F.linear(x, state["linear.weight"], state["linear.bias"])
+    logits = expect.floats(loaded(sure, state)(x), (3, classes), "the logits")
+    expect.close(logits, wanted, "in training mode, something is dropped at a rate of 0.")
+    learns(lib, ClassificationHead, state, x)
+
+    shape = (2, 3, d_model)
+    head = loaded(ClassificationHead(d_model, classes, 0.0), state)
+    logits = lib("utils.toys").strided(head, normal(*shape, seed=4))
+    wanted = F.linear(normal(*shape, seed=4), state["linear.weight"], state["linear.bias"])
+    expect.close(expect.floats(logits, (2, 3, classes), "the logits"), wanted, "the logits are wrong for (B, T, d).")
+    head = ClassificationHead(d_model, classes)
+    stays_there(lib, lib("operator").call, head, x)
+    half = expect.tensor(head.bfloat16()(x.bfloat16()), (3, classes), "the logits")
+    assert half.dtype == torch.bfloat16, f"head and states are bfloat16, the logits {half.dtype}. Keep the type."
 
 
-def drops_inputs(head: Answer, rate: float) -> None:
+def learns(lib: Any, ClassificationHead: Answer, state: dict[str, torch.Tensor], x: torch.Tensor) -> None:
+    """Fail unless gradients reach weight and bias of a fresh head, and the states through one with these weights."""
+    (classes, d_model), toy = state["linear.weight"].shape, lib("utils.toys")
+    up = torch.linspace(-1, 2, len(x) * classes).reshape(-1, classes)
+    slopes = toy.parameter_gradients(ClassificationHead(d_model, classes, 0.0), x)
+    assert {*slopes} == {*state}, "weight and bias of `linear` should be parameters, and nothing else."
+    for name, wanted in (("linear.weight", up.T @ x), ("linear.bias", up.sum(0))):
+        told = f"`{name}` of a fresh head does not get the gradient that it should: it cannot learn."
+        expect.close(expect.floats(slopes[name], tuple(wanted.shape), "the gradient"), wanted, told)
+    (slope,) = toy.gradients(loaded(ClassificationHead(d_model, classes, 0.0), state), [x])
+    told = "no gradient, or a wrong one, reaches the states: the base could not learn through this head."
+    expect.close(expect.floats(slope, tuple(x.shape), "the gradient"), up @ state["linear.weight"], told)
+
+
+def drops_inputs(head: Answer, rate: float, width: int = 24, value: float = 1.0, bias: float = 1.0) -> None:
     """Fail unless dropout acts on the inputs of a training head at `rate`.
 
-    With the identity as weight and ones as bias and inputs, an input that was dropped leaves 1.
+    With the identity as weight, an input `value` that was dropped leaves the bias.
     """
-    head.load_state_dict({"linear.weight": torch.eye(24), "linear.bias": torch.ones(24)})
+    head.load_state_dict({"linear.weight": torch.eye(width), "linear.bias": torch.full((width,), bias)})
     head.train()
-    logits = expect.floats(head(torch.ones(200, 24)), (200, 24), "the logits in training")
-    assert not (logits == 2).all(), "in training mode nothing is dropped: `dropout` is not used."
+    given = torch.full((200, width), value)
+    logits = expect.floats(head(given), (200, width), "the logits in training")
+    passed = (logits - bias) / value  # 0 or 1 / (1 - rate)
+    assert not torch.allclose(passed, torch.ones(())), "in training mode nothing is dropped: `dropout` is not used."
     assert not (logits == 0).any(), "dropout acts on the logits. It should act on what comes into the linear layer."
-    shares = (logits < 1.5).float().mean(dim=1)
-    assert shares.std() < 0.25, "whole states are dropped. Dropout should choose each input on its own."
-    kept = 1 + 1 / (1 - rate)
-    right = ((logits - 1).abs() < 1e-4) | ((logits - kept).abs() < 1e-3)
+    dropped = passed.abs() < 1e-4
+    assert dropped.float().mean(dim=1).std() < 0.25, (
+        "whole states are dropped. Dropout should choose each input on its own."
+    )
+    again = expect.floats(head(given), (200, width), "the logits in training")
+    fixed = bool(dropped.any()) and ((dropped == dropped[0]).all() or torch.equal(logits, again))
+    assert not fixed, "every state, or every call, loses the same inputs. Dropout should choose anew each time."
+    unscaled = dropped.any() and torch.allclose(passed[~dropped], torch.ones(()))
+    assert not unscaled, "what dropout keeps is not scaled: it should be divided by 1 - p in training."
+    right = dropped | ((passed - 1 / (1 - rate)).abs() < 1e-3)
     told = "inputs are not dropped at the rate that was asked for; without one, it is 0.1."
-    assert right.all() and abs((logits < 1.5).float().mean().item() - rate) < 0.06, told
+    assert right.all() and abs(dropped.float().mean().item() - rate) < 0.06, told
 
 
 # 4.2
@@ -155,7 +210,7 @@ def model(Model, lib):
             "the pool does not get the mask.": after(seen, None),
             "the base does not get the mask.": after(blind, MASK),
             "the mask never arrives, neither at the base nor at the pool.": after(blind, None),
-            "the pool that was given is not the one that is used: the last place is always taken.": F.linear(
+            "the pool that was given is not the one that is used: the last position is always taken.": F.linear(
                 seen[:, -1], weights["weight"], weights["bias"]
             ),
             "the pool that was given is not the one that is used: the mean is always taken.": F.linear(
@@ -178,6 +233,22 @@ def model(Model, lib):
     with torch.no_grad():
         pooled = toys.total(reader(other)(TOKENS, MASK), MASK)
     expect.close(result, F.linear(pooled, five["weight"], five["bias"]), sentence)
+
+    sentence = (
+        "after `model.pool = None` the logits should be (B, T, C) again: look at `pool` when the model is called."
+    )
+    lib("builtins").setattr(classifier, "pool", None)
+    try:
+        result = classifier(TOKENS, MASK)
+    except StudentError:
+        raise AssertionError(sentence) from None
+    assert type(result) is torch.Tensor and result.shape == (3, 5, 5), sentence
+    with torch.no_grad():
+        expect.close(result, F.linear(reader(other)(TOKENS, MASK), five["weight"], five["bias"]), sentence)
+    learned = Model(base, head, lib("torch").nn.Bilinear(2, 2, 2)).state_dict()
+    assert "pool.weight" in learned and "pool.bias" in learned, (
+        "a pool that has weights should be a part of the model, as base and head are: else it never learns."
+    )
 
 
 # 4.3
@@ -286,6 +357,44 @@ def load_base(load_base, lib):
         assert report["unexpected"] == unexpected, f"with strict=False, `unexpected` is wrong for {what}."
         fits = {} if state is new else {name: state[f"base.{name}"] for name in old if name not in missing}
         holds(base, old | fits, f"with strict=False, `{{name}}` is not what it should be after {what}.")
+    keeps_apart(load_base, lib, (3, 4, 2), 65)
+
+
+def keeps_apart(load_base: Answer, lib: Any, sizes: tuple[int, int, int], seed: int) -> None:
+    """Fail unless a base takes copies, into the parameters that it has, in their type."""
+    toy, torch_there = lib("utils.toys"), lib("torch")
+    base, ours = layers(torch_there.nn, sizes), layers(nn, sizes)
+    state = {name: normal(*value.shape, seed=seed + i) for i, (name, value) in enumerate(ours.state_dict().items())}
+    ours.load_state_dict(state)
+    checkpoint = {f"base.{name}": value for name, value in state.items()}
+    second, after = toy.twice(load_base, base, layers(torch_there.nn, sizes), checkpoint)
+    shared = any(not torch.equal(second[name], value) for name, value in state.items()) or any(
+        not torch.equal(after[name], value) for name, value in checkpoint.items()
+    )
+    assert not shared, (
+        "two bases that were loaded from one checkpoint share its memory: what one learns changes the other. "
+        "Copy the values."
+    )
+    base = layers(torch_there.nn, sizes)
+    optimizer = torch_there.optim.SGD(base.parameters(), lr=0.1)
+    load_base(base, checkpoint)
+    x, labels = normal(5, sizes[0], seed=seed + 8), torch.arange(5) % sizes[2]
+    toy.step(base, optimizer, x, labels)
+    descend(ours, [ours], x, labels, 0.1)
+    assert same(base, ours, ""), (
+        "after loading, an optimizer that was made before no longer moves the base: its parameters were replaced. "
+        "Copy the values into them."
+    )
+    base = layers(torch_there.nn, sizes).double()
+    load_base(base, checkpoint)
+    kept = all(value.dtype == torch.float64 for value in base.state_dict().values())
+    assert kept, "loading changes the type of the base's weights to that of the checkpoint."
+
+
+def layers(torch_nn: Any, sizes: tuple[int, int, int]) -> Any:
+    """Two linear layers with tanh between, of torch's own modules, in this process or in the student's."""
+    first, hidden, last = sizes
+    return torch_nn.Sequential(torch_nn.Linear(first, hidden), torch_nn.Tanh(), torch_nn.Linear(hidden, last))
 
 
 # 4.4
@@ -298,7 +407,7 @@ def places(T: int, lengths: list[int], left: bool = False) -> torch.Tensor:
 
 
 def picked(states: torch.Tensor, ends: list[int]) -> torch.Tensor:
-    """Row by row, the state at that place."""
+    """Row by row, the state at that position."""
     return torch.stack([states[row, end] for row, end in enumerate(ends)])
 
 
@@ -322,8 +431,9 @@ def last_real(last_real, lib):
         picked(states, ends),
         "the result is not the state of the last real token of each row.",
         {
-            "the last place is taken, and it may be padding.": states[:, -1],
-            "the first padding after the text is taken. Places are counted from zero.": picked(states, lengths),
+            "the last position is taken, and it may be padding.": states[:, -1],
+            "the first padding after the text is taken. Positions are counted from zero.": picked(states, lengths),
+            "the token before the last real one is taken.": picked(states, [end - 1 for end in ends]),
             "the first token is taken.": states[:, 0],
             "the mean of the real tokens is taken.": picked_mean(states, mask),
             "the sum of the real tokens is taken.": toys.total(states, mask),
@@ -339,8 +449,13 @@ def last_real(last_real, lib):
     expect.close(
         left, states[:, -1], "the result is wrong if the padding is on the left. Counting tokens is not enough."
     )
-    number = expect.floats(last_real(states, mask.long()), (B, d), "last_real with a mask of 0 and 1")
-    expect.close(number, picked(states, ends), "the result is wrong for a mask of numbers, 0 and 1.")
+    for numbers in (mask.long(), mask.float()):
+        number = expect.floats(last_real(states, numbers), (B, d), "last_real with a mask of 0 and 1")
+        expect.close(number, picked(states, ends), "the result is wrong for a mask of numbers, 0 and 1.")
+    both = torch.tensor([[0, 1, 1, 0, 0], [0, 0, 0, 1, 0], [1, 0, 1, 0, 0]], dtype=torch.bool)
+    result = expect.floats(last_real(states, both), (B, d), "last_real with padding on both sides")
+    told = "the result is wrong if there is padding on both sides, or between tokens."
+    expect.close(result, picked(states, [2, 3, 2]), told)
 
     spoilt = states.masked_fill(~mask.unsqueeze(-1), torch.nan)
     result = last_real(spoilt, mask)
@@ -355,6 +470,21 @@ def last_real(last_real, lib):
     assert gradient.any(), "no gradient reaches the states: the base could never learn through this pool."
     reached = gradient.abs().sum(-1) > 0
     assert not (reached & ~mask).any(), "gradient flows to padding."
+    expect.close(gradient, slope_of(states, ends), "the gradient of a state that was picked should arrive unchanged.")
+    half = expect.tensor(last_real(states.bfloat16(), mask), (B, d), "last_real of bfloat16")
+    assert half.dtype == torch.bfloat16, (
+        f"the states are bfloat16, the result {half.dtype}. Keep the type of the states."
+    )
+    apart = expect.floats(lib("utils.toys").strided(last_real, states, mask), (B, d), "last_real")
+    expect.close(apart, picked(states, ends), "the result is wrong for states that do not lie in order in memory.")
+    stays_there(lib, last_real, states, mask)
+
+
+def slope_of(states: torch.Tensor, ends: list[int]) -> torch.Tensor:
+    """The gradient that `toys.gradients` should find for the states, if those at `ends` are picked."""
+    (B, _, d), slope = states.shape, torch.zeros_like(states)
+    slope[range(B), ends] = torch.linspace(-1, 2, B * d, dtype=states.dtype).reshape(B, d)
+    return slope
 
 
 def picked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -366,7 +496,7 @@ def picked_mean(states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 
 
 @check("4.5", points=2)
-def collate(collate, lib):
+def collate(collate):
     """Padding on the right to the longest row left; the mask knows what is real; the end is cut."""
     examples = [[[5, 9, 2], 1], [[7], 0], [[4, 8, 6, 3, 4], 2], [[6, 2], 2]]
     tokens, mask, labels = three(collate(examples, 2), 4, 5)
@@ -391,8 +521,9 @@ def collate(collate, lib):
     assert labels.tolist() == [1, 0, 2, 2], "with max_len, the labels are wrong."
     tokens, mask, _ = three(collate(examples[:2], 0, 4), 2, 3)
     assert tokens.tolist() == [[5, 9, 2], [7, 0, 0]], "rows shorter than max_len are changed by it."
-    left = lib("utils.toys").left_behind(collate, examples, 2, 2)
-    assert left == examples, "collate changes the examples it was given. The next epoch would read them padded or cut."
+    tokens, mask, _ = three(collate([[[], 1], [[3, 8], 0]], 6), 2, 2)
+    silent = tokens.tolist() == [[6, 6], [3, 8]] and torch.equal(mask, places(2, [0, 2]))
+    assert silent, "the row of a text without tokens should be all padding."
 
 
 def three(batch: Any, rows: int, longest: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -432,7 +563,7 @@ def voting(
     seed: int, shapes: list[tuple[int, int]], classes: int, rows: int, hits: list[int]
 ) -> tuple[torch.Tensor, list]:
     """A table for `toys.Voter` and batches of those shapes, of each of which so many examples will be right."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = expect.generator(seed)
     table, batches = torch.randn(rows, classes, generator=generator) - 3, []
     for (B, T), right in zip(shapes, hits, strict=True):
         tokens = torch.randint(1, 50, (B, T), generator=generator)
@@ -449,7 +580,10 @@ def select(accuracy, select, lib):
     table, batches = voting(3, [(7, 5), (4, 3)], 4, 11, [5, 0])
     model = lib("utils.toys").Voter(table)
     model.train()
-    share = expect.number(accuracy(model, batches), "the accuracy")
+    share = accuracy(model, batches)
+    records_again(lib, "accuracy")
+    assert type(share) is not torch.Tensor, "the accuracy is a tensor. It should be a number: `.item()` gives it."
+    share = expect.number(share, "the accuracy")
     right = votes(table, batches)
     flat = [item for batch in right for item in batch]
     guesses = {
@@ -480,12 +614,18 @@ def select(accuracy, select, lib):
     model.eval()
     accuracy(model, batches)
     assert read(model.training) is False, "judging a model in evaluation mode leaves it in training mode."
+    stays_there(lib, accuracy, model, batches)
 
     valid, test = [0.5, 0.75, 0.625, 0.75, 0.25], [0.1, 0.2, 0.9, 0.3, 0.4]
     model, report = selected(select, lib, valid, test, 5)
+    state = model.state_dict()
+    both = [float(state[name]) for name in ("counter", "seen")]
     assert report["curve"] == valid, "`curve` should hold the validation accuracy after each epoch, in order."
     named_epoch(report["epoch"], valid, test)
     result = report["test"]
+    assert both != [2, 2] or result != test[-1], (
+        "the test is looked at before the best weights are put back: its accuracy is that of the last epoch."
+    )
     for sentence, guess in {
         "the test accuracy is that of the last epoch. Keep a copy of the best weights; a state_dict is no copy.": test[
             -1
@@ -496,8 +636,6 @@ def select(accuracy, select, lib):
     }.items():
         assert result != guess if guess is not None else result < 1, sentence
     expect.close(result, test[1], "the test accuracy is not that of the weights that were best on validation.")
-    state = model.state_dict()
-    both = [float(state[name]) for name in ("counter", "seen")]
     assert both == [2, 2], "after `select` the model should hold the weights of the best epoch."
 
 
@@ -534,10 +672,8 @@ def selected(select: Answer, lib: Any, valid: list[float], test: list[float], ep
 
 
 def network(lib: Any, seed: int) -> tuple[Answer, nn.Sequential]:
-    """Two linear layers with a ReLU between, in the student's process and in this one, with the same weights."""
-    torch_nn = lib("torch").nn
-    theirs = torch_nn.Sequential(torch_nn.Linear(5, 4), torch_nn.ReLU(), torch_nn.Linear(4, 3))
-    ours = nn.Sequential(nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3))
+    """Two linear layers with tanh between, in the student's process and in this one, with the same weights."""
+    theirs, ours = layers(lib("torch").nn, (5, 4, 3)), layers(nn, (5, 4, 3))
     state = {name: normal(*value.shape, seed=seed + i) for i, (name, value) in enumerate(ours.state_dict().items())}
     ours.load_state_dict(state)
     theirs.load_state_dict(state)
@@ -585,6 +721,23 @@ def freeze(freeze, unfreeze, features, lib):
     descend(ours, [ours[0], ours[2]], x, labels, lr)
     assert same(theirs, ours, "0"), "after `unfreeze` the part does not learn as it did before."
     assert same(theirs, ours, "2"), "after `unfreeze` the rest of the model does not learn as it should."
+    for _ in range(2):
+        freeze(theirs[0])
+    step(theirs, optimizer, x, labels)
+    descend(ours, [ours[2]], x, labels, lr)
+    assert same(theirs, ours, "0"), "freezing a part that is frozen already thaws it. Set the switch, do not flip it."
+    for _ in range(2):
+        unfreeze(theirs[0])
+    step(theirs, optimizer, x, labels)
+    descend(ours, [ours[0], ours[2]], x, labels, lr)
+    assert same(theirs, ours, ""), "thawing a part that learns already freezes it. Set the switch, do not flip it."
+
+    theirs, ours = network(lib, 75)
+    freeze(theirs)
+    step(theirs, lib("torch.optim").SGD(theirs.parameters(), lr=lr), x, labels)
+    assert same(theirs, ours, ""), (
+        "the parts inside a part are not frozen with it. `parameters()` walks through them; `recurse=False` does not."
+    )
 
     theirs, ours = network(lib, 80)
     optimizer = lib("torch.optim").SGD(theirs.parameters(), lr=lr, weight_decay=0.5)
@@ -603,6 +756,7 @@ def freeze(freeze, unfreeze, features, lib):
     base.train()
     batches = [[TOKENS, MASK, torch.tensor([2, 0, 1])], [TOKENS[:2, :3], MASK[1:, :3].flip(1), torch.tensor([1, 1])]]
     result = features(base, pool, batches)
+    records_again(lib, "features")
     pair = type(result) is list and len(result) == 2
     assert pair, f"features should return two tensors, the features and the labels, not {kind(result)}."
     count = len(result[0]) if type(result[0]) is torch.Tensor and result[0].ndim else 0
@@ -634,3 +788,33 @@ def freeze(freeze, unfreeze, features, lib):
         },
     )
     assert given.tolist() == [2, 0, 1, 1, 1], "the labels are not those of the examples, in the order of the features."
+    trains_a_head(lib, features, base, pool, batches, linear_state(width, 3, 95), pooled(0))
+    stays_there(lib, features, base, pool, batches)
+    half = features(base.double(), pool, batches)[0]
+    kept = type(half) is torch.Tensor and half.dtype == torch.float64
+    assert kept, "a base in float64 gives features of another type. Keep the type of the states."
+
+
+def trains_a_head(
+    lib: Any,
+    features: Answer,
+    base: Answer,
+    pool: Answer,
+    batches: list,
+    head: dict[str, torch.Tensor],
+    states: torch.Tensor,
+) -> None:
+    """Fail unless a head with these weights gets the gradients from the features that it gets from `states`."""
+    theirs, ours = (torch_nn.Linear(*head["weight"].shape[::-1]) for torch_nn in (lib("torch").nn, nn))
+    ours.load_state_dict(head)
+    try:
+        slopes = lib("utils.toys").probe_gradients(features, loaded(theirs, head), base, pool, batches)
+    except StudentError as error:
+        assert "nference tensor" not in str(error), (
+            "no head can be trained on these features: tensors made in inference mode take no part in autograd. "
+            "`torch.no_grad` is enough."
+        )
+        raise
+    F.cross_entropy(ours(states), torch.cat([labels for _, _, labels in batches])).backward()
+    for slope, part in zip(slopes, ours.parameters(), strict=True):
+        expect.close(slope, part.grad, "a head that is trained on the features does not get the right gradients.")

@@ -7,11 +7,12 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from tokenizers import Tokenizer, models, processors
 from torch import nn
 
-from utils import expect, rte, toys
+from utils import expect, rte, tiny_bert, toys
 from utils.answer import Answer, StudentError, kind
 from utils.check import check
 from utils.evidence import results_check
@@ -64,7 +65,7 @@ def two_lists(value: Any) -> tuple[list[int], list[int]]:
 
 
 @check("5.1", points=2)
-def encode_pair(encode_pair, lib):
+def encode_pair(encode_pair):
     """[CLS] a [SEP] b [SEP], types, and truncation as the tokenizer does it."""
     made = tokenizer()
     a, b = [11, 12, 13, 14, 15], [21, 22, 23]
@@ -102,11 +103,6 @@ def encode_pair(encode_pair, lib):
             sentence = "a short sentence is cut although only the long one has to be."
             assert found == tokenized(made, one, other, max_len) or min(len(one), len(other)) > 1, sentence
             assert found == tokenized(made, one, other, max_len), ODD
-    for one, other in ((first, second), (second, first)):
-        after = lib("utils.toys").left_behind(encode_pair, one, other, CLS, SEP, 9)
-        assert after == one, "the list of the first sentence is changed. Truncate a copy."
-        after = lib("utils.toys").left_behind(lib("functools").partial(encode_pair, one), other, CLS, SEP, 9)
-        assert after == other, "the list of the second sentence is changed. Truncate a copy."
     sentence = "with max_len below 3 there is no room for the three special tokens: raise ValueError."
     refuses(lambda: encode_pair(a, b, CLS, SEP, 2), sentence)
 
@@ -221,6 +217,35 @@ def grouped(model: nn.Module, lr: float, kept: Callable[[str], bool], **options:
     return torch.optim.AdamW([group for group in groups if group["params"]], lr=lr, **options)
 
 
+def learns(
+    make_optimizer: Answer,
+    lib: Callable[[str], Answer],
+    ours: nn.Module,
+    theirs: Answer,
+    spared: set[str],
+    batches: list[tuple[torch.Tensor, torch.Tensor]],
+    lr: float,
+    seed: int,
+    sentence: str = "a weight is wrong",
+) -> None:
+    """Fail with `sentence` unless `theirs`, after the steps of `batches`, has the weights that `ours` has.
+
+    All weights of more than one dimension are decayed, but those of the parts that are `spared`.
+    """
+    numbers = enumerate(ours.named_parameters())
+    state = {name: 1 + normal(*part.shape, seed=seed + place) for place, (name, part) in numbers}
+    ours.load_state_dict(state, strict=False)
+    theirs.load_state_dict(state, False)
+    own = grouped(ours, lr, lambda name: name.endswith("weight") and name not in spared)
+    rule, toy = make_optimizer(theirs, lr), lib("utils.toys")
+    for x, labels in batches:
+        toys.step(ours, own, x, labels)
+        toy.step(theirs, rule, x, labels)
+    found = theirs.state_dict()
+    for name, wanted in ours.state_dict().items():
+        expect.close(found[name].float(), wanted.float(), sentence, 2e-4)
+
+
 @check("5.3", points=3, forbids=("get_linear_schedule_with_warmup", "get_scheduler", "pair_training"))
 def optimizer(schedule, make_optimizer, lib):
     """Up in a straight line, down in a straight line; AdamW that spares biases and norms."""
@@ -292,6 +317,24 @@ def optimizer(schedule, make_optimizer, lib):
         {sentence: trained(make, state) for sentence, make in guesses.items()},
         1e-4,
     )
+    batches = [(normal(7, 4, seed=550 + place), (torch.arange(7) + place) % 2) for place in range(3)]
+    for name, sizes in (("RMSNorm", (6,)), ("GroupNorm", (1, 6)), ("BatchNorm1d", (6,))):
+        sentence = f"the weight of a norm of another kind, nn.{name}, is decayed, or the rest of its model is not."
+        mine, other = (normed(module, name, sizes, 4) for module in (nn, lib("torch").nn))
+        learns(make_optimizer, lib, mine, other, {"1.weight"}, batches, 0.1, 560, sentence)
+    sentence = "a weight that two parts share moves twice in a step, or is decayed twice. It is one parameter."
+    theirs = lib("utils.tiny_bert").tied(4, 2)
+    learns(make_optimizer, lib, tiny_bert.tied(4, 2), theirs, set(), batches, 0.1, 570, sentence)
+
+
+def normed(module: Any, name: str, sizes: tuple[int, ...], d: int) -> Any:
+    """Two linear maps and the norm of that name between them.
+
+    The first has no bias: some norms take it out again, and of a slope of nothing Adam makes steps of noise.
+    """
+    width = sizes[-1]
+    norm = getattr(module, name)(*sizes)
+    return module.Sequential(module.Linear(d, width, bias=False), norm, module.Linear(width, 2))
 
 
 # 5.4
@@ -325,6 +368,7 @@ def accuracy(accuracy, majority):
     found = share(majority(labels), "the majority share")
     assert abs(found - 2 / 9) > 1e-6, "this is the share of the largest class number, or of class 1."
     assert abs(found - 1 / 3) > 1e-6, "this is the share of class 0, or one over the number of classes."
+    assert min(abs(found - 7 / 9), abs(found - 6 / 9)) > 1e-6, "this counts two classes only. There may be more."
     expect.close(found, 4 / 9, "the majority share is not that of the most frequent class.", 1e-6)
     expect.close(share(majority([1, 0, 0, 0]), "the majority share"), 0.75, "the most frequent class may be any.", 1e-6)
     sentence = "predictions and labels of different lengths should raise ValueError: `zip` drops the rest in silence."
@@ -338,8 +382,16 @@ def accuracy(accuracy, majority):
 # 5.5
 
 
+def row(value: Any) -> Any:
+    """`value`, as a list if it is numbers in a row: a tensor, an array, or the pair that scipy names an interval."""
+    if isinstance(value, (torch.Tensor, np.ndarray)) and value.ndim == 1:
+        return value.tolist()
+    return list(value) if type(value) is Answer and repr(value) == "<ConfidenceInterval>" else value
+
+
 def two_numbers(value: Any, what: str) -> tuple[float, float]:
     """`value`, two numbers."""
+    value = row(value)
     assert type(value) is list and len(value) == 2, f"{what} should return two numbers, not {kind(value)}."
     return expect.number(value[0], f"the first number of {what}"), expect.number(value[1], f"the second of {what}")
 
@@ -362,6 +414,23 @@ def spread_is(found: float, values: list[float]) -> None:
     expect.close(found / wanted, 1, "the standard deviation is wrong.", 1e-5)
 
 
+def no_spread(mean_and_sd: Answer, values: list[float]) -> None:
+    """Fail unless equal `values` have no spread."""
+    sentence = (
+        "equal accuracies should have a standard deviation of 0. A difference of two sums of squares, rounded, can be "
+        "negative: sum the squares of the differences."
+    )
+    try:
+        _, sd = two_numbers(mean_and_sd(values), "mean_and_sd")
+    except StudentError as error:
+        if error.blank:
+            raise
+        raise AssertionError(f"{sentence} It raised {error.type_name or 'nothing usable'}.") from None
+    except AssertionError:  # NaN, or a complex number
+        raise AssertionError(sentence) from None
+    expect.close(sd, 0, sentence, 1e-6)
+
+
 @check("5.5", points=2)
 def mean_and_sd(mean_and_sd, in_points):
     """Mean and sample standard deviation as fractions, and how to write them down."""
@@ -370,6 +439,8 @@ def mean_and_sd(mean_and_sd, in_points):
     assert abs(mean - 0.66) > 1e-9 or abs(statistics.mean(ACCURACIES) - 0.66) < 1e-9, "this is the median."
     expect.close(mean, statistics.mean(ACCURACIES), "the mean is wrong.", 1e-6)
     spread_is(sd, ACCURACIES)
+    for tenth in range(50, 80):
+        no_spread(mean_and_sd, [tenth / 100] * 3)
     sentence = "one run has no spread, and neither 0 nor NaN is one: raise ValueError."
     refuses(lambda: mean_and_sd([0.66]), sentence)
     sentence = "an accuracy of 66 was accepted. Values outside 0 to 1 are points: raise ValueError."
@@ -398,8 +469,14 @@ def half_width(values: list[float], level: float) -> float:
     return T_TABLE[len(values), level] * statistics.stdev(values) / len(values) ** 0.5
 
 
+def chance(lib: Callable[[str], Answer]) -> list[Any]:
+    """Where the global generators of torch, numpy and Python stand."""
+    key, place = lib("numpy").random.get_state()[1:3]
+    return [lib("torch").get_rng_state().tolist(), key.tolist(), place, lib("random").getstate()]
+
+
 @check("5.6", points=3, forbids=("seed_table",))
-def intervals(t_interval, bootstrap_interval, binomial_error):
+def intervals(t_interval, bootstrap_interval, binomial_error, lib):
     """Two intervals for the mean over runs, and the standard error over examples."""
     for values, options in ((ACCURACIES, ()), (ACCURACIES, (0.9,)), (TEN, (0.99,)), ([0.5, 0.6, 0.64], ())):
         low, high = two_numbers(t_interval(values, *options), "t_interval")
@@ -439,7 +516,10 @@ def intervals(t_interval, bootstrap_interval, binomial_error):
     )
     expect.close(torch.tensor([low, high]), ends, cut, 1e-5)
     many = [0.5 + 0.2 * random.Random(place).random() for place in range(20)]
+    before = chance(lib)
     first = two_numbers(bootstrap_interval(many, 0.95, 2000, 1), "bootstrap_interval")
+    sentence = "a global generator is seeded or used. Make one of your own, such as `np.random.default_rng(seed)`."
+    assert chance(lib) == before, sentence
     again = two_numbers(bootstrap_interval(many, 0.95, 2000, 1), "bootstrap_interval")
     assert first == again, "the same seed gives another bootstrap interval."
     others = {two_numbers(bootstrap_interval(many, 0.95, 2000, seed), "bootstrap_interval") for seed in range(2, 6)}
@@ -485,6 +565,7 @@ def one_sided(n: int, level: float) -> float:
 
 def three_numbers(value: Any, what: str) -> tuple[float, float, float]:
     """`value`, an effect and the ends of its interval."""
+    value = row(value)
     assert type(value) is list and len(value) == 3, (
         f"{what} should return three numbers: effect, lower and upper end, not {kind(value)}."
     )
@@ -523,18 +604,57 @@ def by_example_wanted(a: torch.Tensor, b: torch.Tensor, level: float = 0.95) -> 
 
 def hits(seed: int, runs: int, examples: int, shift: float = 0.0) -> torch.Tensor:
     """Which examples each run got right; hard ones are hard for all runs."""
-    ease = (torch.rand(examples, generator=torch.Generator().manual_seed(7)) + shift).clamp(0.05, 0.95)
-    return torch.rand(runs, examples, generator=torch.Generator().manual_seed(seed)) < ease
+    ease = (torch.rand(examples, generator=expect.generator(7)) + shift).clamp(0.05, 0.95)
+    return torch.rand(runs, examples, generator=expect.generator(seed)) < ease
 
 
 SEEDS_A = {4: 0.60, 1: 0.66, 7: 0.63, 2: 0.58}
 SEEDS_B = {1: 0.68, 2: 0.61, 4: 0.59, 7: 0.66}
 
+Effect = tuple[float, ...]  # an effect, the lower and the upper end of its interval
 
-def explained(found: tuple[float, ...], wanted: tuple[float, ...], otherwise: str, guesses: Mapping[str, Any]) -> None:
-    """`expect.like` for three numbers."""
-    tensors = {sentence: torch.tensor(guess, dtype=torch.float64) for sentence, guess in guesses.items()}
-    expect.like(torch.tensor(found).double(), torch.tensor(wanted).double(), otherwise, tensors, 1e-6)
+
+def explained(found: Effect, wanted: Effect, otherwise: str, guesses: Mapping[str, Iterable[Effect]]) -> None:
+    """Fail unless both agree, with the sentence of the misconception that gives what was found."""
+
+    def agree(guess: Effect) -> bool:
+        return all(abs(a - b) <= 1e-6 * (1 + abs(b)) for a, b in zip(found, guess, strict=True))
+
+    if agree(wanted):
+        return
+    for sentence, given in guesses.items():
+        assert not any(agree(guess) for guess in given), sentence
+    raise AssertionError(otherwise)
+
+
+def around(effect: float, *halves: float) -> list[Effect]:
+    """Intervals around one effect."""
+    return [(effect, effect - half, effect + half) for half in halves]
+
+
+def two_groups(a: list[float], b: list[float], level: float = 0.95) -> list[Effect]:
+    """What comes out where two groups are compared as strangers: Student's way, Welch's, the normal one."""
+    from scipy import stats
+
+    n, m = len(a), len(b)
+    found = []
+    for ddof in (0, 1):
+        va, vb = ((len(one) / (len(one) - ddof)) * statistics.pvariance(one) for one in (a, b))
+        se, pooled = (va / n + vb / m) ** 0.5, ((n * va + m * vb) / (n + m)) ** 0.5 * (1 / n + 1 / m) ** 0.5
+        if ddof:
+            pooled = (((n - 1) * va + (m - 1) * vb) / (n + m - 2)) ** 0.5 * (1 / n + 1 / m) ** 0.5
+        welch = se**4 / ((va / n) ** 2 / (n - ddof) + (vb / m) ** 2 / (m - ddof))
+        tails = [float(stats.t.ppf((1 + level) / 2, df)) for df in (n + m - 2, welch, min(n, m) - 1)]
+        tails.append(statistics.NormalDist().inv_cdf((1 + level) / 2))
+        found += [tail * one for tail in tails for one in (se, pooled)]
+    return around(statistics.mean(b) - statistics.mean(a), *found)
+
+
+def whatever_tail(differences: list[float], level: float = 0.95) -> list[Effect]:
+    """The interval of these differences by t, and by the normal quantile."""
+    effect, low, high = paired(differences, level)
+    normal_tail = statistics.NormalDist().inv_cdf((1 + level) / 2)
+    return [(effect, low, high), *around(effect, (high - effect) * normal_tail / quantile(level, len(differences)))]
 
 
 @check("5.7", points=3, forbids=("seed_table",))
@@ -543,33 +663,39 @@ def comparison(by_seed, by_example):
     found = three_numbers(by_seed(SEEDS_A, SEEDS_B), "by_seed")
     wanted = by_seed_wanted(SEEDS_A, SEEDS_B)
     effect, half, n = wanted[0], wanted[2] - wanted[0], len(SEEDS_A)
-    zipped = paired([b - a for a, b in zip(SEEDS_A.values(), SEEDS_B.values(), strict=True)])
-    both = (statistics.variance(SEEDS_A.values()) + statistics.variance(SEEDS_B.values())) ** 0.5 / n**0.5
+    a, b = [*SEEDS_A.values()], [*SEEDS_B.values()]
+    both = (statistics.variance(a) + statistics.variance(b)) ** 0.5 / n**0.5
     assert abs(found[0] + effect) > 1e-9, "the sign is wrong: the effect is what B has more than A."
     explained(
         found,
         wanted,
         "by_seed is not the mean of the differences with their t interval.",
         {
-            "runs are paired by their place in the dict. Pair them by seed.": zipped,
-            "the effect is in points. It should be a fraction.": tuple(100 * number for number in wanted),
-            "the two groups are compared as if they were unpaired: take differences first.": (
-                effect,
-                effect - quantile(0.95, 2 * n - 1) * both,
-                effect + quantile(0.95, 2 * n - 1) * both,
+            "runs are paired by their place in the dict. Pair them by seed.": whatever_tail(
+                [right - left for left, right in zip(a, b, strict=True)]
             ),
-            "two spreads are added, as if runs were unpaired: take the spread of the differences.": (
-                effect,
-                effect - quantile(0.95, n) * both,
-                effect + quantile(0.95, n) * both,
+            "runs are paired by rank, the worst with the worst. Pair them by seed.": whatever_tail(
+                [right - left for left, right in zip(sorted(a), sorted(b), strict=True)]
             ),
-            "the quantile is the normal one; with few seeds, use t.": (
-                effect,
-                effect - half * 1.959964 / quantile(0.95, n),
-                effect + half * 1.959964 / quantile(0.95, n),
+            "the effect is in points. It should be a fraction.": [tuple(100 * number for number in wanted)],
+            "two spreads are added, as if runs were unpaired: take the spread of the differences.": around(
+                effect, quantile(0.95, n) * both
             ),
-            "the interval is not divided by the root of n.": (effect, effect - 2 * half, effect + 2 * half),
-            "the differences lose their sign before they are averaged.": paired(
+            "the two groups are compared as if they were unpaired: take differences first.": two_groups(a, b),
+            "the quantile is the normal one; with few seeds, use t.": around(
+                effect, half * 1.959964 / quantile(0.95, n)
+            ),
+            "the standard deviation divides by n. It should be that of a sample.": around(
+                effect, half * ((n - 1) / n) ** 0.5
+            ),
+            "the degrees of freedom are n. They should be n - 1.": around(
+                effect, half * quantile(0.95, n + 1) / quantile(0.95, n)
+            ),
+            "all of the error is put on one side of the interval. Half of it belongs on each.": around(
+                effect, half * quantile(0.9, n) / quantile(0.95, n)
+            ),
+            "the interval is not divided by the root of n.": around(effect, 2 * half),
+            "the differences lose their sign before they are averaged.": whatever_tail(
                 [abs(SEEDS_B[seed] - SEEDS_A[seed]) for seed in SEEDS_A]
             ),
         },
@@ -578,58 +704,57 @@ def comparison(by_seed, by_example):
     refuses(lambda: by_seed(SEEDS_A | {9: 0.6}, SEEDS_B), sentence)
     refuses(lambda: by_seed(SEEDS_A, SEEDS_B | {9: 0.6}), sentence)
 
-    a, b = hits(1, 3, 40), hits(2, 5, 40, 0.15)
-    found = three_numbers(by_example(a, b), "by_example")
+    for right_a, right_b in ((hits(1, 3, 40), hits(2, 5, 40, 0.15)), (hits(3, 4, 30), hits(4, 4, 30, 0.1))):
+        of_examples(three_numbers(by_example(right_a, right_b), "by_example"), right_a, right_b)
+    sentence = "different numbers of examples should raise ValueError: both must have been asked the same."
+    refuses(lambda: by_example(hits(1, 3, 40), hits(2, 3, 39)), sentence)
+
+
+def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
+    """Fail unless this is the comparison by example of two experiments."""
     wanted = by_example_wanted(a, b)
-    effect, n, t = wanted[0], a.size(1), quantile(0.95, 40)
-    per_a, per_b = a.float().mean(0), b.float().mean(0)
-    unpaired = float((per_a.var() + per_b.var()) / n) ** 0.5
+    effect, half, n = wanted[0], wanted[2] - wanted[0], a.size(1)
+    t, count = quantile(0.95, n), min(len(a), len(b))
+    per_a, per_b = (right.double().mean(0).tolist() for right in (a, b))
     rates = a.float().mean().item(), b.float().mean().item()
-    binomial = math.sqrt(sum(rate * (1 - rate) / n for rate in rates))
+    one_run, all_runs = (
+        math.sqrt(sum(rate * (1 - rate) / (n * runs) for rate, runs in zip(rates, many, strict=True)))
+        for many in ((1, 1), (len(a), len(b)))
+    )
+    flat_a, flat_b = (right.double().flatten().tolist() for right in (a, b))
+    side_by_side = (b[:count].double() - a[:count].double()).flatten().tolist()
+    crossed = (b[None].double() - a[:, None].double()).flatten().tolist()
+    many_errors = [half * (n / (n * runs)) ** 0.5 for runs in (len(a), len(b), len(a) + len(b))]
     assert abs(found[0] + effect) > 1e-9, "by_example has the wrong sign: the effect is what B has more than A."
+    by_runs = [one.double().mean(1).tolist() for one in (a, b)]
+    over_runs = [right - left for left, right in zip(by_runs[0][:count], by_runs[1][:count], strict=True)]
     explained(
         found,
         wanted,
         "by_example is not the mean difference over examples with its t interval.",
         {
-            "examples are compared as if the two experiments had been asked different ones.": (
-                effect,
-                effect - t * unpaired,
-                effect + t * unpaired,
+            "examples are compared as if the two experiments had been asked different ones.": two_groups(per_a, per_b)
+            + around(effect, t * ((statistics.variance(per_a) + statistics.variance(per_b)) / n) ** 0.5),
+            "binomial errors are added, as if the two experiments had been asked different examples.": around(
+                effect, 1.959964 * one_run, t * one_run
             ),
-            "binomial errors are added, as if the two experiments had been asked different examples.": (
-                effect,
-                effect - 1.959964 * binomial,
-                effect + 1.959964 * binomial,
-            ),
-            "runs are compared, not examples: average over the runs, one value for each example.": by_means(a, b),
-            "the standard error divides by n, not by its root.": (
-                effect,
-                effect - (wanted[2] - effect) / n**0.5,
-                effect + (wanted[2] - effect) / n**0.5,
-            ),
-        },
-    )
-    same = hits(3, 4, 30), hits(4, 4, 30, 0.1)
-    flat = [float(right) - float(left) for left, right in zip(same[0].flatten(), same[1].flatten(), strict=True)]
-    explained(
-        three_numbers(by_example(*same), "by_example"),
-        by_example_wanted(*same),
-        "by_example is wrong when both experiments have as many runs.",
-        {
-            "every run of an example counts as an example of its own. Ten runs on one example are no ten examples.": (
-                paired(flat)
+            "runs are compared, not examples: average over the runs, one value for each example.": whatever_tail(
+                over_runs
             )
+            + two_groups(*by_runs),
+            "every run of an example counts as an example of its own. Ten runs on one example are not ten examples.": [
+                *whatever_tail(side_by_side),
+                *whatever_tail(crossed),
+                *two_groups(flat_a, flat_b),
+                *around(effect, 1.959964 * all_runs, *many_errors),
+            ],
+            "examples are paired by rank, the hardest with the hardest. Compare each with itself.": whatever_tail(
+                [right - left for left, right in zip(sorted(per_a), sorted(per_b), strict=True)]
+            ),
+            "the quantile of by_example is the normal one; use t.": around(effect, half * 1.959964 / t),
+            "the standard error divides by n, not by its root.": around(effect, half / n**0.5),
         },
     )
-    sentence = "different numbers of examples should raise ValueError: both must have been asked the same."
-    refuses(lambda: by_example(hits(1, 3, 40), hits(2, 3, 39)), sentence)
-
-
-def by_means(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float, float]:
-    """What comes out if the runs are taken for the examples."""
-    count = min(len(a), len(b))
-    return paired((b[:count].float().mean(1) - a[:count].float().mean(1)).tolist())
 
 
 # 5.8
@@ -683,6 +808,11 @@ def health(health):
     report = health_of(health({2: VOTES[3]}, GOLD))
     assert report["degenerate"] == [], "if no run is degenerate, the list should be empty."
     expect.close(report["mean"], 0.7, "the mean of a single run is wrong.", 1e-6)
+    gold = [0, 1, 0] * 100
+    report = health_of(health({3: [0] * 299 + [1], 6: [0] * 300}, gold))
+    assert 3 not in report["degenerate"], (
+        "a run that predicts another class once in 300 is accused. Degenerate means: one class for every example."
+    )
     refuses(lambda: health({}, GOLD), "no runs, no report: raise ValueError.")
 
 
@@ -717,8 +847,8 @@ def seeds_are(found: Any, difference: float, sd: float, level: float = 0.95, pow
         n for n in itertools.count(2) if n >= ratio * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1))
     )
     for sentence, guess in {
-        "this is where the interval is as wide as the difference: every second time you would miss it. Power is not "
-        "used.": half,
+        "this is where half the width of the interval is the difference: you would miss it half of the time. Power "
+        "is not used.": half,
         "the quantiles are normal ones. With few seeds, t asks for more.": math.ceil(
             (ratio * (z((1 + level) / 2) + z(power))) ** 2
         ),

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from utils import expect, rte, tiny_bert
-from utils.answer import Answer, kind, read
+from utils.answer import Answer, StudentError, kind, read
 from utils.check import check
 from utils.evidence import results_check
 from utils.expect import normal
@@ -59,6 +59,30 @@ def small_start(state: State, names: Sequence[str], what: str) -> None:
         )
 
 
+def placed(module: Answer, tensors: list[torch.Tensor], what: str, lib: Any) -> None:
+    """Fail unless the module works wherever tensors lie: in any order in memory, and on another device."""
+    toy, wanted = lib("utils.tiny_bert"), module(*tensors)
+    sentence = (
+        f"{what} is wrong, or an error, for tensors that are not contiguous, such as transposed ones. "
+        "Does a `view` expect them to lie in one piece?"
+    )
+    try:
+        found = toy.across(module, tensors)
+    except StudentError as error:
+        raise AssertionError(f"{sentence} It raised {error.type_name or 'nothing usable'}.") from None
+    for one, other in zip(listed(found), listed(wanted), strict=True):
+        assert type(one) is torch.Tensor and type(other) is torch.Tensor, sentence
+        expect.close(one.float(), other.float(), sentence)
+    assert toy.elsewhere(module, tensors) == "meta", (
+        f"{what} does not lie on the device of the inputs, or is mixed with tensors that do not: on a GPU this stops."
+    )
+
+
+def listed(value: Any) -> list[Any]:
+    """`value`, as a list of one if it is none."""
+    return value if type(value) is list else [value]
+
+
 @check("6.1", points=2, forbids=("Adapter", "ParallelAdapter", "add_adapter"))
 def bottleneck_adapter(BottleneckAdapter, lib):
     """Down, ReLU, up, plus what passes by; nearly nothing at the start."""
@@ -71,20 +95,23 @@ def bottleneck_adapter(BottleneckAdapter, lib):
     module.eval()
     for shape in ((2, 5, 12), (12,)):
         adapted(module, state, normal(*shape, seed=3), normal(*shape, seed=4))
-    x, residual = normal(2, 5, 12, seed=5), normal(2, 5, 12, seed=6)
+    placed(module, [normal(2, 5, 12, seed=5), normal(2, 5, 12, seed=6)], "the result", lib)
+    x = normal(2, 5, 12, seed=5).double()
+    exact = module.double()(x)
+    sentence = "with states and weights in double precision, the result is not: keep the dtype of the states."
+    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, sentence
+    expect.close(exact, x + bottleneck({name: value.double() for name, value in state.items()}, x), sentence, 1e-9)
+    module.float()
+    x = x.float()
     module.train()
     sentence = "in training mode the result differs. `seq_bn` has no dropout of its own."
     expect.close(expect.floats(module(x), (2, 5, 12), "the result"), x + bottleneck(state, x), sentence)
-    sentence = "the adapter changes the tensors that it was given."
-    for position in (0, 1):
-        left = lib("utils.tiny_bert").left_of(module, [x, residual], position)
-        assert torch.equal(left.float(), (x, residual)[position]), sentence
 
     d, r = 192, 96
     fresh, x = BottleneckAdapter(d, 2), normal(7, d, seed=1)
     state = narrow(fresh, d, r, 2, "BottleneckAdapter(192, 2)")
     both = not state["down.weight"].any() and not state["up.weight"].any()
-    assert not both, "both matrices start at zero. Then each blocks the gradient of the other, and nothing ever learns."
+    assert not both, "both matrices start at zero. Then each blocks the gradient of the other, and neither ever learns."
     out = expect.floats(fresh(x), (7, d), "the result")
     moved = (out - x).norm() / x.norm()
     assert moved < 0.1, "a fresh adapter changes what passes through it. It should start near the identity."
@@ -205,7 +232,7 @@ def train_only(train_only, lib):
     )
     assert agree(state, start, "1") and agree(state, start, "4"), (
         "what an earlier call had chosen goes on moving. Freeze it, and set old gradients to None: "
-        "weight decay moves what has a gradient, were it zero."
+        "weight decay moves what has a gradient, even one of zero."
     )
     chosen(state, ours, start, "3", "014")
     returned(sizes, sorted(part.numel() for part in ours[3].parameters()), -1)
@@ -276,9 +303,10 @@ def adapter_fusion(AdapterFusion, lib):
     states, outputs, residual = normal(B, T, d, seed=41), normal(B, T, n, d, seed=42), normal(B, T, d, seed=43)
     fused, weights = fused_pair(module(states, outputs, residual), B, T, n, d)
     weighed(state, states, outputs, residual, fused, weights)
-    for position, given in enumerate((states, outputs, residual)):
-        left = lib("utils.tiny_bert").left_of(module, [states, outputs, residual], position)
-        assert torch.equal(left.float(), given), "the fusion changes the tensors that it was given."
+    placed(module, [states, outputs, residual], "what the fusion gives", lib)
+    assert lib("utils.tiny_bert").elsewhere(module, [], "penalty") == "meta", (
+        "the penalty mixes tensors of two devices: on a GPU it stops. Make the identity where the value matrix lies."
+    )
     for count in (1, 3, 5):
         sentence = "the outputs of another number of adapters than n should be refused with ValueError."
         expect.raises(lambda count=count: module(states, normal(B, T, count, d), residual), "ValueError", sentence)
@@ -342,6 +370,20 @@ def weighed(
             .sum(-1)
             .softmax(-1),
             "every adapter has the same weight.": torch.full_like(scores, 1 / scores.size(-1)),
+            "the scores are divided by d. The library's fusion does not scale.": (scores / states.size(-1)).softmax(-1),
+            "logarithms of the weights are returned. They should sum to one.": scores.log_softmax(-1),
+            "the biases of query and key are not used.": lambda: (
+                (F.linear(states, state["query.weight"]).unsqueeze(2) * F.linear(outputs, state["key.weight"])).sum(-1)
+            ).softmax(-1),
+            "the values are asked, not the keys.": lambda: (query.unsqueeze(2) * value).sum(-1).softmax(-1),
+            "the result of each adapter is weighed with the residual in it.": lambda: (
+                (query.unsqueeze(2) * F.linear(outputs + residual.unsqueeze(2), state["key.weight"], state["key.bias"]))
+                .sum(-1)
+                .softmax(-1)
+            ),
+            "the weights are averaged over the tokens. Each token has its own.": lambda: right.mean(
+                1, keepdim=True
+            ).expand_as(right),
         },
     )
     mixed = wanted - residual
@@ -375,7 +417,7 @@ def drops_scores(module: Answer, rate: float, d: int) -> None:
     state["value.weight"] = torch.eye(d)
     module.load_state_dict(state)
     module.train()
-    B, T = 60, 20
+    B, T = 200, 40  # so many that chance alone does not fail it
     result = module(torch.zeros(B, T, d), torch.ones(B, T, 2, d), torch.zeros(B, T, d))
     fused, weights = fused_pair(result, B, T, 2, d)
     assert not (weights - 0.5).abs().max() < 1e-5 or not (fused - 1).abs().max() < 1e-5, (
@@ -526,6 +568,16 @@ def logits_of(model: Answer, batch: Mapping[str, torch.Tensor]) -> Any:
     return read(model(**inputs).logits)
 
 
+def asked(call: Callable[[], Any], sentence: str) -> Any:
+    """What `call` gives; fail with `sentence` where the library refuses to go on with what the student made."""
+    try:
+        return call()
+    except StudentError as error:
+        if error.blank:
+            raise
+        raise AssertionError(f"{sentence} It raised {error.type_name or 'nothing usable'}: {error}") from None
+
+
 def is_value(name: str) -> bool:
     """Whether this is the value matrix of a fusion."""
     return "adapter_fusion_layer" in name and name.endswith("value.weight")
@@ -609,7 +661,8 @@ def works(
     batch = tiny_bert.pairs(4, [(11, 6)], sizes.vocab, seed + 1)[0]
     batch["labels"] = torch.arange(4) % classes
     model.eval()
-    logits = logits_of(model, batch)
+    told = "a forward pass does not go through the new head, or not at all."
+    logits = asked(lambda: logits_of(model, batch), told)
     assert type(logits) is torch.Tensor and logits.shape == (4, classes), (
         f"the logits come from another head: they should have shape {(4, classes)}, not be {kind(logits)}."
     )
@@ -622,10 +675,18 @@ def works(
         logits.float(),
         reference(state, sizes, names, batch, head=head)[0],
         "the logits are not those of BERT with the fused adapters and the new head.",
-        {sentence: reference(state, sizes, names, batch, how, head)[0] for how, sentence in wrong.items()},
+        {
+            sentence: lambda how=how: reference(state, sizes, names, batch, how, head)[0]
+            for how, sentence in wrong.items()
+        },
     )
+    told = "given labels, the head does not answer with the cross-entropy of one class each: it is no default head."
+    loss = asked(lambda: read(model(**batch).loss), told)
+    assert type(loss) is torch.Tensor and loss.numel() == 1, told
+    expect.close(loss.float().reshape(()), F.cross_entropy(logits.float(), batch["labels"]), told)
     model.train()
-    lib("utils.tiny_bert").gradient_step(model, batch, 0.5)
+    told = "nothing learns: after compose, the loss depends on no weight that may move."
+    asked(lambda: lib("utils.tiny_bert").gradient_step(model, batch, 0.5), told)
     only_fusion(model.state_dict(), state, stepped(state, sizes, names, batch, 0.5, head, 0.1, 0)[0], head)
 
 
@@ -705,10 +766,10 @@ def typed(logits: Any, state: State, sizes: Sizes, names: list[str], batch: Mapp
     B = len(batch["labels"])
     zeros, ones = torch.zeros_like(batch["input_ids"]), torch.ones_like(batch["input_ids"])
 
-    def other(**changed: torch.Tensor) -> torch.Tensor:
-        return reference(state, sizes, names, dict(batch) | changed)[0]
+    def other(**changed: torch.Tensor) -> Callable[[], torch.Tensor]:
+        return lambda: reference(state, sizes, names, dict(batch) | changed)[0]
 
-    right = other()
+    right = other()()
     expect.like(
         expect.floats(logits, (B, 2), "the logits"),
         right,
@@ -756,11 +817,21 @@ def taught(
     lr: float,
 ) -> None:
     """Fail unless one epoch of the student's training moves fusion and head as it should, and nothing else."""
-    losses = train_fusion(model, batches, lr)
+    try:
+        losses = train_fusion(model, batches, lr)
+    except StudentError as error:
+        told = (
+            "nothing learns: the loss depends on no weight that may move (while no fusion may, the library's penalty "
+            "is None). Which call lets fusion and head learn?"
+        )
+        assert not any(words in str(error) for words in ("does not require grad", "'Tensor' and 'NoneType'")), told
+        raise
     assert type(losses) is list, f"train_fusion should return a list of losses, not {kind(losses)}."
     assert len(losses) == len(batches), (
         f"there should be one loss for each of {len(batches)} batches, not {len(losses)}."
     )
+    told = "the losses are tensors, each of which keeps its whole graph in memory: take their numbers, by `.item()`."
+    assert not any(type(loss) is torch.Tensor or type(loss) is Answer for loss in losses), told
     losses = [expect.number(loss, "a loss") for loss in losses]
     wanted, bare, right = state, state, []
     for batch in batches:
@@ -806,36 +877,48 @@ def real(batch: Mapping[str, torch.Tensor]) -> torch.Tensor:
 def reads_weights(result: Any, state: State, sizes: Sizes, names: list[str], batches: list) -> None:
     """Fail unless the result is the mean of the fusion weights over real tokens, by layer and sentence."""
     shape = (sizes.n_layers, 2, len(names))
-    right = read_off(state, sizes, names, batches, real)
-    per_batch = torch.stack([read_off(state, sizes, names, [batch], real) for batch in batches]).mean(0)
-    rows = [
-        read_off(state, sizes, names, [{key: value[i : i + 1] for key, value in batch.items()}], real)
-        for batch in batches
-        for i in range(len(batch["labels"]))
-    ]
-    untyped = [batch | {"token_type_ids": torch.zeros_like(batch["token_type_ids"])} for batch in batches]
-    blind = []
-    for batch, plain in zip(batches, untyped, strict=True):
-        blind.append((batch, reference(state, sizes, names, plain)[1]))
+
+    def read_as(counts: Callable[[Mapping], torch.Tensor] = real, some: list = batches) -> torch.Tensor:
+        return read_off(state, sizes, names, some, counts)
+
+    def texts() -> list:
+        """Each text as a batch of its own."""
+        rows = [(batch, i) for batch in batches for i in range(len(batch["labels"]))]
+        return [{key: value[i : i + 1] for key, value in batch.items()} for batch, i in rows]
+
+    def blind() -> torch.Tensor:
+        untyped = [batch | {"token_type_ids": torch.zeros_like(batch["token_type_ids"])} for batch in batches]
+        found = [reference(state, sizes, names, plain)[1] for plain in untyped]
+        return averaged([*zip(batches, found, strict=True)], sizes, len(names))
+
+    def summed() -> torch.Tensor:
+        places = [sum(((b["token_type_ids"] == s) & real(b)).sum() for b in batches) for s in (0, 1)]
+        return right * torch.stack(places)[:, None]
+
+    right = read_as()
     expect.like(
         expect.floats(result, shape, "the weights"),
         right,
         "the weights are not the mean over the real tokens of each sentence.",
         {
-            "padding counts. Its token type is 0, so it hides in the first sentence.": read_off(
-                state, sizes, names, batches, lambda batch: batch["attention_mask"] >= 0
+            "padding counts. Its token type is 0, so it hides in the first sentence.": lambda: read_as(
+                lambda batch: batch["attention_mask"] >= 0
             ),
-            "the mean over batches is taken. Every real token should count alike.": per_batch,
-            "the mean over texts is taken. Every real token should count alike.": torch.stack(rows).mean(0),
-            "the last batch alone is read.": read_off(state, sizes, names, batches[-1:], real),
-            "the first batch alone is read.": read_off(state, sizes, names, batches[:1], real),
-            "both sentences get the mean over all real tokens.": together(state, sizes, names, batches),
+            "the mean over batches is taken. Every real token should count alike.": lambda: torch.stack(
+                [read_as(some=[batch]) for batch in batches]
+            ).mean(0),
+            "the mean over texts is taken. Every real token should count alike.": lambda: torch.stack(
+                [read_as(some=[text]) for text in texts()]
+            ).mean(0),
+            "the last batch alone is read.": lambda: read_as(some=batches[-1:]),
+            "the first batch alone is read.": lambda: read_as(some=batches[:1]),
+            "both sentences get the mean over all real tokens.": lambda: together(state, sizes, names, batches),
             "the two sentences have changed places.": right.flip(1),
-            "the token types do not reach the model.": averaged(blind, sizes, len(names)),
-            "the sums are not divided by the number of tokens.": right
-            * torch.stack([sum(((b["token_type_ids"] == s) & real(b)).sum() for b in batches) for s in (0, 1)])[
-                :, None
+            "the layers are in another order: 10 comes after 9, not after 1.": lambda: right[
+                sorted(range(len(right)), key=str)
             ],
+            "the token types do not reach the model.": blind,
+            "the sums are not divided by the number of tokens.": summed,
         },
     )
 

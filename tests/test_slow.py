@@ -1,0 +1,178 @@
+"""A search for slow hand-ins: texts are mutated towards more seconds a character, not towards crashes.
+
+Short in the suite; `SLOW=300 python -m pytest -q -s tests/test_slow.py` searches 300 seconds a target and says
+what it found. Each target has the limit that the grader gives it; what is found must stay below.
+"""
+
+import copy
+import io
+import json
+import os
+import random
+import time
+import zipfile
+from functools import cache
+
+import nbformat
+import pytest
+from nbconvert import HTMLExporter
+
+from autograder import author, collect, course, safe, sanitize
+
+SECONDS = float(os.environ.get("SLOW", "2"))  # for each target
+LONGEST = 20_000  # characters of a text while searching; the worst are then tried at full length
+COURSE = course.load()
+ENTRY = COURSE.notebooks[0]
+GRAMMAR = [
+    *("[", "]", "(", ")", "<", ">", "<p ", "<b>", "</b>", "<!--", "-->", "<a href=", "<details>", "<table><tr><td>"),
+    *("&#", "&lt", "9", ";", "`", "```\n", "~~~\n", "*", "_", "**", "__", "~~", "$", "$$", "\\", "\\(", "|", "|-|\n"),
+    *("> ", "- ", "1. ", "# ", "\n", "\n\n", "\t", "    ", "a", "b c ", "![", "](", "]: ", "http://", "www.", "@", ":"),
+    *("'", '"', '"""', "f'", "{", "}", "{a}", "lambda:", "not ", "-", "x=", "if ", "(yield ", "\x1b[31m", "\x1b[", "m"),
+    *("\u0301", "\U0001f600", "\xa0", "\r", "\x00", "<math>", "<svg>", "</p>", "<pre>", "<![CDATA[", "<?", "{{", "%}"),
+]
+
+
+def notebook(kind, text):
+    """A hand-in with one cell of this text, as a file."""
+    new = copy.deepcopy(RELEASE)
+    new.cells.append(nbformat.from_dict({"cell_type": kind, "metadata": {}, "source": text}))
+    return json.dumps(new).encode()
+
+
+RELEASE = author.student_notebook(COURSE, ENTRY)
+RELEASE.cells = RELEASE.cells[: next(i for i, cell in enumerate(RELEASE.cells) if cell.id == "check_1_2") + 1]
+
+
+def restored(kind):
+    def run(text):
+        try:
+            return sanitize.restore(sanitize.read(notebook(kind, text), 20), RELEASE)[0].cells[-1]
+        except sanitize.Ungradable:
+            return None
+
+    return run
+
+
+@cache
+def exporter():
+    return HTMLExporter(sanitize_html=True)
+
+
+def shown(cells):
+    """The page of some cells, as formgrader and feedback make it."""
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    safe.fit(notebook)
+    return exporter().from_notebook_node(notebook)
+
+
+def page_of_prose(text):
+    return shown([nbformat.v4.new_markdown_cell(source) for source in safe.markdown([text])])
+
+
+def page_of_outputs(text):
+    new = nbformat.v4.new_output
+    outputs = [new("stream", name="stdout", text=text), new("error", ename="E", evalue="e", traceback=[text])]
+    outputs.append(new("display_data", data={"text/html": safe.html(text), "text/plain": text}))
+    return shown([nbformat.v4.new_code_cell("", outputs=outputs)])
+
+
+def page_of_code(text):
+    return shown([nbformat.v4.new_code_cell(text)])
+
+
+def file(text):
+    """Any file: a notebook of version 3 whose text is JSON of the grammar."""
+    whole = '{"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": [' + text + "]}]}"
+    try:
+        sanitize.read(whole.encode(errors="replace"), 20)
+    except sanitize.Ungradable:
+        return
+
+
+def archive(text):
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as zipped:
+        for number, name in enumerate(text.replace("\x00", "").split("\n")[:500]):
+            zipped.writestr(zipfile.ZipInfo(f"a/{name[:60000]}/results/x/seed_{number}.json"), "[" * len(name))
+    reader = collect._Reader(COURSE, collect.Collected())
+    for found in reader._zip(made, collect.PurePosixPath("a/in.zip"), None, own=True):
+        found.runs()
+
+
+# What is measured, and how many seconds it may take: what the limits of the grader leave, on a busy machine.
+TARGETS = {
+    "clean HTML": (lambda text: safe.html(text), 30),
+    "clean Markdown": (lambda text: safe.markdown([text]), 30),
+    "restore prose": (restored("markdown"), 40),
+    "restore code": (restored("code"), 40),
+    "read a file": (file, 40),
+    "unpack a zip": (archive, 40),
+    "page of prose": (page_of_prose, 40),
+    "page of outputs": (page_of_outputs, 40),
+    "page of code": (page_of_code, 40),
+}
+
+
+def mutate(text, chance):
+    """A text that is like this one: longer where it repeats, with something of the grammar put in."""
+    for _ in range(chance.choice((1, 1, 2, 4))):
+        here, there = sorted(chance.randrange(len(text) + 1) for _ in range(2))
+        match chance.randrange(6):
+            case 0:
+                text = text[:here] + chance.choice(GRAMMAR) + text[here:]
+            case 1:
+                text = text[:here] + "".join(chance.choices(GRAMMAR, k=3)) * chance.choice((1, 10, 300)) + text[here:]
+            case 2:
+                text = text[:here] + text[here:there] * chance.choice((2, 10, 100)) + text[there:]
+            case 3:
+                text = text[:here] + text[there:]
+            case 4:
+                text = text + text
+            case 5:
+                text = chance.choice(GRAMMAR) * chance.choice((10, 1000, LONGEST)) + text[:there]
+        text = text[:LONGEST]
+    return text or "x"
+
+
+def search(cost, chance, more):
+    """The costliest texts for their length that are found while `more()`, the worst first, and how many were tried."""
+    base = min(cost("x") for _ in range(3))  # what it costs whatever the text
+
+    def rated(text):
+        return (cost(text) - base) / (len(text) + 100), text
+
+    worst, tried = [rated(text) for text in ("x", "[" * 2000, "<p " * 500)], 3
+    while more():
+        worst = sorted([*worst, rated(mutate(chance.choice(worst)[1], chance))], reverse=True)[:8]
+        tried += 1
+    return [text for _, text in worst], tried
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_slowest_text_that_is_found_is_bounded(name):
+    target, most = TARGETS[name]
+    met = []
+
+    def seconds(text):
+        started = time.perf_counter()
+        target(text)
+        met.append((time.perf_counter() - started, text))
+        assert met[-1][0] < most, (name, met[-1][0], text[:200])
+        return met[-1][0]
+
+    seconds("x")  # imports
+    met.clear()
+    until = time.monotonic() + SECONDS
+    chance = random.Random(f"{name} {os.environ.get('SEED', '0')}")
+    worst, tried = search(seconds, chance, lambda: time.monotonic() < until)
+    for text in worst[:2]:
+        seconds((text * (200_000 // len(text) + 1))[:200_000])  # as long as a hand-in could make it
+    took, text = max(met)
+    print(f"\n{name}: {tried:,} texts; the worst {took:.2f} s: {text[:60]!r} of {len(text):,} characters")
+
+
+def test_the_search_finds_what_is_slow():
+    """Something quadratic in one sign: the search comes upon it, and its worst is made of it."""
+    chance, left = random.Random(0), iter(range(2000))
+    worst, _ = search(lambda text: text.count("[") ** 2, chance, lambda: next(left, None) is not None)
+    assert worst[0].count("[") > 10_000

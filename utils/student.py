@@ -1,0 +1,76 @@
+"""Who runs the experiments, and with which seeds: they follow from the name, so nobody else's runs will do.
+
+A notebook says it once, `student.sign(STUDENT, KEY)`. Whoever grades computes the same seeds from the name that
+the files of the runs carry. With keys (`autograder keys`) a name alone does not give its seeds away.
+"""
+
+import hashlib
+import hmac
+import re
+import unicodedata
+
+COURSE = "attention_graded"  # as course.toml calls it
+LOWEST, HIGHEST = 1_000, 999_999  # of a student's seeds; the runs that come with the course have 1 to 5
+MAX_NAME = 100  # characters
+SIGNS = 12  # of a key; four more find a typing error at home, before hours of training
+ASK = "Write your name into STUDENT, near the top of the notebook, and run that cell; then run this one again."
+_signed = ("", "")
+
+
+def fold(name: str) -> str:
+    """A name as it is compared: case, accents, signs, spaces and the order of its words do not count."""
+    plain = "".join(sign for sign in unicodedata.normalize("NFKD", name) if not unicodedata.combining(sign))
+    return " ".join(sorted(re.findall(r"[^\W_]+", plain.casefold())))
+
+
+def sign(name: str, key: str = "") -> None:
+    """Say who runs the experiments of this session, and show their seeds. A blank name says nobody.
+
+    `key` is what an instructor may have given to this student; most give none.
+
+    Raises:
+        ValueError: the name is none, or the key belongs to another name; says what to do.
+    """
+    global _signed
+    if type(name) is not str or type(key) is not str or len(name) > MAX_NAME or not name.isprintable():
+        raise ValueError(f"STUDENT and KEY are text in quotes, on one line, at most {MAX_NAME} characters")
+    name, key = name.strip(), key.strip().lower()
+    if name and not fold(name):
+        raise ValueError("STUDENT has no letter or digit in it: give the name under which you hand in")
+    if key and key[SIGNS:] != _typed_right(name, key[:SIGNS]):
+        raise ValueError(f"KEY does not belong to STUDENT {name!r}: copy both as your instructor gave them")
+    _signed = (name, key)
+    if not name:
+        print("STUDENT is blank: everything works but the experiments that you hand in.")
+        return
+    hint = "" if key else " If your instructor gave you a key, write it into KEY before you train."
+    print(f"{name}: your seeds are {', '.join(map(str, seeds_of(name, key, 5)))}.{hint}")
+
+
+def signed() -> tuple[str, str]:
+    """The name and the key of this session, "" where there is none."""
+    return _signed
+
+
+def seeds_of(name: str, key: str, count: int) -> list[int]:
+    """The first `count` seeds of a student, all different: a hash of course, folded name and key."""
+    found: list[int] = []
+    number = 0
+    while len(found) < count:
+        text = f"{COURSE}\0{fold(name)}\0{key}\0{number}"
+        drawn = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+        seed = LOWEST + drawn % (HIGHEST - LOWEST + 1)
+        if seed not in found:
+            found.append(seed)
+        number += 1
+    return found
+
+
+def key_of(secret: bytes, name: str) -> str:
+    """The key of a student, for the instructor: it cannot be told from the name without the course's secret."""
+    key = hmac.new(secret, f"key of {fold(name)}".encode(), hashlib.sha256).hexdigest()[:SIGNS]
+    return key + _typed_right(name, key)
+
+
+def _typed_right(name: str, key: str) -> str:
+    return hashlib.sha256(f"{fold(name)} {key}".encode()).hexdigest()[:4]
