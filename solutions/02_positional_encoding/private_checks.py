@@ -111,7 +111,7 @@ def order_of(places: int, seed: int) -> torch.Tensor:
 @private("2.3", tells="for another module, input or order the gap is wrong.")
 def other_gaps(equivariance_gap, lib):
     pick = draw(1)
-    for seed in range(1, 5):
+    for seed in (1, 2):
         batch, places, width = pick.randint(1, 4), pick.randint(4, 9), pick.randint(3, 7)
         x, order = normal(batch, places, width, seed=seed), order_of(places, seed)
         dropout = pick.uniform(0.2, 0.7)
@@ -127,7 +127,7 @@ def other_gaps(equivariance_gap, lib):
 @private("2.3", tells="a difference at a single entry is overlooked or belittled.")
 def one_entry(equivariance_gap, lib):
     pick = draw(2)
-    for size in (pick.uniform(2, 6), -pick.uniform(2, 6), pick.uniform(0.05, 0.25), -pick.uniform(0.01, 0.05)):
+    for size in (pick.choice((-1, 1)) * pick.uniform(2, 6), pick.uniform(0.1, 0.25), -pick.uniform(0.01, 0.05)):
         places, width = pick.randint(4, 9), pick.randint(3, 7)
         bias = torch.zeros(places, width)
         order = order_of(places, pick.randint(1, 10**6))
