@@ -1,6 +1,7 @@
 """The solutions of 6.1 and 6.3 are the adapters library's own parts: same weights in, same numbers out."""
 
 import functools
+import itertools
 
 import pytest
 import torch
@@ -158,3 +159,9 @@ def test_penalty_is_the_librarys():
         ours.load_state_dict(layer.output.adapter_fusion_layer[",".join(NAMES)].state_dict())
         total = total + ours.penalty()
     torch.testing.assert_close(total, theirs.get_fusion_regularization_loss(), **CLOSE)
+
+
+def test_the_known_weights_follow_name_and_seed():
+    drawn = [tiny_bert.weight(name, (4,), seed) for name in ("a", "b") for seed in (1, 2, 2 + 2**20)]
+    assert all(not torch.equal(one, other) for one, other in itertools.combinations(drawn, 2))
+    assert torch.equal(drawn[0], tiny_bert.weight("a", (4,), 1))
