@@ -5,6 +5,7 @@
 the two apart.
 """
 
+import ast
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -67,7 +68,10 @@ class Answer:
         return iter(items)
 
     def _send(self, call: dict[str, Any]) -> Any:
-        request = wire.dumps({**self._target, "path": list(self._path), **call}, self._handle)
+        target = self._target
+        if "source" in target and self._path:
+            target = target | {"source": _part(target["library"], self._path[0])}
+        request = wire.dumps({**target, "path": list(self._path), **call}, self._handle)
         reply = self._ask(request)
         try:
             met = wire.loads(reply, self._meet)
@@ -120,18 +124,49 @@ def named(ask: Ask, name: str, forbids: Sequence[str] = ()) -> Answer:
 def library(ask: Ask, module: str, forbids: Sequence[str] = ()) -> Answer:
     """A module of the student's process, imported there: `library(ask, "torch").nn.Linear(3, 4)`.
 
-    A module of `utils` is sent as source and made anew for each request: what the student's code has done
-    to a module of that name changes nothing.
+    Of a module of `utils` the source of what is asked for is sent, and made anew for each request: what the
+    student's code has done to a module of that name changes nothing.
     """
     target: dict[str, Any] = {"library": module, "forbids": [*forbids]}
     if module.startswith("utils."):
-        target["source"] = _source(module)
+        target["source"] = ""
     return Answer(ask, target)
 
 
 @cache
-def _source(module: str) -> str:
-    return Path(__file__).with_name(f"{module.removeprefix('utils.')}.py").read_text()
+def _part(module: str, name: str) -> str:
+    """The imports of a module of `utils`, the definition of `name` in it, and those that it needs.
+
+    Raises:
+        AttributeError: there is no such definition.
+    """
+    definitions, imports = _definitions(module)
+    wanted, needed = [name], set()
+    while wanted:
+        one = wanted.pop()
+        if one in definitions and one not in needed:
+            needed.add(one)
+            wanted += [node.id for node in ast.walk(definitions[one]) if isinstance(node, ast.Name)]
+    if not needed:
+        raise AttributeError(f"{module} defines no {name}")
+    nodes = [*imports, *dict.fromkeys(node for one, node in definitions.items() if one in needed)]
+    return "\n".join(map(ast.unparse, nodes))
+
+
+@cache
+def _definitions(module: str) -> tuple[dict[str, ast.stmt], list[ast.stmt]]:
+    """What a module defines at its top, by name, and its imports."""
+    found: dict[str, ast.stmt] = {}
+    imports: list[ast.stmt] = []
+    for node in ast.parse(Path(__file__).with_name(f"{module.removeprefix('utils.')}.py").read_text()).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                found[name] = node
+            case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+                found[name] = node
+            case ast.Import() | ast.ImportFrom():
+                imports.append(node)
+    return found, imports
 
 
 def read(answer: Any) -> Any:

@@ -190,7 +190,7 @@ def _find(namespace: dict[str, Any], asked: dict[str, Any]) -> Any:
     return namespace[asked["name"]]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)
 def _compiled(name: str, source: str) -> CodeType:
     return compile(source, str(Path(__file__).with_name(f"{name.rpartition('.')[2]}.py")), "exec")
 
