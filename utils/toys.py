@@ -525,12 +525,13 @@ def elsewhere(call: Callable[..., Any], *given: Any) -> str:
     another exception shows that this stand-in could not go on.
     """
 
+    kept: list[tuple[dict[str, Any], dict[str, Any]]] = []  # what modules held, to be put back
+
     def sent(value: Any) -> Any:
-        if isinstance(value, nn.Module):
-            value = copy.deepcopy(value)
-            for part in value.modules():
-                for kept in (part._parameters, part._buffers):
-                    kept.update({name: _far(one.detach()) for name, one in kept.items() if one is not None})
+        for part in value.modules() if isinstance(value, nn.Module) else ():
+            for held in (part._parameters, part._buffers):
+                kept.append((held, dict(held)))
+                held.update({name: _far(one.detach()) for name, one in held.items() if one is not None})
         return _far(value)
 
     there = tree_map(sent, list(given))
@@ -541,4 +542,7 @@ def elsewhere(call: Callable[..., Any], *given: Any) -> str:
         return "two devices"
     except Exception:
         return "unknown"
+    finally:
+        for held, before in reversed(kept):
+            held.update(before)
     return "there" if all(isinstance(one, Far) for one in results) else "here"
