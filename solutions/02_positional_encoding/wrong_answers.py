@@ -344,7 +344,7 @@ class FixedPositions(nn.Module):
         return x + self.table[: x.size(1)]
 
 
-# %% wrong="2.2" name="writes into x" says="in-place"
+# %% wrong="2.2" name="writes into x" says="make a copy"
 class FixedPositions(nn.Module):
     def __init__(self, make_table, max_len, d_model):
         super().__init__()
@@ -660,6 +660,18 @@ def equivariance_gap(module, x, permutation):
     was = module.training
     module.eval()
     gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.train(was)
+    return gap
+
+
+# %% wrong="2.3" name="shuffles x itself" says="make a copy"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    after = module(x)[:, permutation]
+    x.copy_(x[:, permutation])
+    gap = (module(x) - after).abs().max().item()
     module.train(was)
     return gap
 
@@ -1063,6 +1075,20 @@ class LearnedPositions(nn.Module):
         return x + self.positions.weight[: x.size(1)].float()
 
 
+# %% wrong="2.5" name="writes into x" says="make a copy"
+class LearnedPositions(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.positions = nn.Embedding(max_len, d_model)
+        nn.init.normal_(self.positions.weight, std=0.02)
+
+    def forward(self, x):
+        if x.size(1) > self.positions.num_embeddings:
+            raise ValueError
+        x += self.positions.weight[: x.size(1)]
+        return x
+
+
 # %% wrong="2.5" name="refuses a few places only" says="other sizes" private=true
 class LearnedPositions(nn.Module):
     def __init__(self, max_len, d_model):
@@ -1343,6 +1369,18 @@ def rotary(x, start=0):
     a, b = x[..., 0::2], x[..., 1::2]
     pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
     return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="turns x itself" says="make a copy"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    a, b = x[..., 0::2].clone(), x[..., 1::2].clone()
+    x[..., 0::2] = a * angles.cos() - b * angles.sin()
+    x[..., 1::2] = a * angles.sin() + b * angles.cos()
+    return x
 
 
 # %% wrong="2.6" name="angles in the dtype of x" says="make the angles inexact" private=true

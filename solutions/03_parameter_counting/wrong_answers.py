@@ -828,6 +828,17 @@ def trainable(shapes, frozen):
     return sum(s[0] * s[1] if len(s) > 1 else math.prod(s) for s in kept)
 
 
+# %% wrong="3.9" name="deletes what is frozen" says="make a copy"
+def trainable(shapes, frozen):
+    for part in frozen:
+        inside = [name for name in shapes if name == part or name.startswith(part + ".")]
+        if not inside:
+            raise ValueError(part)
+        for name in inside:
+            del shapes[name]
+    return sum(map(math.prod, shapes.values()))
+
+
 # %% wrong="3.9" name="a scalar is nothing" says="It holds one number"
 def trainable(shapes, frozen):
     free = [s for name, s in shapes.items() if not any((name + ".").startswith(p + ".") for p in frozen)]
