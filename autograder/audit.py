@@ -26,7 +26,8 @@ AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "unknown, a person decides"
 # By kind of device and precision, the likeness below which two runs with one seed differ. Measured with the
 # experiment `pretrained` on its first 640 pairs (120 steps) on a CPU: with float32, one thread and two end at the same
 # training loss, validation loss and accuracy in all six digits; 0.95 is chosen, below what a repeat should reach. Above
-# NEAR, which no two seeds reach, they agree; between, and for every other pair, a person decides: bfloat16 against float32 was compared by losses alone (3e-4 in training, 3e-5 in validation), GPUs and versions not at all.
+# NEAR, which no two seeds reach, they agree; between, and for every other pair, a person decides:
+# bfloat16 against float32 was compared by losses alone (3e-4 in training, 3e-5 in validation), GPUs not at all.
 TOLERANCE = {("cpu float32", "cpu float32"): 0.95, ("cpu bfloat16", "cpu bfloat16"): 0.95}
 GOOD = 0.06  # an accuracy so far above the recorded runs' mean is suspicious: four deviations between seeds
 

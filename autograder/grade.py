@@ -349,7 +349,7 @@ def _run(
                 stored = tree.place(course, "autograded", job.entry, job.student).read_text()
                 partly = (job.only, job.known, stored)
             more = {"gpus": gpus, "results": results, "copied": job.copied}
-            more["key"] = key_of(course, job.entry, job.student, text)
+            more["drawn_for"] = key_of(course, job.entry, job.student, text)
             return client.submit(grade_one, *what, *partly, **more, retries=2, pure=False, **needs)
 
         bar = tqdm(_done(client, waiting, submit), total=len(waiting), unit="notebook", disable=None, file=sys.stderr)
@@ -448,14 +448,15 @@ def grade_one(
     gpus: tuple[str, ...] = (),
     results: bytes = b"",
     copied: Standing = NO_STANDING,
-    key: bytes = b"",
+    drawn_for: bytes = b"",
 ) -> tuple[Record, str]:
     """Grade one hand-in, in a worker: its record, and the graded notebook as text ("" if ungradable).
 
     `text` is the file as handed in, `release` the released notebook; no file is read or written.
     With `only`, these exercises are judged and the rest is taken from the record `known` and the
     graded notebook `stored`. `results` are the runs that were handed in, `copied` says what else is
-    known of them; what private checks ask is drawn for `key`. Of the devices `gpus` the kernels of this worker see one.
+    known of them; what private checks ask follows from `drawn_for`. Of the devices `gpus` the kernels of this
+    worker see one.
     """
     from autograder.judge import judge, write_scoreboard  # imports torch, which the coordinator does not need
 
@@ -470,7 +471,7 @@ def grade_one(
         done.status, done.reason = UNGRADABLE, str(why)
         return done, ""
     shown = set() if course.grading.pictures else sanitize.shown(notebook, released)
-    judged = judge(course, entry, notebook, shown, trusted, nursery, only, unpack(results), copied, key)
+    judged = judge(course, entry, notebook, shown, trusted, nursery, only, unpack(results), copied, drawn_for)
     for verdict in judged.verdicts:
         done.exercises.append(
             {

@@ -264,6 +264,6 @@ def test_runs_that_break_a_parser_stop_nobody(workshop, tmp_path, text):
     for number, content in enumerate(BROKEN_RUNS.values(), 1):
         members[f"ada/results/x/seed_{number}.json"] = content
     result = collect.collect(workshop, packed(tmp_path / "in.zip", members))
-    assert len(result.taken) == 2 and any("cannot be read as a run" in line for line in result.refused), result
+    assert len(result.taken) == 2 and not result.refused, "the judge refuses them by name"
     assert [job.student for job in grade.jobs(workshop, workshop.notebook(RUNS))] == ["ada", "bo"]
     report.write_report(workshop, [workshop.notebook(RUNS)])

@@ -27,6 +27,11 @@ IDIOMS = {
     "return total",
     "torch.set_num_threads(1)",
     "self.head.weight = self.embedding.weight",
+    "def forward(self, x: torch.Tensor) -> torch.Tensor:",
+    "np.random.seed(seed)",
+    "random.seed(seed)",
+    "torch.manual_seed(seed)",
+    "while len(found) < count:",
     "was_training = model.training",
     'with torch.device("meta"):',
 }

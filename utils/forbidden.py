@@ -28,7 +28,7 @@ MAGICS = ("run_cell", "run_cell_magic", "run_line_magic", "getoutput", "system")
 LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 WORD = re.compile(r"[^\W\d]\w*")
 # Modules of the course that answers may use. The others hold answers, or are for experiments: in grading they are
-# names with nothing behind them (autograder/withheld.py), so an answer that needs one is refused at home, too.
+# names with nothing behind them, so an answer that needs one is refused at home, too.
 HELPERS = {
     "utils": (
         *("door", "experiment", "files", "forbidden", "plots", "positions", "profiles", "rte", "runs", "tiny_bert"),

@@ -1,7 +1,7 @@
 """Who runs the experiments, and with which seeds: they follow from the name, so nobody else's runs will do.
 
 A notebook says it once, `student.sign(STUDENT, KEY)`. Whoever grades computes the same seeds from the name that
-the files of the runs carry. With keys (`autograder keys`) a name alone does not give its seeds away.
+the files of the runs carry. With keys (the instructor hands them out) a name alone does not give its seeds away.
 """
 
 import hashlib
