@@ -2,6 +2,7 @@
 
 import functools
 import operator
+import re
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from autograder import judge, limited
+from autograder import course, judge, limited
 from utils import door, forbidden
 from utils.answer import ForbiddenUsed, library, named
 from utils.check import Check, Outcome, check
@@ -25,34 +26,34 @@ def used(*cells, names=("lm_loss",), forbids=FORBIDS):
     return forbidden.used([forbidden.read_cell(cell) for cell in cells], names, forbids)
 
 
-@pytest.mark.parametrize(
-    "cells",
-    [
-        (LOSS.format(call="F.cross_entropy"),),
-        ("%precision 3\n" + LOSS.format(call="F.cross_entropy"),),
-        ("!true\n" + LOSS.format(call="F.cross_entropy"),),
-        ("%%capture\n" + LOSS.format(call="F.cross_entropy"),),
-        ("%time lm_loss = F.cross_entropy",),
-        ("%%time\n%%capture\n" + LOSS.format(call="F.cross_entropy"),),
-        ("import torch.nn.functional as G\nhelp_me = G.cross_entropy", LOSS.format(call="help_me")),
-        ("from torch.nn.functional import cross_entropy as ce", LOSS.format(call="ce")),
-        ("from torch.nn.functional import *", LOSS.format(call="cross_entropy")),
-        (LOSS.format(call="getattr(F, 'cross_entropy')"),),
-        (LOSS.format(call="operator.attrgetter('functional.cross_entropy')(nn)"),),
-        ("lm_loss = lambda *given: F.cross_entropy(*given)",),
-        ("lm_loss = functools.partial(F.cross_entropy)",),
-        (BY_HAND, "globals()['lm_loss'] = F.cross_entropy"),
-        (BY_HAND, "globals().update(lm_loss=F.cross_entropy)"),
-        (BY_HAND, "exec('lm_loss = F.cross_entropy')"),
-        (BY_HAND, "if True:\n    lm_loss = F.cross_entropy"),
-        (BY_HAND, "for lm_loss in [F.cross_entropy]:\n    pass"),
-        (BY_HAND, "import builtins\n(lm_loss := F.cross_entropy)"),
-        ("class Tools:\n    pass\nTools.loss = F.cross_entropy", LOSS.format(call="Tools.loss")),
-        ("tools = {}\ntools['loss'] = F.cross_entropy", LOSS.format(call="tools['loss']")),
-        ("def one(*g):\n    return two(*g)", "def two(*g):\n    return F.cross_entropy(*g)", LOSS.format(call="one")),
-        (LOSS.format(call="F.cross_entropy") + "this does not parse",),
-    ],
-)
+FOUND = [
+    (LOSS.format(call="F.cross_entropy"),),
+    ("%precision 3\n" + LOSS.format(call="F.cross_entropy"),),
+    ("!true\n" + LOSS.format(call="F.cross_entropy"),),
+    ("%%capture\n" + LOSS.format(call="F.cross_entropy"),),
+    ("%time lm_loss = F.cross_entropy",),
+    ("%%time\n%%capture\n" + LOSS.format(call="F.cross_entropy"),),
+    ("import torch.nn.functional as G\nhelp_me = G.cross_entropy", LOSS.format(call="help_me")),
+    ("from torch.nn.functional import cross_entropy as ce", LOSS.format(call="ce")),
+    ("from torch.nn.functional import *", LOSS.format(call="cross_entropy")),
+    (LOSS.format(call="getattr(F, 'cross_entropy')"),),
+    (LOSS.format(call="operator.attrgetter('functional.cross_entropy')(nn)"),),
+    ("lm_loss = lambda *given: F.cross_entropy(*given)",),
+    ("lm_loss = functools.partial(F.cross_entropy)",),
+    (BY_HAND, "globals()['lm_loss'] = F.cross_entropy"),
+    (BY_HAND, "globals().update(lm_loss=F.cross_entropy)"),
+    (BY_HAND, "exec('lm_loss = F.cross_entropy')"),
+    (BY_HAND, "if True:\n    lm_loss = F.cross_entropy"),
+    (BY_HAND, "for lm_loss in [F.cross_entropy]:\n    pass"),
+    (BY_HAND, "import builtins\n(lm_loss := F.cross_entropy)"),
+    ("class Tools:\n    pass\nTools.loss = F.cross_entropy", LOSS.format(call="Tools.loss")),
+    ("tools = {}\ntools['loss'] = F.cross_entropy", LOSS.format(call="tools['loss']")),
+    ("def one(*g):\n    return two(*g)", "def two(*g):\n    return F.cross_entropy(*g)", LOSS.format(call="one")),
+    (LOSS.format(call="F.cross_entropy") + "this does not parse",),
+]
+
+
+@pytest.mark.parametrize("cells", FOUND)
 def test_it_is_found(cells):
     assert used(*cells) == "cross_entropy"
 
@@ -118,6 +119,12 @@ def test_what_runs_is_watched_below_its_name(how):
     answer = named(lambda request: door.answer({"lm_loss": DISGUISES[how]}, request), "lm_loss", FORBIDS)
     with pytest.raises(ForbiddenUsed, match=r"cross_entropy|CrossEntropyLoss|setprofile"):
         answer(torch.randn(4, 5), torch.tensor([1, 2, 3, 4]))
+
+
+@pytest.mark.parametrize("how, disguises", [("read in cells", FOUND), ("watched while called", DISGUISES)])
+def test_the_threat_model_says_how_many_are_tried(how, disguises):
+    row = re.search(rf"in disguise, {how} [^|]+\| (\d+) \|", (course.ROOT / "THREAT_MODEL.md").read_text())
+    assert row and int(row[1]) == len(disguises)
 
 
 def test_by_hand_nothing_is_noted_and_the_check_may_use_it_itself():

@@ -327,6 +327,14 @@ def test_every_idea_is_tried_and_no_other():
     assert len({(one.section, one.name) for one in HOSTILE}) >= 60
 
 
+@pytest.mark.parametrize("section", IDEAS)
+def test_the_threat_model_says_how_many_are_tried(section):
+    row = re.search(
+        rf"^\| `{section}\.py`: [^|]+\| (\d+) \|", (course.ROOT / "THREAT_MODEL.md").read_text(), re.MULTILINE
+    )
+    assert row and int(row[1]) == len({one.name for one in ATTACKS if one.section == section})
+
+
 @pytest.mark.parametrize("attack", named(one for one in HOSTILE if not one.raw))
 def test_it_gains_nothing_and_ends_in_a_record(world, attack):
     record = world.record(attack)

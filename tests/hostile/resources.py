@@ -429,6 +429,7 @@ for start in ("/usr", "/lib64", "/etc", "/run", "/hand_in", "/tmp", "/dev/shm"):
                 pass
 assert seen > 100
 print("FOUND:", found)
+
 # %% name="hands in a heading of two billion" attack="memory" where="raw" told="memory|older format" twin=false
 text = b'{"nbformat":3,"worksheets":[{"cells":[{"cell_type":"heading","level":2000000000,"source":""}]}]}'
 

@@ -1,0 +1,118 @@
+"""What is a kernel's word worth? Every named wrong answer, in a kernel that lies wherever its word is asked.
+
+    python benchmarks/lies.py [--notebook NAME ...] [--workers 2]
+
+The values that an answer computes are left as they are. All else is told as a check would like to hear it: no
+argument was changed, nothing forbidden ran, tensors are on the other device, memory is in order, gradients arrive
+as those of the right answer cannot be guessed and so stay as they are. The table lists the wrong answers that the
+lie saves; the last line is a JSON object: `wrong_answers`, `saved`.
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import copy
+import io
+import json
+import sys
+import warnings
+from pathlib import Path
+
+from tqdm import tqdm
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import torch  # noqa: E402
+
+from autograder import answers, author, course  # noqa: E402
+from autograder.private import private_checks  # noqa: E402
+from autograder.public import checks  # noqa: E402
+from utils import door, forbidden  # noqa: E402
+from utils.check import Outcome  # noqa: E402
+from utils.evidence import ResultsCheck  # noqa: E402
+
+
+def left_behind(call, value, *rest):
+    """The value as it was, whatever the call did to it."""
+    call(copy.deepcopy(value), *rest)
+    return value
+
+
+def shape_of(call, *given):
+    """The shape here, told for that on another device."""
+    return list(call(*given).shape)
+
+
+LIES = {
+    "left_behind": left_behind,
+    "shape_elsewhere": shape_of,
+    "shape_on_meta": shape_of,
+    "apart": lambda call, *given, **named: False,
+    "apart_in_training": lambda *given: False,
+    "elsewhere": lambda *given, **named: "there",
+    "needs_gradient": lambda *given: False,
+    "strided": lambda call, *given, **named: call(*given, **named),
+    "called_with_strides": lambda call, *given: call(*given),
+}
+
+
+def lying() -> None:
+    """Make the door of this process a liar."""
+    honest = door._find
+
+    def find(namespace, asked):
+        found = honest(namespace, asked)
+        if "source" in asked:
+            for name, lie in LIES.items():
+                if hasattr(found, name):
+                    setattr(found, name, lie)
+        return found
+
+    door._find = find
+    door._changed = lambda *given: ""
+    forbidden.Watch.__exit__ = lambda self, *error: sys.setprofile(None)  # type: ignore[method-assign]
+    forbidden.Watch._note = lambda self, *given: None  # type: ignore[method-assign]
+
+
+def passes(entry: course.NotebookEntry, case: answers.AnswerCase) -> bool:
+    """Whether a liar gets the points for this answer."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    lying()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        try:
+            namespace = answers.at_home(author.student_notebook(course.load(), entry), case.source, case.name)
+        except Exception:  # a cell that stops defines what it had defined until then, which is not what is asked here
+            return False
+
+        def ask(request):
+            return door.answer(namespace, request)
+
+        check = checks(entry)[case.exercise]
+        verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
+        hidden = private_checks(entry).get(case.exercise, [])
+        return verdict.outcome is Outcome.PASSED and not any(one.failure(ask, b"lies", check.forbids) for one in hidden)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--notebook", action="append")
+    options.add_argument("--workers", type=int, default=2)
+    asked = options.parse_args()
+    cases = [
+        (entry, case)
+        for entry in course.load().select(asked.notebook)
+        for case in answers.answer_cases(entry)
+        if not case.right and not isinstance(checks(entry)[case.exercise], ResultsCheck)
+    ]
+    with concurrent.futures.ProcessPoolExecutor(asked.workers) as pool:
+        told = pool.map(passes, *zip(*cases, strict=True), chunksize=8)
+        saved = [case for (_, case), passed in zip(cases, tqdm(told, total=len(cases)), strict=True) if passed]
+    for case in saved:
+        print(f"{case.exercise:5} {case.name}: {case.says}")
+    print(json.dumps({"wrong_answers": len(cases), "saved": len(saved)}))
+
+
+if __name__ == "__main__":
+    main()
