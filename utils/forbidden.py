@@ -37,6 +37,8 @@ HELPERS = {
     "data": (),
 }
 
+SILENT = ("check", "checks")  # their stand-ins may be called: they say nothing
+
 
 @dataclass
 class Definition:
@@ -112,7 +114,7 @@ def used(cells: Iterable[Cell], names: Sequence[str], forbids: Collection[str]) 
 def withheld(cells: Iterable[Cell], names: Sequence[str]) -> str | None:
     """A module of the course that the answers use and that is not there in grading, or None."""
     definitions = [one for cell in cells for one in cell.definitions]
-    words = _reachable(definitions, names)
+    words = _reachable([one for one in definitions if not one.anything], names)
     return next((word for word in sorted(words) if word.startswith("withheld:")), "").partition(":")[2] or None
 
 
@@ -205,7 +207,7 @@ def _import(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> Definit
     if isinstance(statement, ast.ImportFrom):
         words |= {*(statement.module or "").split(".")}
         path = [*(statement.module or "").split("."), alias.name]
-    if len(path) > 1 and path[0] in HELPERS and path[1] not in HELPERS[path[0]]:
+    if len(path) > 1 and path[0] in HELPERS and path[1] not in (*HELPERS[path[0]], *SILENT):
         words.add(f"withheld:{path[1]}")
     bound = alias.asname or (alias.name if isinstance(statement, ast.ImportFrom) else path[0])
     return Definition(frozenset({bound}), frozenset(words))

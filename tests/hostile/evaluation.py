@@ -81,7 +81,7 @@ for number, cell in enumerate(notebook.cells):
 # %% name="is nested too deep" attack="notebook metadata" where="raw" told="nested too deep" replaces=true
 text = b'{"nbformat": 4, "cells": ' + b"[" * 100_000
 
-# %% name="has numbers that take for ever" attack="notebook metadata" where="raw" told="not a notebook" replaces=true
+# %% name="has numbers that take for ever" attack="notebook metadata" where="raw" told="a notebook format which nobody reads" replaces=true
 text = b'{"nbformat": ' + b"9" * 500_000 + b', "cells": []}'
 
 # %% name="has a million lines" attack="notebook metadata" where="file" told="characters of text" replaces=true

@@ -300,7 +300,7 @@ print("OPENED:", opened)
 # %% name="writes the forbidden calls into its first process" attack="privileges" shows="WRITTEN: []"
 import os
 
-written = []
+overwritten = []
 for pid in {1, 2, 3, 4} - {os.getpid()}:
     try:
         with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "r+b", 0) as memory:
@@ -308,10 +308,10 @@ for pid in {1, 2, 3, 4} - {os.getpid()}:
                 if "r-xp" in line:
                     memory.seek(int(line.split("-")[0], 16))
                     memory.write(b"\x90" * 4096)
-                    written.append(pid)
+                    overwritten.append(pid)
     except OSError:
         pass
-print("WRITTEN:", written)
+print("WRITTEN:", overwritten)
 
 # %% name="makes calls that are newer than the filter" attack="privileges" shows="CALLS: []"
 import ctypes
