@@ -236,7 +236,9 @@ def test_what_stands_in_for_the_grader_takes_what_the_grader_takes():
     import canned as stand_in
 
     real, ours = (inspect.signature(one.grade_one).parameters for one in (grade, stand_in))
-    assert {*real} - {*ours} == {"gpus", "results", "copied"}, "grade._run passes these by name: see tests/canned.py"
+    assert {*real} - {*ours} == {"gpus", "results", "copied", "drawn_for"}, (
+        "grade._run passes these by name: see tests/canned.py"
+    )
     assert [*ours][:-1] == [*real][: len(ours) - 1]
 
 
