@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 from typing import Any, NoReturn
 
 from IPython.core.displayhook import DisplayHook
@@ -23,7 +24,7 @@ from traitlets import Type
 from traitlets.config import Config
 
 from autograder.nursery import CELL
-from utils import door, wire
+from utils import door, forbidden, wire
 
 SETTINGS = Config({"HistoryManager": {"enabled": False}})  # no database of what was typed, nor its thread
 MAX_LINE = 1000
@@ -187,6 +188,7 @@ def serve(shell: HandInShell, fileno: int) -> None:
     sys.stdout, sys.stderr = (Stream(name, shell.outputs) for name in ("stdout", "stderr"))
     builtins.input = getpass.getpass = _nobody_types
     sys.argv = [""]
+    threading.setprofile(forbidden.note_in_threads)
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules beside the notebook, as in Jupyter
     with socket.socket(fileno=fileno) as line:

@@ -15,7 +15,10 @@ from autograder import course, demo, tree
 
 # These need one process and no limits on time. All others grade, with two workers, and would be in each
 # other's way: of those one runs after the other.
-ALONE = ("checks", "pairs", "runs", "fuzz", "wire", "evidence", "execute", "prose", "recorded", "seed_table")
+ALONE = (
+    *("checks", "pairs", "runs", "fuzz", "wire", "evidence", "execute", "prose", "recorded", "seed_table", "forbidden"),
+    *("forms", "names", "deadlines", "sanitize", "reach", "release", "transfer_data", "adapter_parity", "collect"),
+)
 
 
 class Lanes(LoadScopeScheduling):

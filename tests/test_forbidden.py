@@ -4,6 +4,7 @@ import functools
 import operator
 import re
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -71,6 +72,12 @@ def test_it_is_found(cells):
         ('def lm_loss(a, b, c):\n    """Equal to F.cross_entropy: cross_entropy"""\n    return a',),
         (BY_HAND, "%timeit F.cross_entropy(a, b)"),
         ("F.cross_entropy(a, b", BY_HAND),
+        ("def lm_loss(a, b, c):\n    cross_entropy = a.sum()\n    return cross_entropy",),
+        ("def lm_loss(a, b, cross_entropy=1):\n    return a * cross_entropy",),
+        ("def lm_loss(a: 'F.cross_entropy', b) -> 'cross_entropy':\n    return {'cross_entropy': a}['cross_entropy']",),
+        ("def cross_entropy(a):\n    return a.mean()", "def lm_loss(a, b, c):\n    return cross_entropy(a)"),
+        (BY_HAND, "print(vars(F.cross_entropy), globals().keys(), F.cross_entropy)"),
+        ("def lm_loss(a, b, c):\n    if c is None:\n        raise ValueError('cross_entropy')\n    return a",),
     ],
 )
 def test_what_earns_nothing_is_no_offence(cells):
@@ -125,6 +132,23 @@ def test_what_runs_is_watched_below_its_name(how):
 def test_the_threat_model_says_how_many_are_tried(how, disguises):
     row = re.search(rf"in disguise, {how} [^|]+\| (\d+) \|", (course.ROOT / "THREAT_MODEL.md").read_text())
     assert row and int(row[1]) == len(disguises)
+
+
+def test_a_thread_that_was_started_before_is_watched_too():
+    threading.setprofile(forbidden.note_in_threads)  # as in a kernel of grading
+    pool = ThreadPoolExecutor(1)
+    try:
+        pool.submit(int).result()
+        answer = named(
+            lambda request: door.answer({"f": lambda *g: pool.submit(F.cross_entropy, *g).result()}, request),
+            "f",
+            FORBIDS,
+        )
+        with pytest.raises(ForbiddenUsed, match="cross_entropy"):
+            answer(torch.randn(4, 5), torch.tensor([1, 2, 3, 4]))
+    finally:
+        threading.setprofile(None)
+        pool.shutdown()
 
 
 def test_by_hand_nothing_is_noted_and_the_check_may_use_it_itself():

@@ -11,19 +11,17 @@ import dis
 import re
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import CodeType, FrameType
 from typing import Any
 
-# Where one of these words stands, a statement can define anything under any name.
-DYNAMIC = frozenset(
-    (
-        *("setattr", "globals", "locals", "vars", "exec", "eval", "__dict__", "__setattr__", "__globals__", "__code__"),
-        *("__bases__", "get_ipython", "run_cell", "run_cell_magic", "run_line_magic", "user_ns"),
-    )
-)
+# Calls that can define anything under any name; of a namespace, when they change it.
+DEFINES = frozenset(("setattr", "exec", "eval", "__setattr__", "run_cell"))
+NAMESPACES = frozenset(("globals", "locals", "vars", "__dict__", "user_ns"))
+CHANGES = frozenset(("update", "setdefault", "push", "__setitem__"))
+BY_NAME = frozenset(("getattr", "attrgetter", "methodcaller", "__import__", "import_module", "__getattribute__"))
 MAGICS = ("run_cell", "run_cell_magic", "run_line_magic", "getoutput", "system")
 LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 WORD = re.compile(r"[^\W\d]\w*")
@@ -45,7 +43,7 @@ class Definition:
     """A statement that defines names: what it mentions, and whether it surely runs and replaces what was before."""
 
     names: frozenset[str]
-    words: frozenset[str]  # identifiers, attributes, imported names, whole strings
+    words: frozenset[str]  # attributes, imported names, strings by which something is looked up
     uses: frozenset[str] = frozenset()  # names that it looks up where cells keep theirs
     sure: bool = True
     anything: bool = False  # it may define any name
@@ -77,7 +75,7 @@ def read_cell(source: str) -> Cell:
 def unreadable(source: str) -> Cell:
     """A cell of which the words alone are known."""
     words = frozenset(WORD.findall(source))
-    return Cell([Definition(words, words, words, sure=False, anything=bool(words & DYNAMIC))])
+    return Cell([Definition(words, words, words, sure=False, anything=bool(words & DEFINES))])
 
 
 def as_data(source: str) -> list[list[Any]]:
@@ -138,7 +136,10 @@ def _reachable(definitions: Sequence[Definition], names: Iterable[str]) -> set[s
         if one.anything:
             take(one)
     while wanted:
-        for one in reversed(by_name.get(wanted.pop(), [])):
+        name = wanted.pop()
+        if name not in by_name:  # it comes from elsewhere, say from a star import
+            words.add(name)
+        for one in reversed(by_name.get(name, [])):
             take(one)
             if one.sure:
                 break
@@ -152,13 +153,13 @@ def _definitions(statement: ast.stmt) -> list[Definition]:
             return _of_magic(magic, [text.value for text in given if isinstance(text, ast.Constant)])
     words, uses = frozenset(_words(statement)), _uses(statement)
     found = []
-    if words & DYNAMIC and not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+    match statement:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return [Definition(frozenset({name}), words, uses)]
+    if _defines_anything(statement):
         texts = _in_strings(statement)
         found.append(Definition(frozenset(), words | texts, uses | texts, sure=False, anything=True))
     match statement:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            texts = _in_strings(statement) if words & DYNAMIC else frozenset()
-            return [Definition(frozenset({name}), words | texts, uses | texts)]
         case ast.Import() | ast.ImportFrom():
             return [_import(statement, alias) for alias in statement.names]
         case ast.Assign(targets=targets):
@@ -242,27 +243,58 @@ def _stored(statement: ast.stmt) -> set[str]:
     return found
 
 
+def _defines_anything(statement: ast.stmt) -> bool:
+    """Whether a statement that is no definition may define names that it does not show."""
+    names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+    attributes = {node.attr for node in ast.walk(statement) if isinstance(node, ast.Attribute)}
+    if (names | attributes) & DEFINES:
+        return True
+    stored = any(isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) for node in ast.walk(statement))
+    return bool((names | attributes) & NAMESPACES and (stored or attributes & CHANGES))
+
+
 def _words(tree: ast.AST) -> set[str]:
-    """Every name, attribute, imported name and short string in a tree, and the words of code handed to a magic."""
+    """Every attribute and imported name in a tree, and the strings by which something is looked up in a namespace.
+
+    What a function calls its own variables, what an annotation says and what other strings say is nobody's business.
+    """
     found: set[str] = set()
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
+    noted = {id(node) for hint in _hints(tree) for node in ast.walk(hint)}
     for node in ast.walk(tree):
+        if id(node) in noted:
+            continue
         match node:
-            case ast.Name(id=name) | ast.Attribute(attr=name):
+            case ast.Attribute(attr=name):
                 found.add(name)
-            case ast.Constant(value=str(text)) if id(node) not in docstrings:
-                found.update(text.split("."))
             case ast.Import(names=names) | ast.ImportFrom(names=names):
                 found.update(*(_import(node, alias).words for alias in names))
             case ast.Call(func=ast.Attribute(attr=name)) if name in MAGICS:
                 found |= _in_strings(node)
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in BY_NAME | DEFINES:
+                found |= _in_strings(node)
+            case ast.Subscript(value=value, slice=index) if _is_namespace(value):
+                found |= _in_strings(index)
     return found
+
+
+def _hints(tree: ast.AST) -> Iterator[ast.AST]:
+    """The annotations in a tree."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(returns=hint) | ast.AsyncFunctionDef(returns=hint) if hint:
+                yield hint
+            case ast.arg(annotation=hint) if hint:
+                yield hint
+            case ast.AnnAssign(annotation=hint):
+                yield hint
+
+
+def _is_namespace(tree: ast.AST) -> bool:
+    """Whether an expression is `globals()`, `vars(...)`, `X.__dict__` or the like."""
+    match tree:
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) | ast.Attribute(attr=name):
+            return name in NAMESPACES
+    return False
 
 
 def _in_strings(tree: ast.AST) -> frozenset[str]:
@@ -285,11 +317,14 @@ class Watch:
         self._known: dict[int, tuple[CodeType, str]] = {}
         self._before: Any = None
         self._top: FrameType | None = None
+        self._of_threads: Any = None
 
     def __enter__(self) -> "Watch":
         self._before, self._top = sys.getprofile(), sys._getframe(1)
         if self.forbids:
-            threading.setprofile(self._note)
+            self._of_threads = threading.getprofile()
+            threading.setprofile(note_in_threads)
+            _watching.append(self)
             sys.setprofile(self._note)
         return self
 
@@ -297,7 +332,8 @@ class Watch:
         if self.forbids:
             switched_off = sys.getprofile() != self._note
             sys.setprofile(self._before)
-            threading.setprofile(None)
+            threading.setprofile(self._of_threads)
+            _watching.remove(self)
             if switched_off and not self.found:
                 self.found = "sys.setprofile"
 
@@ -337,6 +373,15 @@ class Watch:
                 return True
             frame = frame.f_back
         return frame is None or self._theirs
+
+
+_watching: list[Watch] = []
+
+
+def note_in_threads(frame: FrameType, event: str, argument: Any) -> None:
+    """For `threading.setprofile`: a thread that was started before an answer is called is watched meanwhile, too."""
+    for one in _watching:
+        one._note(frame, event, argument)
 
 
 OPERATORS = {  # what torch's functions of these names call

@@ -187,6 +187,34 @@ def dropout_at_the_edges(TransformerLayer):
         expect.close(layer(x), wanted.detach(), f"dropout {rate}", tolerance=1e-3)
 
 
+@private("1.4", tells="what dropout leaves is not scaled up by 1 / (1 - dropout), in some part of the layer.")
+def scaled_up(TransformerLayer):
+    """Each output in training must be one of those that a right layer can give: all ways to drop are listed."""
+    rng = draw(11)
+    width, rate = 4, rng.choice([0.2, 0.3, 0.4])
+    ramp, value = torch.tensor([0.0, 1.0, 2.5, 4.5]) + rng.uniform(0, 1), rng.uniform(0.6, 1.4)
+    masks = torch.tensor([[bit >> place & 1 for place in range(width)] for bit in range(2**width)]).float()
+    for branch in ("attention", "feed-forward"):
+        layer = TransformerLayer(width, 1, 1, rate)
+        state = {name: torch.zeros(shape) for name, shape in layer_shapes(width, 1).items()}
+        state["norm2.weight"] = torch.ones(width)
+        if branch == "attention":
+            state["norm1.weight"] = torch.ones(width)
+            state["self_attn.in_proj_bias"] = torch.full((3 * width,), value)
+            state["self_attn.out_proj.weight"] = torch.eye(width)
+        else:
+            state["norm1.bias"] = ramp
+            state["linear1.bias"] = torch.ones(1)
+            state["linear2.weight"] = torch.full((width, 1), value)
+        layer.load_state_dict(state)
+        layer.train()
+        outcome = expect.floats(layer(ramp.expand(300, 1, width)), (300, 1, width), "the output").squeeze(1)
+        sums = ramp + masks * value / (1 - rate) ** 2
+        right = F.layer_norm(F.layer_norm(sums, (width,)) if branch == "attention" else sums, (width,))
+        apart = (outcome[:, None] - right).abs().amax(-1).amin(-1)
+        assert apart.max() < 1e-3, f"{branch}: {apart.max()} from all that a right layer gives"
+
+
 @private("1.4", tells="a layer in training does not teach all of its parts, or does not scale up what dropout leaves.")
 def layer_learns(TransformerLayer, lib):
     rng = draw(10)

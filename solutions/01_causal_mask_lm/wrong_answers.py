@@ -3141,3 +3141,27 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         if numbers[-1] == eos_id:
             break
     return numbers
+
+
+# %% wrong="1.4" name="dropout is never scaled up" says="not scaled up" private=true
+class Drop(nn.Module):
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x):
+        return x * (torch.rand_like(x) >= self.p) if self.training else x  # never scaled
+
+
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.dropout = Drop(dropout)
+
+    def forward(self, x, mask=None):
+        a, _ = self.self_attn(x, x, x, attn_mask=mask)
+        x = self.norm1(x + self.dropout(a))
+        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))

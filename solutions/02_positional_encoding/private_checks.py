@@ -122,6 +122,11 @@ def other_gaps(equivariance_gap, lib):
         assert math.isclose(gap, largest_gap(twin, x, order), rel_tol=1e-3, abs_tol=1e-5), (batch, places, width)
         gap = expect.number(equivariance_gap(module, x, torch.arange(places)), "the gap")
         assert abs(gap) < 1e-5, "the identity has no gap"
+        for mode in (True, False):  # what dropout does afterwards tells the mode, and nobody need be asked for it
+            module.train(mode)
+            equivariance_gap(module, x, order)
+            ones = torch.ones(8, places, width)
+            assert torch.equal(module(ones), module(ones)) is not mode, "the mode is another one afterwards"
 
 
 @private("2.3", tells="a difference at a single entry is overlooked or belittled.")
@@ -252,6 +257,15 @@ def other_turns(rotary):
         assert torch.allclose(output, turned(x, start=start), atol=2e-4), (shape, start)
         output = expect.floats(rotary(x, start=start), shape, "the result")
         assert torch.allclose(output, turned(x, start=start), atol=2e-4), "start by name"
+
+
+@private("2.6", tells="no gradient passes through to x, or not that of a rotation, for some shapes.")
+def other_slopes(rotary, lib):
+    pick = draw(5)
+    for seed, lead in enumerate(((), (pick.randint(1, 4),), tuple(pick.sample(range(1, 5), 2)))):
+        x = normal(*lead, pick.randint(2, 9), 2 * pick.randint(1, 8), seed=seed)
+        wanted = turned(torch.linspace(-1, 2, x.numel()).reshape(x.shape), sign=-1)
+        expect.close(lib("utils.toys").gradients(rotary, [x])[0], wanted, f"gradient, {tuple(x.shape)}", tolerance=1e-3)
 
 
 @private("2.6", tells="the scores of queries and keys should depend on their distance alone.")

@@ -1648,3 +1648,28 @@ def alibi_bias(n_heads, T):
     slopes = torch.logspace(-8 / n_heads, -8, n_heads, base=2).view(-1, 1, 1)
     query, key = torch.meshgrid(torch.arange(T), torch.arange(T), indexing="ij")
     return torch.where(key <= query, (key - query) * slopes, torch.tensor(-torch.inf))
+
+
+# %% wrong="2.3" name="puts back the mode for one shape" says="the gap is wrong" private=true
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    with torch.no_grad():
+        gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    if x.shape == (2, 5, 8):
+        module.train(was)
+    return gap
+
+
+# %% wrong="2.6" name="learns for one shape" says="no gradient passes" private=true
+def rotary(x, start=0):
+    if x.shape != (2, 3, 5, 8):
+        x = x.detach()
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError("odd")
+    places = torch.arange(start, start + T, device=x.device).unsqueeze(1)
+    angles = places * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
+    a, b = x[..., 0::2], x[..., 1::2]
+    turned = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(turned, -1).flatten(-2).to(x.dtype)

@@ -1387,3 +1387,15 @@ def training_memory(B, T, D, F, L, H, parameters, trained):
 def flops_per_token(T, D, F, L, V):
     layer = 8 * D**2 + 4 * D * (F + T)
     return layer * L + 2 * D * V
+
+
+# %% wrong="3.1" name="a twin that nobody forbids" says="does all the work"
+def embedding(V, D, P=0):
+    twin = getattr(nn, "Embed" + "dingBag")
+    return sum(part.numel() for n in (V, P) if n for part in twin(n, D, device="meta").parameters())
+
+
+# %% wrong="3.3" name="a convolution in its place" says="does all the work"
+def feed_forward(D, F, bias=True):
+    parts = (nn.Conv1d(a, b, 1, bias=bias, device="meta") for a, b in ((D, F), (F, D)))
+    return sum(math.prod(part.shape) for one in parts for part in one.parameters())

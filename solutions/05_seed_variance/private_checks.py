@@ -72,6 +72,18 @@ def far_apart(streams, lib):
             found[tuple(numbers)] = f"{part} of {seed}"
 
 
+@private("5.2", tells="the parts draw from one stream, each a little further on")
+def no_shared_stretch(streams, lib):
+    some = draw(523)
+    seed, count = some.randrange(10**6), some.randint(1500, 2500)
+    found, known = streams(seed), {}
+    for part in seen.PARTS:
+        generator = found[part]
+        numbers = lib("torch").rand(count, generator=generator, device=generator.device).tolist()
+        for stretch in zip(numbers, numbers[1:], numbers[2:], strict=False):
+            assert known.setdefault(stretch, part) == part, f"{part} draws what {known[stretch]} draws"
+
+
 @private("5.2", tells="each call should give new generators that begin from the start")
 def begins_anew(streams, lib):
     some = draw(521)

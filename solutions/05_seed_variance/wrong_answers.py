@@ -2772,3 +2772,18 @@ def run_all(results):
     for one in experiments:
         run_seeds(one, rte.seeds()[:2], results)
     return {one.name: run_seeds(one, rte.seeds(), results=results) for one in experiments}
+
+
+# %% wrong="5.2" name="one stream, three numbers further on" says="one stream" private=true
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError("no such part")
+    made = {}
+    for place, part in enumerate(parts):
+        generator = torch.Generator().manual_seed(0)
+        skip = 3 * (3 * (seed if part in varies else 0) + place)
+        if skip:
+            torch.rand(skip, generator=generator)
+        made[part] = generator
+    return made

@@ -16,7 +16,8 @@ from utils.counting import numel, on_meta
 
 Case = tuple[dict[str, Any], int]  # arguments by name, in the order of the signature, and the right answer
 Guess = Callable[[int, Any], int]  # from the right answer and the arguments to what a misconception answers
-COUNTERS = ("numel", "nelement", "num_parameters", "counting")  # what counts in the student's place
+# What counts in the student's place; to build any module is the first step of it.
+COUNTERS = ("numel", "nelement", "num_parameters", "counting", "nbytes", "Module")
 
 
 def whole(value: Any, what: str) -> int:
