@@ -151,12 +151,13 @@ def search(cost, chance, more):
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_slowest_text_that_is_found_is_bounded(name):
     target, most = TARGETS[name]
+    clock = time.process_time if name.startswith("page") else time.perf_counter  # pages are made in this process
     met = []
 
     def seconds(text):
-        started = time.perf_counter()
+        started = clock()
         target(text)
-        met.append((time.perf_counter() - started, text))
+        met.append((clock() - started, text))
         assert met[-1][0] < most, (name, met[-1][0], text[:200])
         return met[-1][0]
 
