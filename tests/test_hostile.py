@@ -416,7 +416,8 @@ def test_nobody_knocked(world):
 
 def test_pages_and_records_hold_no_secret(world):
     """Neither canaries nor a line of a solution, a private check, or a mark scheme, on any page that a student gets."""
-    known = {line for line in world.secret}
+    own = set().union(*(release._lines(attack.source) for attack in ATTACKS))  # what a hand-in brings along is no leak
+    known = {line for line in world.secret} - own
     for path in [*world.course.tree.glob("autograded/*/*/*.ipynb"), *world.course.tree.glob("feedback/*/*/*.html")]:
         text = path.read_text()
         if path.parts[-3].startswith(("wrong", "verdict", "secrets", "files", "evaluation", "resources", "reports")):
