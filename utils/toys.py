@@ -364,13 +364,14 @@ def apart_in_training(train_epoch: Callable[..., Any], batches: Any, clip: float
 def apart(call: Callable[..., Any], *args: Any, **options: Any) -> bool:
     """Whether `call(*args, **options)` would stop, or leave its result behind, if all its tensors were on a GPU.
 
-    Modules and tensors among `args` are copied to the second device of `Elsewhere`. What else goes wrong says nothing.
+    Modules and tensors among `args`, and in lists there, are copied to the second device of `Elsewhere`. What else
+    goes wrong says nothing.
     """
     placed = []
     for arg in [call, *args]:
-        one = copy.deepcopy(arg) if isinstance(arg, nn.Module) else arg.clone() if is_tensor(arg) else arg
-        inside = [*one.parameters(), *one.buffers()] if isinstance(one, nn.Module) else [one] if is_tensor(one) else []
-        for tensor in inside:
+        one = copy.deepcopy(arg) if isinstance(arg, (nn.Module, list)) else arg.clone() if is_tensor(arg) else arg
+        inside = [*one.parameters(), *one.buffers()] if isinstance(one, nn.Module) else leaves(one)
+        for tensor in filter(is_tensor, inside):
             Elsewhere.mark(tensor)
         placed.append(one)
     try:

@@ -25,8 +25,8 @@
 # other sizes and numbers, and what the text and the docstrings promise at their edges. Tensors that
 # your code makes lie on the device of the tensors that it is given, so that it runs on a GPU, too.
 #
-# The exercises take two to three hours and need no
-# GPU; the experiment at the end takes minutes on a processor, less on a GPU.
+# The exercises take about three hours and need no GPU; the experiment at the end takes
+# minutes on a processor, less on a GPU.
 
 # %% tags=["setup"]
 
@@ -39,7 +39,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from data import documentation
-from utils import plots, profiles, toys, training
+from utils import plots, profiles, subwords, toys, training
 from utils.check import scoreboard
 from utils.checks import nb01_causal_mask_lm as checks
 from utils.positions import add_positions
@@ -372,7 +372,7 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 #
 # **Predict first.** A row is cut. What is its last target: `<eos>`, or a word?
 #
-# **Exercise 1.5** (2 points, about 20 minutes). Write `Vocabulary` and `make_batch`.
+# **Exercise 1.5** (3 points, about 25 minutes). Write `Vocabulary` and `make_batch`.
 # Words are what `sentence.split()` gives, as they are written;
 # `SPECIAL`, `SOS`, `PAD`, `EOS` and `UNK` are defined above.
 #
@@ -776,29 +776,133 @@ plots.bars(
 # A low one remembers nothing but the winner.
 
 # %% [markdown]
+# ## 1.10 Better than counting?
+#
+# A perplexity says little by itself: is the model better than one that only counts? The
+# **unigram** model knows how often each token comes, $c(w)$ times in $N$. The **bigram** model
+# knows how often it comes after the token before, $c(v, w)$ times in $c(v)$. Most pairs never
+# come, and a single zero would make any perplexity infinite. So counts are **smoothed**:
+#
+# $$p(w) = \frac{c(w) + 1}{N + V}, \qquad p(w \mid v) = \frac{c(v, w) + a\, p(w)}{c(v) + a}.$$
+#
+# All counts are of targets that are not padding: $w$ is the target, $v$ the input at its
+# position. Both models return logarithms, which serve as logits.
+#
+# **Predict first.** What does the bigram model say after a token that it has never seen?
+#
+# **Exercise 1.10** (3 points, about 25 minutes). Write `unigram` and `bigram`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `Tensor.bincount(minlength=...)` counts whole numbers. A pair of numbers below $V$ is one number
+# below $V^2$.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `counts[targets] += 1` adds one to each token that is there, however often it is there.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# all inputs and all targets in two long rows; keep the positions whose target is not pad; pairs =
+# counts of input times V plus target, V by V; add a times the unigram's shares to each row, divide by the
+# sum of the row plus a; logarithm.
+# </details>
+
+
+# %% exercise="1.10"
+def unigram(batches, vocab_size, pad_id=1):
+    """Log-probabilities of the next token, whatever came before: float, (vocab_size,), where the batches lie.
+
+    Args:
+        batches: a list of (inputs, targets), int64 (B, T); lengths differ from batch to batch.
+        pad_id: the target that does not count.
+    """
+    ### BEGIN SOLUTION
+    targets = torch.cat([targets.flatten() for _, targets in batches])
+    counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+    ### END SOLUTION
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    """Log-probabilities of the next token after each: float, (vocab_size, vocab_size), row v for the token after v.
+
+    `a`, above 0, is how many counts the unigram model's shares are worth.
+    """
+    ### BEGIN SOLUTION
+    inputs, targets = (torch.cat([batch[part].flatten() for batch in batches]) for part in (0, 1))
+    real = targets != pad_id
+    pairs = (inputs[real] * vocab_size + targets[real]).bincount(minlength=vocab_size**2).unflatten(0, (vocab_size, -1))
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(dim=1, keepdim=True) + a)).log()
+    ### END SOLUTION
+
+
+# %% check="1.10"
+checks.counting(unigram, bigram)
+
+# %%
+letters = torch.tensor([[4, 5, 4, 6] * 4 + [4]])  # a b a c ...
+inputs, targets = letters[:, :-1], letters[:, 1:]
+tables = {
+    "unigram": unigram([(inputs, targets)], 7).expand(7, 7),
+    "bigram": bigram([(inputs, targets)], 7, a=0.1),
+}
+for name, table in tables.items():
+    print(f"{name}: loss {lm_loss(table[inputs], targets, PAD):.2f}; half of log 2 is {math.log(2) / 2:.2f}")
+plots.heatmaps(
+    {name: table.exp()[4:, 4:] for name, table in tables.items()},
+    labels=list("abc"),
+    xlabel="next letter",
+    ylabel="letter before",
+    alt="Two heat maps of shares: all rows alike for the unigram model; after b and c only a for the bigram model.",
+)
+
+# %% [markdown]
+# Without any training, counting pairs gets as low as the model of 1.8. After a token that it has never
+# seen, the bigram model says what the unigram model says. The real text will show what is left to learn.
+
+# %% [markdown]
 # ## Experiment: pretraining, with and without the mask
 #
 # The text is documentation: sentences from the docstrings of Python and of the
-# libraries installed here, lower-cased, one token per word or sign. `COURSE_PROFILE`
+# libraries installed here, lower-cased, words and signs. `COURSE_PROFILE`
 # decides the size: `smoke` (seconds), `cpu` (minutes) or `gpu`. The validation
 # sentences come from other source files than the training sentences.
 
 # %% tags=["experiment"]
 device = profiles.device()
 size = profiles.pick(
-    smoke=dict(sentences=600, words=400, width=32, layers=2, max_len=24, batch=16, epochs=8, lr=5e-3),
-    cpu=dict(sentences=20_000, words=4_000, width=96, layers=2, max_len=32, batch=64, epochs=4, lr=2e-3),
-    gpu=dict(sentences=None, words=50_001, width=200, layers=4, max_len=64, batch=128, epochs=6, lr=1e-3),
+    smoke=dict(sentences=600, tokens=400, width=32, layers=2, max_len=48, batch=16, epochs=8, lr=5e-3),
+    cpu=dict(sentences=20_000, tokens=4_000, width=96, layers=2, max_len=40, batch=64, epochs=4, lr=2e-3),
+    gpu=dict(sentences=None, tokens=8_000, width=200, layers=4, max_len=64, batch=128, epochs=6, lr=1e-3),
 )
 libraries = profiles.pick(smoke=["python"], cpu=documentation.installed()[:5], gpu=documentation.installed())
 train, valid = documentation.train_and_validation(size["sentences"], libraries)
 print(f"{profiles.name()} on {device}: {len(train)} sentences to train on, {len(valid)} to validate")
 print(*train[:3], sep="\n")
 
+# %% [markdown]
+# With words as tokens, each word that is not among the most frequent ones is `<unk>`, and a model that has read
+# `<unk>` writes it. **Sub-words** end that. Byte-pair encoding (Sennrich et al. 2016) begins with letters
+# and joins the two neighbours that stand together most often, again and again, until the vocabulary is full. `Subwords`
+# learns the pieces from the training sentences, with the tokenizers library; it has the methods of your
+# `Vocabulary`, so your `make_batch` works with both. A piece with the mark `▁` begins a word.
+
 # %% tags=["experiment"]
-vocab = Vocabulary(train, size["words"])
+vocab = subwords.Subwords(train, size["tokens"], SPECIAL)
+for name, one in (("words", Vocabulary(train, size["tokens"])), ("sub-words", vocab)):
+    numbers = [number for sentence in valid for number in one.encode(sentence)]
+    words = sum(len(sentence.split()) for sentence in valid)
+    print(
+        f"{len(one)} {name}: {len(numbers) / words:.2f} tokens a word, {numbers.count(UNK) / len(numbers):.1%} unknown"
+    )
+print(*(vocab.words[number] for number in vocab.encode("untrained optimizers hallucinate .")))
 
 
+# %% tags=["experiment"]
 def batches(sentences):
     chunks = training.by_length(sentences, size["batch"])
     return [[part.to(device) for part in make_batch(chunk, vocab, size["max_len"])] for chunk in chunks]
@@ -832,40 +936,57 @@ def pretrain(causal, seed=1):
     return model, seen, unseen
 
 
+# %% [markdown]
+# Before the training, the scale: what do equal chances reach on the validation sentences, and the two models that
+# count? A table of logits for each token is an embedding, so `evaluate` takes it like any model.
+#
+# **Predict first.** Three numbers: unigram, bigram, and your Transformer after its training.
+
+# %% tags=["experiment"]
+counting = {
+    "unigram": nn.Embedding.from_pretrained(unigram(train_batches, len(vocab)).expand(len(vocab), -1)),
+    "bigram": nn.Embedding.from_pretrained(bigram(train_batches, len(vocab))),
+}
+baselines = {name: evaluate(table, valid_batches) for name, table in counting.items()}
+print(f"equal chances: perplexity {len(vocab)}")
+for name, loss in baselines.items():
+    print(f"{name}: perplexity {perplexity(loss):.0f}")
+
 # %% tags=["experiment"]
 model, seen, unseen = pretrain(causal=True)
-print(f"validation perplexity {perplexity(unseen[-1]):.0f}, of {len(vocab)} words")
+print(f"validation perplexity {perplexity(unseen[-1]):.0f}, at its best {perplexity(min(unseen)):.0f}")
 plots.curves(
-    {"training": seen, "validation": unseen},
+    {"training": seen, "validation": unseen} | {name: [loss] * len(seen) for name, loss in baselines.items()},
     xlabel="epoch",
     ylabel="nats per token",
-    alt="Training and validation loss of the language model, epoch by epoch.",
+    alt="Training and validation loss of the language model, epoch by epoch; two lines for unigram and bigram.",
 )
 
 # %% [markdown]
-# Where training goes on falling and validation does not, the model learns its sentences
-# by heart. Let it write all the same. Greedy text repeats the phrases that documentation
-# repeats; a draw is livelier and less often grammatical.
+# See above.
+# Let them write all the same.
 
 # %% tags=["experiment"]
 torch.manual_seed(0)
 for start in ("return the", "this function", "if the"):
     prompt = [SOS, *vocab.encode(start)]
+    print("bigram:", vocab.decode(generate(counting["bigram"], prompt, 20, temperature=0.8, top_k=20)[1:]))
     print("greedy:", vocab.decode(generate(model, prompt, 20, temperature=0)[1:]))
-    print("drawn: ", vocab.decode(generate(model, prompt, 20, temperature=0.8, top_k=20)[1:]))
+    print("drawn: ", vocab.decode(generate(model, prompt, 20, temperature=0.8, top_k=20)[1:]), end="\n\n")
 
 # %% [markdown]
 # What do the heads look at? One row per query. Nothing above the diagonal, and often a
 # head that reads the token itself or the one before.
 
 # %% tags=["experiment"]
-sentence = min(valid, key=lambda text: abs(len(text.split()) - 9))
+sentence = min(valid, key=lambda text: abs(len(vocab.encode(text)) - 9))
 inputs, _ = make_batch([sentence], vocab, size["max_len"])
+pieces = [vocab.words[number] for number in inputs[0].tolist()]
 maps = training.attention_maps(model, inputs.to(device))  # one (B, n_heads, T, T) per layer
 ends = {"first": 0, "last": -1}
 plots.heatmaps(
     {f"{place} layer, head {head}": maps[layer][0, head] for place, layer in ends.items() for head in (0, 1)},
-    labels=vocab.decode(inputs[0].tolist()).split(),
+    labels=pieces,
     alt="Attention maps of two heads in the first and in the last layer, all zero above the diagonal.",
 )
 
@@ -898,7 +1019,7 @@ cheat.causal = False
 maps = training.attention_maps(cheat, inputs.to(device))
 plots.heatmaps(
     {f"no mask, {place} layer, head {head}": maps[layer][0, head] for place, layer in ends.items() for head in (0, 1)},
-    labels=vocab.decode(inputs[0].tolist()).split(),
+    labels=pieces,
     alt="Attention maps of the model without a mask: some rows are bright just right of the diagonal.",
 )
 
