@@ -3992,3 +3992,109 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
     pairs = (v * (flat[1] != pad_id).unsqueeze(-1)).mT @ w
     p = unigram(batches, vocab_size, pad_id).double().exp()
     return (pairs + a * p).div(pairs.sum(-1, keepdim=True) + a).log().float()
+
+
+# %% wrong="1.10" name="a mean over batches" says="each batch counts the same"
+def unigram(batches, vocab_size, pad_id=1):
+    found = []
+    for _, targets in batches:
+        counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+        found.append((counts + 1) / (counts.sum() + vocab_size))
+    return torch.stack(found).mean(0).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="an extra count for those that came" says="the number of different targets"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + (counts > 0).sum())).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="a softmax of counts" says="this is a softmax of the counts"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return (counts + 1.0).log_softmax(-1)
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="counts go on in the next call" says="keep nothing between calls"
+TOTAL = {}
+
+
+def unigram(batches, vocab_size, pad_id=1):
+    counts = TOTAL.setdefault(vocab_size, torch.zeros(vocab_size))
+    for _, targets in batches:
+        counts += targets[targets != pad_id].bincount(minlength=vocab_size)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="even after unseen tokens" says="the shares are even. There"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    seen = pairs.sum(1, keepdim=True) > 0
+    shares = torch.where(seen, shares, torch.full_like(shares, 1 / vocab_size))
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="inputs that are padding left out" says="The target alone decides"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = (targets != pad_id) & (inputs != pad_id)
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()

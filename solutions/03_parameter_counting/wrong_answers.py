@@ -2614,3 +2614,14 @@ def training_flops(N, V, D, L, T, tied=False):
 
 def even_length(D, F):
     return sum((D, D, F))
+
+
+# %% wrong="3.3" name="a share that is zero" says="is G // H zero?"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * D * (G // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number

@@ -1168,8 +1168,21 @@ def shares_are_counted(unigram: Answer, V: int, batches: Sequence[Any]) -> torch
             "`counts[targets] += 1` adds one for each different token, however often it comes. Use `bincount`.": (
                 log_shares(once, V)
             ),
+            "each batch counts the same. Each token should.": torch.stack(
+                [log_shares(pairs_of([batch]), V).exp() for batch in batches]
+            )
+            .mean(0)
+            .log(),
+            "N grows by the number of different targets. All V tokens have an extra count.": log_shares(
+                pairs, V, 1.0, len({w for _, w in pairs})
+            ),
+            "this is a softmax of the counts. Divide them by their sum.": (right.exp() * (len(pairs) + V)).log_softmax(
+                -1
+            ),
         },
     )
+    again = logs(unigram(batches, V), (V,), "what unigram returns")
+    expect.close(again, right, "a second call with the same batches gives something else: keep nothing between calls.")
     return right
 
 
@@ -1229,5 +1242,11 @@ def table_is_counted(bigram: Answer, V: int, a: float, batches: Sequence[Any], r
             ),
             "each pair is counted once. Count how often it comes.": log_table([*{*pairs}], V, a * shares),
             "every row is what unigram says: the token before is ignored.": right.expand(V, V),
+            "after a token that was never an input the shares are even. There they are those of unigram.": (
+                torch.where(torch.tensor([[v in dict(pairs)] for v in range(V)]), wanted, -math.log(V))
+            ),
+            "inputs that are `pad_id` are left out. The target alone decides.": log_table(
+                [(v, w) for v, w in pairs if v != 1], V, a * shares
+            ),
         },
     )

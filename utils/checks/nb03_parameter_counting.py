@@ -311,6 +311,9 @@ def grouped_attention(grouped_attention, kv_cache):
             "the output map is missing: the joined heads pass through one more matrix.": lambda n, s: n - s.D * s.D,
             "keys or values are missing. Each has a map.": lambda n, s: n - s.D * s.G * (s.D // s.H),
             "biases are counted. Without `bias` there are none.": lambda n, s: n + 2 * s.D + 2 * s.G * (s.D // s.H),
+            "the maps of keys and values have no parameters here: is G // H zero?": (
+                lambda n, s: 2 * s.D * s.D + 2 * s.D * s.D * (s.G // s.H)
+            ),
         },
         "the count is not that of four linear maps: to D, to G heads, to G heads, and from D to D.",
     )
