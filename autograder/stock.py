@@ -104,7 +104,7 @@ class Archives(ExtractorPlugin):
 
 def _scheme(written: str) -> str:
     """What the author wrote for whoever marks: an answer and how it is marked."""
-    words = MARKS.sub("", written.replace("=== BEGIN MARK SCHEME ===", "*How it is marked:*"))
+    words = MARKS.sub("", written.replace("=== BEGIN MARK SCHEME ===", "\n*How it is marked:*\n"))
     return f"**For you alone: an answer, and the mark scheme**\n\n{words.strip()}"
 
 
