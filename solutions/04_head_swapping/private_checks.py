@@ -410,6 +410,40 @@ def other_curves(select, lib):
         assert read(model.looks) == 1, "the test was looked at more than once"
 
 
+@private("4.6", tells="only what `train_epoch` and `evaluate` do to a model, and say of it, should count: any will do")
+def any_model(select, lib):
+    numbers, count = draw(265), 0
+    for trial in range(100):
+        inputs, classes, epochs = numbers.randint(3, 6), numbers.randint(2, 4), numbers.randint(4, 7)
+        examples = {
+            split: [normal(size, inputs, seed=2650 + 10 * trial + place), torch.arange(size) % classes]
+            for place, (split, size) in enumerate({"valid": numbers.randint(20, 40), "test": 97}.items())
+        }
+        start = {"weight": normal(classes, inputs, seed=2652 + 10 * trial), "bias": normal(classes)}
+        stride = 0.7 * normal(classes, inputs, seed=2653 + 10 * trial)
+        own, way = nn.Linear(inputs, classes), toys.Walk(stride, examples)
+        own.load_state_dict(start)
+        valid, test = [], []
+        for _ in range(epochs):
+            way.train_epoch(own)
+            valid.append(way.evaluate(own, "valid"))
+            test.append(way.evaluate(own, "test"))
+        best = valid.index(max(valid))
+        if best in (0, epochs - 1) or test[best] == test[-1]:  # it would say little
+            continue
+        model = seen.loaded(lib("torch").nn.Linear(inputs, classes), start)
+        theirs = lib("utils.toys").Walk(stride, examples)
+        report = select(model, theirs.train_epoch, theirs.evaluate, epochs)
+        assert report["curve"] == valid and report["epoch"] == best + 1, "the curve or the epoch is wrong"
+        expect.close(report["test"], test[best], "the test accuracy is wrong")
+        wanted = start["weight"] + (best + 1) * stride
+        expect.close(model.state_dict()["weight"], wanted, "the weights are wrong")
+        assert read(theirs.looks) == 1, "the test was looked at more than once"
+        count += 1
+        if count == 2:
+            return
+
+
 @private("4.6", tells="a model with dropout is not judged as it works in evaluation mode")
 def model_with_dropout(accuracy, lib):
     numbers = draw(280)
