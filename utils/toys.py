@@ -390,9 +390,9 @@ def apart(call: Callable[..., Any], *args: Any, **options: Any) -> bool:
     Modules and tensors among `args`, and in lists there, are copied to the second device of `Elsewhere`. What else
     goes wrong says nothing.
     """
-    placed = []
+    placed: list[Any] = []
     for arg in [call, *args]:
-        one = copy.deepcopy(arg) if isinstance(arg, (nn.Module, list)) else arg.clone() if is_tensor(arg) else arg
+        one: Any = copy.deepcopy(arg) if isinstance(arg, (nn.Module, list)) else arg.clone() if is_tensor(arg) else arg
         inside = [*one.parameters(), *one.buffers()] if isinstance(one, nn.Module) else leaves(one)
         for tensor in filter(is_tensor, inside):
             Elsewhere.mark(tensor)
