@@ -20,7 +20,7 @@ from utils.evidence import ResultsCheck
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
 FIRST = COURSE.notebooks[0]
-TIMES = 20 if os.environ.get("COURSE_LONG_TESTS") else 5  # that each solution is graded; every time meets other questions
+TIMES = 20 if os.environ.get("COURSE_LONG_TESTS") else 5  # each meets other questions
 
 
 def hand_in(workshop, entry, student, file, runs=None):
