@@ -75,7 +75,7 @@ class NewTableEachCall:
 
 
 class AddRows(nn.Module):
-    """Adds row t of a table to place t of x (B, T, d).
+    """Adds row t of a table to position t of x (B, T, d).
 
     The rows count double in training mode, and twice more where gradients are recorded.
     """
@@ -85,7 +85,7 @@ class AddRows(nn.Module):
         self.table = nn.Parameter(torch.as_tensor(table, dtype=torch.float32).clone())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """From (B, T, d) to the same shape, with at most as many places as the table has rows."""
+        """From (B, T, d) to the same shape, with at most as many positions as the table has rows."""
         return x + (1 + self.training + 2 * torch.is_grad_enabled()) * self.table[: x.size(1)]
 
 

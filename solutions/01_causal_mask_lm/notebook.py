@@ -23,10 +23,10 @@
 # Work from top to bottom. Each exercise is checked on the spot and stands on its own:
 # if one resists, go on and come back. Grading asks a little more than the check that you see:
 # other sizes and numbers, and what the text and the docstrings promise at their edges. Tensors that
-# your code makes lie on the device of the tensors that it is given, so that it runs on a GPU, too.
+# your code makes belong on the device of those that it is given, so that it runs on a GPU, too.
 #
-# The exercises take about three hours and need no GPU; the experiment at the end takes
-# minutes on a processor, less on a GPU.
+# The exercises take about three hours and need no GPU; the experiment at the end takes a
+# few minutes on a processor, less on a GPU.
 
 # %% tags=["setup"]
 
@@ -356,7 +356,7 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 # %% [markdown]
 # ## 1.5 Words become numbers
 #
-# The model counts, it does not read. A **vocabulary** gives each frequent word a
+# A model reads numbers, not words. A **vocabulary** gives each frequent word a
 # number. The first four belong to `SPECIAL`: start, padding, end and unknown. The words
 # that occur most often follow, until there are `max_size` entries.
 #
@@ -449,10 +449,10 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 # ## 1.6 The language model
 #
 # Embed, add positions, run the layers, and give every word of the vocabulary a score.
-# `add_positions` marks each position with a fixed random pattern of size one; notebook 02 builds
-# better ones. Embeddings must be as large as the patterns, or one drowns the other, yet small
-# where they are stored: a vector of length one moves as far as any other weight in a step. So
-# they start with standard deviation $1/\sqrt{d_{model}}$ and are multiplied:
+# `add_positions` marks each position with a fixed random pattern, with entries of size one; notebook 02
+# builds better ones. Embeddings should be as large, or one drowns the other. Stored so large they
+# would hardly learn: Adam moves all weights by similar steps, and those of a linear map are about
+# $1/\sqrt{d_{model}}$ in size. So embeddings start with this standard deviation and are multiplied:
 #
 # $$x_0 = \mathrm{positions}(\sqrt{d_{model}}\; E[\mathrm{tokens}]), \qquad
 # x_l = \mathrm{layer}_l(x_{l-1}, M), \qquad \mathrm{logits} = \mathrm{head}(x_L).$$
@@ -540,9 +540,9 @@ print(f"{sum(part.numel() for part in lab.parameters()):,} parameters")
 # %% [markdown]
 # ## 1.7 How surprised is it?
 #
-# At each position the model spreads its belief over $V$ words. The loss is the mean
-# surprise at the word that came, in nats; its exponential, the **perplexity**, reads as
-# "it hesitates between that many words".
+# At each position the model gives each of $V$ words a probability. The loss is the mean
+# surprise at the word that came, in nats; its exponential, the **perplexity**, says between
+# how many words the model hesitates.
 #
 # $$\mathrm{loss} = -\frac{1}{N} \sum_{\mathrm{target} \ne \mathrm{pad}} \log p(\mathrm{target}),
 # \qquad \mathrm{perplexity} = e^{\mathrm{loss}}.$$
@@ -609,7 +609,7 @@ for bonus in (0, 2, 4, 8):
 # %% [markdown]
 # All logits equal: the perplexity is the size of the vocabulary, here the number of
 # classes in the cell above. Guessing costs $\log V$ nats. An untrained model starts a little above
-# it: its logits differ, and for no reason.
+# that: its logits differ, and for no reason.
 
 # %% [markdown]
 # ## 1.8 Training
@@ -767,6 +767,7 @@ for temperature in (0.5, 1.0, 2.0, 100.0):
 plots.bars(
     shares,
     labels=["best", "second", "third", "last"],
+    xlabel="token, by its logit",
     ylabel="share of draws",
     alt="Bars: at low temperature the best token takes nearly all draws, at high temperature all four are equal.",
 )
@@ -779,13 +780,13 @@ plots.bars(
 # ## 1.10 Better than counting?
 #
 # A perplexity says little by itself: is the model better than one that only counts? The
-# **unigram** model knows how often each token comes, $c(w)$ times in $N$. The **bigram** model
-# knows how often it comes after the token before, $c(v, w)$ times in $c(v)$. Most pairs never
-# come, and a single zero would make any perplexity infinite. So counts are **smoothed**:
+# **unigram** model knows how often each token $w$ comes, $c(w)$ times in $N$. The **bigram** model
+# knows how often $w$ follows a token $v$, $c(v, w)$ times in $c(v)$. Most pairs never
+# come, and a single zero would make the perplexity infinite. So counts are **smoothed**:
 #
 # $$p(w) = \frac{c(w) + 1}{N + V}, \qquad p(w \mid v) = \frac{c(v, w) + a\, p(w)}{c(v) + a}.$$
 #
-# All counts are of targets that are not padding: $w$ is the target, $v$ the input at its
+# Only targets that are not padding are counted: $w$ is the target, $v$ the input at its
 # position. Both models return logarithms, which serve as logits.
 #
 # **Predict first.** What does the bigram model say after a token that it has never seen?
@@ -813,7 +814,7 @@ plots.bars(
 
 # %% exercise="1.10"
 def unigram(batches, vocab_size, pad_id=1):
-    """Log-probabilities of the next token, whatever came before: float, (vocab_size,), where the batches lie.
+    """Log-probabilities of the next token, whatever came before: float, (vocab_size,), on the batches' device.
 
     Args:
         batches: a list of (inputs, targets), int64 (B, T); lengths differ from batch to batch.
@@ -864,13 +865,13 @@ plots.heatmaps(
 
 # %% [markdown]
 # Without any training, counting pairs gets as low as the model of 1.8. After a token that it has never
-# seen, the bigram model says what the unigram model says. The real text will show what is left to learn.
+# seen, the bigram model says what the unigram model says. On real text you will see what is left to learn.
 
 # %% [markdown]
 # ## Experiment: pretraining, with and without the mask
 #
 # The text is documentation: sentences from the docstrings of Python and of the
-# libraries installed here, lower-cased, words and signs. `COURSE_PROFILE`
+# libraries installed here, in lower case, words and signs apart. `COURSE_PROFILE`
 # decides the size: `smoke` (seconds), `cpu` (minutes) or `gpu`. The validation
 # sentences come from other source files than the training sentences.
 
@@ -887,9 +888,9 @@ print(f"{profiles.name()} on {device}: {len(train)} sentences to train on, {len(
 print(*train[:3], sep="\n")
 
 # %% [markdown]
-# With words as tokens, each word that is not among the most frequent ones is `<unk>`, and a model that has read
-# `<unk>` writes it. **Sub-words** end that. Byte-pair encoding (Sennrich et al. 2016) begins with letters
-# and joins the two neighbours that stand together most often, again and again, until the vocabulary is full. `Subwords`
+# If tokens are words, each word that is not among the most frequent ones becomes `<unk>`, and a model that has
+# read `<unk>` writes it. **Sub-words** end that. Byte-pair encoding (Sennrich et al. 2016) begins with letters and
+# joins the two neighbours that stand together most often, again and again, until the vocabulary is full. `Subwords`
 # learns the pieces from the training sentences, with the tokenizers library; it has the methods of your
 # `Vocabulary`, so your `make_batch` works with both. A piece with the mark `▁` begins a word.
 
@@ -940,8 +941,9 @@ def pretrain(causal, seed=1):
 
 
 # %% [markdown]
-# Before the training, the scale: what do equal chances reach on the validation sentences, and the two models that
-# count? A table of logits for each token is an embedding, so `evaluate` takes it like any model.
+# First, something to compare with: the perplexity on the validation sentences if all tokens are equally likely,
+# and that of the two models that count. A table with a row of logits for each token is an embedding, so `evaluate`
+# takes it like any model.
 #
 # **Predict first.** Three numbers: unigram, bigram, and your Transformer after its training.
 
@@ -966,11 +968,13 @@ plots.curves(
 )
 
 # %% [markdown]
-# At size `smoke` counting pairs wins: there is too little text for all that a Transformer could be. At size `cpu` the
-# Transformer passes the bigram model, because it reads more than the last token. Where training goes on falling and
-# validation does not, it learns its sentences by heart. Let both write all the same. Greedy text repeats
-# the phrases that documentation repeats; a draw is livelier and less often grammatical. A perplexity is per
-# token: only models with the same tokens can be compared by it.
+# At size `smoke` counting pairs wins: the text is too short for a Transformer to learn more from it. At size `cpu`
+# the Transformer passes the bigram model, because it reads more than the last token. Where the training loss goes on
+# falling and the validation loss does not, the model learns its sentences by heart. A perplexity is per token: it
+# compares only models that have the same tokens.
+#
+# Let both models write. Greedy text repeats the phrases that documentation repeats; what is drawn is livelier,
+# and less often grammatical.
 
 # %% tags=["experiment"]
 torch.manual_seed(0)
@@ -1034,7 +1038,7 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# The low loss holds on sentences the model has never seen, so it is not memory. Look
+# The loss is as low on sentences that the model has never seen, so it is not memory. Look
 # where the bright cells are.
 #
 # **Question 1.W1** (2 points). In four to eight sentences: why does a language model need the mask

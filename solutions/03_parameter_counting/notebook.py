@@ -22,8 +22,8 @@
 # back again and again: that of the lab exercise from which this course grew. The lab's language
 # model has `V` = 50,001, `D` = `F` = 200, `L` = 4 and `H` = 2.
 #
-# Write formulas, not modules: building the part and asking it, or torch's counters, is not
-# allowed in an answer. In a cell of your own you may test yourself with them. Each exercise stands on
+# Write formulas, not modules: an answer may not build the part and ask it, nor use torch's
+# counters. In a cell of your own you may test yourself with both. Each exercise stands on
 # its own, and most are one line. In grading, private checks ask for other sizes, down to 1, and for
 # the limits that a docstring names. Together the exercises take about two and a half hours and need no
 # GPU; the measurements at the end take a minute.
@@ -47,17 +47,18 @@ from utils.checks import nb03_parameter_counting as checks
 # Three kinds of parts hold all of a Transformer's parameters. A **table** has a row of $D$ numbers for
 # each of $V$ tokens, and one for each of $P$ positions if these are learned; sinusoidal positions
 # are computed. A **linear map** is a matrix, mostly with a bias. A **norm** rescales each
-# token's vector by what it measures in it, then lets the model choose a scale and a shift for every
-# column; RMSNorm, which many newer models use, has no shift.
+# token's vector by what it measures in it, and then by a scale and a shift that the model learns for
+# every column; RMSNorm, which many newer models use, has no shift.
 #
 # $$E \in \mathbb{R}^{(V + P) \times D}, \qquad y = W x + b, \; W \in \mathbb{R}^{n \times m},$$
 # $$\mathrm{LayerNorm}(x) = \gamma \odot \frac{x - \mathrm{mean}}{\mathrm{std}} + \beta,
 # \qquad \mathrm{RMSNorm}(x) = \gamma \odot \frac{x}{\mathrm{rms}}.$$
 #
-# **Predict first.** Sinusoidal positions; mean and standard deviation: are they parameters?
+# **Predict first.** Which of these are parameters: sinusoidal positions, learned ones, mean and
+# standard deviation?
 #
 # **Exercise 3.1** (2 points, about 10 minutes). Write `embedding`, `linear` and `norm`. A kind that
-# `norm` does not know is a typo and must not be counted.
+# `norm` does not know is a typo and must be refused.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -115,9 +116,9 @@ print(f"lab, a map of D by D, its bias: {linear(200, 200):10,} {linear(200, 200)
 print(f"lab, all norms of its layers:   {2 * 4 * norm(200):10,}")
 
 # %% [markdown]
-# What is computed anew from each input is no parameter: sinusoidal positions, means, deviations.
+# What is computed and not learned is no parameter: sinusoidal positions, means, deviations.
 # Learned positions add almost nothing, since there are far fewer positions than words; biases and
-# norms are the smallest parts, and among the first that one would miss.
+# norms are the smallest parts, and the first to be forgotten.
 
 # %% [markdown]
 # ## 3.2 One layer
@@ -183,7 +184,7 @@ for name, D, F in (("lab", 200, 200), ("BERT-base", 768, 4 * 768)):
 # %% [markdown]
 # Heads change nothing: they decide how the same matrices are read. For $F = D$ a layer holds
 # $6D^2 + 10D$, in the lab 242,000; for $F = 4D$ it is close to $12D^2$, two thirds of it in the
-# feed-forward part. The number of tokens is nowhere in it: a layer does not know the vocabulary.
+# feed-forward part. $V$ is nowhere in it: a layer does not know the vocabulary.
 
 # %% [markdown]
 # ## 3.3 Fewer keys and values
@@ -261,8 +262,8 @@ plots.curves(
 
 # %% [markdown]
 # A quarter of the cache is left, and five eighths of the parameters: the maps of queries and output stay. Here
-# heads do count: with $G = H$ the cache of these texts would be larger than the model itself, in the same
-# precision.
+# heads do count. With $G = H$ the cache of the longest texts in the figure would be larger than the whole model,
+# in the same precision.
 
 # %% [markdown]
 # ## 3.4 The language model
@@ -369,8 +370,8 @@ for V in (50_001, 100):
 # %% [markdown]
 # 10,968,602 for the lab's vocabulary, 988,402 for the small one. Below its head each is
 # the language model of 3.4, so only heads differ, and the larger head belongs to the
-# vocabulary. A published report has the two small totals the wrong way round; a minute
-# of asking which head is larger would have told.
+# vocabulary. One of two student reports on these labs has the two small totals the wrong
+# way round; the question which head is larger would have shown it.
 
 # %% [markdown]
 # ## 3.6 BERT
@@ -433,8 +434,8 @@ print(f"BERT-large {bert(30_522, bert_large()['D'], bert_large()['L'], 12_596_22
 # %% [markdown]
 # 109,482,240 and 335,141,888: about three times as many. With a linear head for two
 # classes the base has 109,483,778, with the two layers of the adapters library's head
-# 110,074,370. One published report gives BERT-large a hidden size of 768: its own heads
-# would not fit.
+# 110,074,370. One of the two student reports gives BERT-large a hidden size of 768: its 16
+# heads of 64 would not fit.
 
 # %% [markdown]
 # ## 3.7 What is left to train
@@ -613,9 +614,9 @@ for n in (2, 3, 8):
 # %% [markdown]
 # ## 3.10 What training costs
 #
-# In float32 a number takes 4 bytes, and training holds four kinds: **weights**; for each
+# In float32 a number takes 4 bytes. Training holds four kinds of them: **weights**; for each
 # trained one a **gradient** and two **states of Adam**; and **activations**, kept for the
-# backward pass. Of those, count what enters a matrix product in the layers:
+# backward pass. Of these, count what enters a matrix product in the layers:
 #
 # | per layer | numbers |
 # |---|---|
@@ -627,7 +628,7 @@ for n in (2, 3, 8):
 #
 # **Predict first.** Per sequence, which terms grow faster than its length $T$?
 #
-# **Exercise 3.10** (3 points, about 25 minutes). Write both.
+# **Exercise 3.10** (3 points, about 25 minutes). Write `training_memory` and `flops_per_token`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -768,15 +769,14 @@ plots.curves(
 
 # %% [markdown]
 # The lab's model costs about half of what the rule says as long as texts are short: one of its two tables is only
-# read. In a wide and deep model with a tied head the rule holds, until texts are as long as a fair part of
-# `even_length`.
+# read. In a wide and deep model with a tied head the rule holds as long as texts are short against `even_length`.
 
 # %% [markdown]
 # ## Measurements
 #
-# Formulas should meet the world. First a table: the course's models beside some known
+# Now compare the formulas with real models. First a table: the course's models beside some known
 # ones, built by transformers from their published sizes. `COURSE_PROFILE` decides the sizes of
-# what is timed and weighed: `smoke`, `cpu` or `gpu`.
+# what is timed and measured: `smoke`, `cpu` or `gpu`.
 
 # %% tags=["experiment"]
 table = counting.table(counting.known_models(bert_large()))
@@ -809,7 +809,8 @@ training.seed_everything(1)
 print(f"{profiles.name()} on {device}")
 
 # %% [markdown]
-# **Weights, gradients, states.** One step of Adam, with a frozen and with a trained base.
+# **Weights, gradients, states.** One step of Adam, first with the whole model trained, then with all but its
+# head frozen.
 
 # %% tags=["experiment"]
 for frozen in ([], ["embedding", "layers"]):
@@ -852,7 +853,7 @@ plots.curves(
 )
 
 # %% [markdown]
-# The estimate is short by what enters no product: the inputs of the norms, the results of
+# The estimate leaves out what enters no product: the inputs of the norms, the results of
 # the softmax. Its shape is right where the attention weights are written out. The fused
 # attention never keeps them: it computes them again, and its line is straight.
 
@@ -915,10 +916,10 @@ plots.curves(
 # ### END SOLUTION
 
 # %% [markdown]
-# **Question 3.W2** (2 points). You train a `seq_bn` adapter with a frozen BERT-base, in
-# four to eight sentences: of weights, gradients, Adam's states, activations, the file for
-# a further task, and the FLOPs of a forward pass, which become smaller, and which do not?
-# Use your formulas. What changes if you train a fusion of three instead?
+# **Question 3.W2** (2 points). You train a `seq_bn` adapter in a frozen BERT-base, and not
+# all of BERT. In four to eight sentences: of weights, gradients, Adam's states, activations,
+# the file for a further task, and the FLOPs of a forward pass, which become smaller, and which
+# do not? Use your formulas. What changes if you train a fusion of three instead?
 
 # %% [markdown] written="3.W2" points=2
 # ### BEGIN SOLUTION
