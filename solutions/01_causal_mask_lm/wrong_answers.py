@@ -4177,3 +4177,39 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
         pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
     shares = unigram(batches, vocab_size, pad_id).exp()
     return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="view of what may not be contiguous" says="raised RuntimeError: view size"
+def unigram(batches, vocab_size, pad_id=1):
+    targets = torch.cat([targets.view(-1) for _, targets in batches])
+    counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="pairs go on in the next call" says="keep nothing between calls"
+PAIRS = {}
+
+
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = PAIRS.setdefault(vocab_size, torch.zeros(vocab_size, vocab_size))
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs += index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()

@@ -787,6 +787,7 @@ shares = table[list(counting.PARTS)].div(table["total"], axis=0) * 100
 plots.bars(
     {part: shares[part] for part in counting.PARTS},
     labels=list(table.index),
+    xlabel="model",
     ylabel="% of parameters",
     alt="Stacked bars: two vocabulary tables fill the lab's language model, layers fill BERT.",
     stacked=True,

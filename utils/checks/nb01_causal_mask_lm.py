@@ -1138,7 +1138,10 @@ def counting(unigram, bigram, lib):
     right = shares_are_counted(unigram, V, batches)
     table_is_counted(bigram, V, a, batches, right)
     default = logs(bigram(batches, V), (V, V), "what bigram returns")
-    expect.close(default, log_table(pairs_of(batches), V, 30 * right.exp()), "a = 30 should be the default.")
+    pairs, prior = pairs_of(batches), 30 * right.exp()
+    again = "a second call with the same batches gives something else: keep nothing between calls."
+    twice = {again: log_table([*pairs, *pairs], V, prior)}
+    expect.like(default, log_table(pairs, V, prior), "a = 30 should be the default.", twice)
     other = counting_data(9, [(2, 7), (5, 3)], pad_id=4, seed=41)
     shares = log_shares(pairs_of(other, 4), 9)
     fixed = "the padding number is fixed: use `pad_id`."
