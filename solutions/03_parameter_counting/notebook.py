@@ -46,9 +46,9 @@ from utils.checks import nb03_parameter_counting as checks
 #
 # Three kinds of parts hold all of a Transformer's parameters. A **table** has a row of $D$ numbers for
 # each of $V$ tokens, and one for each of $P$ positions if these are learned; sinusoidal positions
-# are computed. A **linear map** is a matrix, mostly with a bias. A **norm** rescales each
-# token's vector by what it measures in it, and then by a scale and a shift that the model learns for
-# every column; RMSNorm, which many newer models use, has no shift.
+# are computed. A **linear map** is a matrix, mostly with a bias. A **norm** rescales each token's
+# vector by what it measures in it, then by a learned scale and shift for every column; RMSNorm, which
+# many newer models use, has no shift.
 #
 # $$E \in \mathbb{R}^{(V + P) \times D}, \qquad y = W x + b, \; W \in \mathbb{R}^{n \times m},$$
 # $$\mathrm{LayerNorm}(x) = \gamma \odot \frac{x - \mathrm{mean}}{\mathrm{std}} + \beta,
