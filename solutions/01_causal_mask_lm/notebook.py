@@ -114,12 +114,13 @@ checks.attention(attention)
 q, k = torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(3))
 plots.heatmaps(
     {f"queries times {factor}": attention(factor * q, k, k)[1] for factor in (0.1, 1, 10)},
+    limits=(0, 0.5),
     alt="Three heat maps of attention weights: nearly uniform, mixed, and one bright key in each row.",
 )
 
 # %% [markdown]
-# Longer queries make sharper rows: at the right, each query reads one key and ignores
-# the rest. That is what would happen to wide vectors without the division, before
+# Longer queries make sharper rows: at the left all six keys count alike, at the right each query
+# reads one key and ignores the rest (weights above one half have one colour). That is what would happen to wide vectors without the division, before
 # anything had been learned.
 
 # %% [markdown]
