@@ -120,8 +120,8 @@ plots.heatmaps(
 
 # %% [markdown]
 # Longer queries make sharper rows: at the left all six keys count alike, at the right each query
-# reads one key and ignores the rest (weights above one half have one colour). That is what would happen to wide vectors without the division, before
-# anything had been learned.
+# reads one key and ignores the rest (weights above one half have one colour). That is what would
+# happen to wide vectors without the division, before anything had been learned.
 
 # %% [markdown]
 # ## 1.2 Do not look ahead
