@@ -802,7 +802,7 @@ plots.bars(
 # %% tags=["experiment"]
 device = profiles.device()
 size = profiles.pick(
-    smoke=dict(V=2_000, B=4, T=32, lengths=(32, 128, 256, 512), widths=(64, 128, 192, 256), repeats=7),
+    smoke=dict(V=2_000, B=4, T=32, lengths=(32, 128, 256, 512), widths=(64, 128, 192, 256), repeats=20),
     cpu=dict(V=50_001, B=8, T=64, lengths=(16, 64, 128, 256, 512), widths=(128, 256, 384, 512, 640), repeats=7),
     gpu=dict(V=50_001, B=32, T=128, lengths=(64, 256, 512, 1024), widths=(512, 1024, 2048, 3072, 4096), repeats=20),
 )
