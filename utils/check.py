@@ -118,9 +118,7 @@ class _Told:
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
         if name in SLOW and not self.told:
             self.told = True
-            print(
-                f"Exercise {self.exercise}: loading {SLOW[name]} first, which takes some seconds, once ...", flush=True
-            )
+            print(f"Exercise {self.exercise}: loading {SLOW[name]}, which takes some seconds, once ...", flush=True)
 
 
 def unchecked(failed: ImportError) -> str:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 CONSTRAINTS = Path(__file__).resolve().parents[1] / "constraints.txt"
+REPLACED = ("transformers", "huggingface_hub")  # by other versions, when `adapters` is installed
 CELL = "the set-up cell, the first code cell of the notebook"
 
 
@@ -27,21 +28,25 @@ def ready(*packages: str) -> None:
     if "google.colab" not in sys.modules:
         where = f"`pip install -r requirements.txt` in {CONSTRAINTS.parent}"
         raise RuntimeError(f"{names} cannot be found: run {where}, then this cell again")
-    print(f"Installing {names}: about half a minute, once for each session ...", flush=True)
-    command = [sys.executable, "-m", "pip", "install", "--quiet", *map(_pinned, missing)]
-    before = "transformers" in sys.modules
+    print(f"Installing {names}, which takes about half a minute, once a session ...", flush=True)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", *map(pinned, missing)]
+    in_use = [name for name in REPLACED if name in sys.modules]
     ended = subprocess.run(command, capture_output=True, text=True)
     importlib.invalidate_caches()
     still = [name for name in missing if importlib.util.find_spec(name) is None]
     if ended.returncode or still:
         why = (ended.stderr.strip() or "pip says nothing").splitlines()[-1]
         raise RuntimeError(f"{names} could not be installed ({why}): run this cell again in a minute")
-    if before:
-        print("Now restart the session (menu Runtime), and run the notebook from its top: transformers was in use.")
+    if in_use:
+        print(f"Restart the session (menu Runtime), and run the notebook from its top: {in_use[0]} was in use already.")
 
 
-def _pinned(package: str) -> str:
-    """The package with its version in constraints.txt, as pip wants it."""
+def pinned(package: str) -> str:
+    """The package with its version in constraints.txt, as pip wants it.
+
+    Raises:
+        RuntimeError: it has none there.
+    """
     found = re.search(rf"^{re.escape(package)}==\S+$", CONSTRAINTS.read_text(), re.MULTILINE)
     if found is None:
         raise RuntimeError(f"{CONSTRAINTS} states no version of {package}: fetch the course once more")

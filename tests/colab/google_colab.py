@@ -6,9 +6,11 @@ puts it into `sys.modules`, where the set-up cells look for it. What a browser d
 notebook that is asked for is the one on disk, a download is a copy, and Drive is a folder.
 """
 
+import importlib
 import json
 import shutil
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,15 +44,19 @@ def install(notebook: Path, downloads: Path, drive: Path) -> None:
         print(f"Mounted at {mountpoint}")
 
     names: dict[str, dict[str, Any]] = {
-        "google": {"__path__": []},
+        "google": {"__path__": []},  # unless there is one, of another package
         "google.colab": {"__path__": []},
         "google.colab._message": {"blocking_request": blocking_request},
         "google.colab.files": {"download": download},
         "google.colab.drive": {"mount": mount},
     }
     for name, contents in names.items():
-        module = sys.modules.setdefault(name, ModuleType(name))
-        vars(module).update(contents)
+        try:
+            module = importlib.import_module(name)
+        except ModuleNotFoundError:
+            module = sys.modules[name] = ModuleType(name)
+            module.__spec__ = ModuleSpec(name, None, is_package="__path__" in contents)  # `find_spec` wants one
+            vars(module).update(contents)
         parent, _, child = name.rpartition(".")
         if parent:
             setattr(sys.modules[parent], child, module)
