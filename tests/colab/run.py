@@ -60,7 +60,7 @@ def main() -> int:
 
 
 def environment(python: str) -> Path:
-    """The environment of requirements.txt; it is made, unless it is there, by `python`, else by the one that runs this."""
+    """The environment of requirements.txt, made if it is not there: by `python`, or by the one that runs this."""
     target, wanted = FOLDER / "environment", (HERE / "requirements.txt").read_text()
     stamp = target / "installed.txt"
     if not stamp.exists() or stamp.read_text() != wanted:
