@@ -39,4 +39,4 @@ $(READY): pyproject.toml constraints.txt
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .demo
+	rm -rf $(VENV) .demo .colab
