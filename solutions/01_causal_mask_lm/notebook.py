@@ -119,9 +119,9 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Longer queries make sharper rows: at the left all six keys count alike, at the right each query
-# reads one key and ignores the rest (weights above one half have one colour). That is what would
-# happen to wide vectors without the division, before anything had been learned.
+# Longer queries make sharper rows: at the left all six keys count nearly alike, at the right most
+# queries read one key and ignore the rest (weights above one half have one colour). That is what
+# would happen to wide vectors without the division, before anything had been learned.
 
 # %% [markdown]
 # ## 1.2 Do not look ahead
