@@ -153,6 +153,7 @@ def bars(
     labels: Sequence[str],
     ylabel: str,
     alt: str,
+    xlabel: str | None = None,
     stacked: bool = False,
     errors: Mapping[str, Any] | None = None,
 ) -> Picture:
@@ -183,7 +184,7 @@ def bars(
             )
             base = base + values
         ax.set_xticks(places, labels)
-        ax.set_ylabel(ylabel)
+        ax.set(xlabel=xlabel, ylabel=ylabel)
         if len(series) > 1:
             ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return Picture(figure, alt)
