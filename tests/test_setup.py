@@ -62,10 +62,17 @@ def test_a_restarted_session_finds_its_clone_again(tmp_path):
 
 @pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.number)
 def test_who_needs_adapters_asks_for_it(entry):
-    used = re.compile(r"\b(?:counting|tiny_bert|run_seeds)\b")  # of utils; what imports adapters
     cells = author.solution_notebook(COURSE, entry).cells
-    needs = any(used.search(one.source) for one in cells if one.cell_type == "code")
-    assert ('setup.ready("adapters")' in cell(entry.number)) == needs
+    used = {name for one in cells if one.cell_type == "code" for name in used_of_utils(one.source)}
+    needs = {"counting", "tiny_bert", "run_seeds"} & used  # what imports adapters, at its top or in a function
+    assert ('setup.ready("adapters")' in cell(entry.number)) == bool(needs)
+
+
+def used_of_utils(source):
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("utils"):
+                yield from (module.rpartition(".")[2], *(one.name for one in names))
 
 
 @pytest.fixture
