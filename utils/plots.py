@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from cycler import cycler
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", "-.", ":")
@@ -116,6 +116,7 @@ def curves(
     x: Iterable[float] | None = None,
     bands: Mapping[str, tuple[Any, Any]] | None = None,
     log: bool = False,
+    mark: tuple[str, float] | None = None,
 ) -> Picture:
     """Lines on one pair of axes, told apart by colour and by dashes.
 
@@ -123,7 +124,8 @@ def curves(
         series: label -> values.
         x: where the values lie; 1, 2, 3, ... if None.
         bands: label -> lower and upper values, shaded around the line of that label.
-        log: whether the vertical axis is logarithmic.
+        log: whether the vertical axis is logarithmic. Its numbers are written out: 20, not 2 times 10 to the 1.
+        mark: the name and place of a dotted vertical line.
     """
     with matplotlib.rc_context(LOOK):
         figure = Figure(figsize=(6, 3.4), layout="constrained")
@@ -140,6 +142,13 @@ def curves(
                 ax.fill_between(places, lower, upper, color=line.get_color(), alpha=0.2, lw=0)
         ax.set(xlabel=xlabel, ylabel=ylabel, **({"yscale": "log"} if log else {}))
         ax.grid(axis="y", alpha=0.3)
+        if log:
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            ax.yaxis.set_minor_locator(NullLocator())
+            ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        if mark is not None:
+            ax.axvline(mark[1], ls=":", color="black", lw=1)
+            ax.text(mark[1], 1.02, mark[0], fontsize=9, va="bottom", ha="center", transform=ax.get_xaxis_transform())
         if x is None:
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if len(series) > 1:
@@ -281,13 +290,14 @@ def strips(
         ax = figure.subplots()
         for row, (name, some) in enumerate(groups.items()):
             values, color = numbers(some), OKABE_ITO[row % len(OKABE_ITO)]
-            ax.scatter(values, np.full(len(values), row - 0.1), s=24, color=color, alpha=0.55, lw=0)
+            spread = np.linspace(-0.07, 0.07, len(values)) if len(values) > 1 else [0.0]  # equal values stay apart
+            ax.scatter(values, row - 0.12 + np.asarray(spread), s=24, color=color, alpha=0.55, lw=0)
             mean = values.mean()
             low, high = (intervals or {}).get(name, (mean, mean))
             ax.errorbar(mean, row + 0.2, xerr=[[mean - low], [high - mean]], fmt="D", ms=4, capsize=3, color=color)
         if line is not None:
             ax.axvline(line[1], ls=":", color="black", lw=1)
-            ax.text(line[1], -0.55, f" {line[0]}", fontsize=9, va="bottom", ha="center")
+            ax.text(line[1], -0.6, line[0], fontsize=9, va="bottom", ha="center")
         ax.set_yticks(range(len(groups)), list(groups))
         ax.set_ylim(len(groups) - 0.5, -0.55)
         ax.set_xlabel(xlabel)

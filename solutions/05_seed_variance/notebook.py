@@ -530,19 +530,38 @@ plots.strips(
 # %% [markdown]
 # Only the bar over seeds shrinks. More seeds cannot make the validation set larger, and on a
 # few hundred examples the other bar is the longer one.
+#
+# And the two intervals over seeds do not agree. Which of them keeps its promise? Draw five runs whose true mean is
+# known, a thousand times, and count.
+
+# %%
+draw, holds, widths = np.random.default_rng(56), {"t": 0, "bootstrap": 0}, {"t": 0.0, "bootstrap": 0.0}
+for _ in range(1000):
+    five = draw.normal(0.6, 0.02, size=5).tolist()
+    for name, (low, high) in (("t", t_interval(five)), ("bootstrap", bootstrap_interval(five, 0.95, 400))):
+        holds[name] += int(low <= 0.6 <= high)
+        widths[name] += high - low
+print("of a thousand intervals, so many hold the true mean:", holds)
+print(f"the bootstrap interval has {widths['bootstrap'] / widths['t']:.0%} of the width of t's")
+
+# %% [markdown]
+# The percentile bootstrap of five runs promises $95\%$ and keeps about 84%. It knows no value but these five, and takes
+# their spread for the true one; t pays for not knowing it. With few runs, use t. The bootstrap is for many:
+# for the examples, say.
 
 # %% [markdown]
 # ## 5.7 Compare pairs
 #
-# Is B better than A? Both were asked the same examples, with the same seeds: what
-# was hard for one was hard for the other. Take differences first, then their interval; the shared
-# luck cancels. By seed, and by example, averaged over runs $S_A$ and $S_B$ ($h = 1$ if right):
+# Is B better than A? Both were asked the same examples, with the same seeds. Take differences first, then
+# their interval: what A and B share cancels. That helps as far as they share something. An example
+# that is hard for A is often hard for B; a seed that is lucky for A need not be lucky for B. By seed, and by
+# example, averaged over runs $S_A$ and $S_B$ ($h = 1$ if right):
 #
 # $$d_s = \mathrm{acc}_B(s) - \mathrm{acc}_A(s), \qquad d_i = \frac{1}{|S_B|} \sum_{s \in S_B} h_B(s, i)
 # - \frac{1}{|S_A|} \sum_{s \in S_A} h_A(s, i).$$
 #
-# For either, give mean and t interval. A claim needs both: new seeds would say so,
-# and new examples.
+# For either, give mean and t interval. One asks whether new seeds would say so, the other whether new
+# examples would.
 #
 # **Predict first.** Ten runs on three hundred examples: how many independent observations is that?
 #
@@ -604,16 +623,34 @@ checks.comparison(by_seed, by_example)
 by_start = [{run.seed: run.accuracy for run in runs} for runs in recorded.values()]
 right = [torch.tensor([run.predictions for run in runs]) == torch.tensor(labels) for runs in recorded.values()]
 for a, b in zip(range(len(right)), range(1, len(right))):
-    both = by_start[a].keys() & by_start[b].keys()
-    paired = ({seed: by_start[one][seed] for seed in both} for one in (a, b))
+    both = sorted(by_start[a].keys() & by_start[b].keys())
+    paired = [{seed: by_start[one][seed] for seed in both} for one in (a, b)]
     print(f"{list(recorded)[b]} against {list(recorded)[a]}")
     print("   by seed:    {:+.3f}, from {:+.3f} to {:+.3f}".format(*by_seed(*paired)))
     print("   by example: {:+.3f}, from {:+.3f} to {:+.3f}".format(*by_example(right[a], right[b])))
+    strangers = stats.ttest_ind(*([*one.values()] for one in reversed(paired)), equal_var=False).confidence_interval()
+    print("   were the seeds not paired: from {:+.3f} to {:+.3f}".format(*strangers))
+    shared = [[*one.values()] for one in paired], [right[one].double().mean(0) for one in (a, b)]
+    print("   correlation by seed {:+.2f}, by example {:+.2f}".format(*(np.corrcoef(two)[0, 1] for two in shared)))
 
 # %% [markdown]
 # As many as there are examples, or as there are runs; never their product. Runs share the examples, and
 # ten opinions on one sentence are not ten sentences. Mind that the pretrained encoder has met
 # MNLI before: the second gain looks too small.
+#
+# Read the correlations. The variance of a difference is that of A plus that of B, less twice what they share:
+# where the correlation is near zero, pairing gains nothing and the interval is as long as that of strangers, or longer
+# by chance. It helps where a seed decides the same thing in both: one head, one order, nearly one
+# method. Pair or do not pair *before* you look, for with five seeds the choice can turn the verdict.
+#
+# Nor is either interval the answer alone: other seeds *and* other examples would have come. So `compare`, from here
+# on, draws both again, with replacement. A difference is **shown** if this crossed interval leaves zero out, and
+# the t interval over seeds does, too, since a bootstrap of five is too short. Who compares several pairs
+# has several chances to be lucky: Holm's correction pays for them. Beside the mean stands how often a run of B is
+# ahead of one of A, Bouthillier et al.'s (2021) $P(B > A)$: a gain that is shown may still be small.
+
+# %%
+print(*SeedTable(recorded).comparisons(), sep="\n\n")
 
 # %% [markdown]
 # ## 5.8 Runs that gave up
@@ -680,27 +717,29 @@ def health(predictions, labels):
 checks.health(health)
 
 # %%
+gave_up = {0: [statistics.mode(labels)] * len(labels)}  # made up, with a seed that no run has
 for start, runs in recorded.items():
-    report = health({run.seed: run.predictions for run in runs}, labels)
-    bad, rest = len(report["degenerate"]), report["mean_of_others"]
-    print(
-        f"{start:>22}: {bad} of {report['runs']} degenerate, mean {report['mean']:.3f}, others", rest and f"{rest:.3f}"
-    )
+    for name, more in ((start, {}), ("and one that gave up", gave_up)):
+        report = health({run.seed: run.predictions for run in runs} | more, labels)
+        rest = report["mean_of_others"]
+        others = "there are no others" if rest is None else f"of the others {rest:.3f}"
+        print(f"{name:>22}: degenerate {report['degenerate']} of {report['runs']}, mean {report['mean']:.3f}, {others}")
 
 # %% [markdown]
-# No: look at what it predicts, not at how well. Nor must a run give up to have learned nothing:
-# from random weights, a mean near the majority says enough.
+# No: look at what it predicts, not at how well. The run with seed 0 is made up, so that there is one to find: it scores
+# the majority's share, and drags a good mean down. Nor must a run give up to have learned nothing: from random
+# weights, a mean near the majority says enough.
 
 # %% [markdown]
 # ## 5.9 How many seeds?
 #
 # You hope for a gain of $\delta$; the differences of paired runs scatter by $s$. With too few seeds
 # a real gain drowns. Ask for **power**: the chance, say four in five, that the interval leaves
-# zero out. The smallest $n$ that has it, to good approximation, is the first with
+# zero out. The smallest $n$ that has it, nearly, is the first with
 #
 # $$\delta \sqrt n \;\ge\; s\, \bigl(t_{n-1}(0.975) + t_{n-1}(0.8)\bigr).$$
 #
-# Without the second quantile, half the width of the interval is the gain, and you miss it half of
+# Without the second quantile, the half-width of the interval is the gain, and you miss it half of
 # the time.
 #
 # **Predict first.** The differences scatter by two points and the gain is one. Five seeds, twenty or
@@ -764,6 +803,19 @@ plots.curves(
 # %% [markdown]
 # Half the gain, four times the seeds. With five seeds, only a gain well above the spread is
 # likely to be seen. What the examples allow is another matter.
+#
+# And "nearly"? The inequality treats the spread of the differences as if it were known. The exact power follows
+# from the noncentral t distribution:
+
+# %%
+for n in (2, 3, 5, 10):
+    tail = stats.t.ppf(0.975, n - 1)
+    gain = tail + stats.t.ppf(0.8, n - 1)  # in standard errors; the inequality holds with equality
+    power = stats.nct.sf(tail, n - 1, gain) + stats.nct.cdf(-tail, n - 1, gain)
+    print(f"{n:2} seeds that just satisfy the inequality: power {power:.2f}")
+
+# %% [markdown]
+# With two or three seeds it promises too much, with five or more it is right to a hundredth.
 
 # %% [markdown]
 # ## 5.10 The best of n
@@ -822,11 +874,13 @@ checks.expected_best(expected_best)
 budgets = range(1, 21)
 lines = {start: [expected_best(values, n) for n in budgets] for start, values in scores.items()}
 alt = "Expected best accuracy against the number of runs, for three starts: all rise, fast at first."
-plots.curves(lines, xlabel="runs", ylabel="expected best accuracy", alt=alt)
+have = max(map(len, scores.values()))
+plots.curves(lines, xlabel="runs", ylabel="expected best accuracy", mark=(f"the {have} runs there are", have), alt=alt)
 
 # %% [markdown]
-# It starts at the mean and ends at the best run; beyond that, this estimate knows nothing. Even
-# models that learned nothing get "better": luck can be bought.
+# It starts at the mean and ends at the best run. Right of the dotted line it knows nothing, and left of it it is too
+# low when runs are few: the best of these is not the best there could be (Tang et al. 2020). Even models that learned
+# nothing get "better": luck can be bought.
 
 # %% [markdown]
 # ## Experiment: three starts
@@ -891,9 +945,7 @@ checks.every_run(run_all)
 SeedTable(runs).plot()
 
 # %% tags=["experiment"]
-starts = list(runs)
-for a, b in zip(starts, starts[1:]):
-    print(compare(runs[a], runs[b]))
+print(*SeedTable(runs).comparisons(), sep="\n\n")
 
 # %% [markdown]
 # Below are the runs that came with the course, then the figures that two student reports gave for

@@ -40,7 +40,7 @@ from utils.check import scoreboard
 from utils.checks import nb06_adapter_fusion as checks
 from utils.hand_in import pack
 from utils.runs import run_seeds
-from utils.seed_table import SeedTable, compare
+from utils.seed_table import SeedTable
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 6.7 follow from your name, so yours
@@ -625,8 +625,7 @@ checks.every_run(run_all)
 SeedTable(runs).plot()
 
 # %% tags=["experiment"]
-for name in ("adapter", "fusion"):
-    print(compare(runs["pretrained"], runs[name]), end="\n\n")
+print(*SeedTable(runs).comparisons(), sep="\n\n")
 
 # %% [markdown]
 # The last lines say what is shown and what is not. An interval that holds zero is no proof that
@@ -642,8 +641,7 @@ recorded = {name: found for name, found in rte.recorded(rte.ADAPTER_FUSION).item
 for name, found in recorded.items():
     values = [100 * run.accuracy for run in found]
     print(f"{name}: {statistics.mean(values):.2f} ± {statistics.stdev(values):.2f} over {len(found)} seeds")
-if {"pretrained", "fusion"} <= recorded.keys():
-    print(compare(recorded["pretrained"], recorded["fusion"]))
+print(*SeedTable(recorded).comparisons(), sep="\n\n")
 print("published, bert-base-uncased:", rte.PUBLISHED)
 
 # %% [markdown]
