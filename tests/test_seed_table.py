@@ -119,7 +119,7 @@ def alike(draw: np.random.Generator, luck: float, seeds: int = 5, examples: int 
 def test_equal_experiments_are_rarely_said_to_differ(luck):
     """Whichever kind of chance is larger. Where seeds differ much, examples alone, or the bootstrap alone, would."""
     draw = np.random.default_rng(70)
-    found = [compare(*alike(draw, luck)) for _ in range(150)]
+    found = [compare(*alike(draw, luck)) for _ in range(100)]
     wrong = {
         "shown": sum(one.shown for one in found),
         "examples": sum(one.by_example[0] > 0 or one.by_example[1] < 0 for one in found),

@@ -17,6 +17,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", "-.", ":")
+WRITTEN_IN = 6  # rows and columns of a matrix whose cells have room for their values
 LOOK: dict[str, Any] = {
     "font.size": 10,
     "axes.titlesize": 10,
@@ -62,6 +63,14 @@ def numbers(values: Any) -> np.ndarray:
     return np.asarray(values, dtype=float)
 
 
+def write_in(ax: Any, matrix: np.ndarray, low: float, high: float) -> None:
+    """Write the values of `matrix` into its cells, which are coloured from `low` to `high`; NaN stays blank."""
+    for (row, column), value in np.ndenumerate(matrix):
+        if not np.isnan(value):
+            ink = "white" if value < (low + high) / 2 else "black"
+            ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
+
+
 def heatmaps(
     panels: Mapping[str, Any],
     *,
@@ -71,7 +80,7 @@ def heatmaps(
     ylabel: str = "query",
     limits: tuple[float, float] | None = (0, 1),
 ) -> Picture:
-    """Matrices side by side, one per title, with one colour scale.
+    """Matrices side by side, one per title, with one colour scale. Small ones have their values written in.
 
     Args:
         panels: title -> matrix; rows go down (queries), columns to the right (keys).
@@ -90,7 +99,10 @@ def heatmaps(
         figure = Figure(figsize=(side * columns + 0.6, side * rows + 0.2), layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False)
         for ax, (title, matrix) in zip(grid.flat, matrices.items(), strict=False):
-            image = ax.imshow(matrix, cmap="cividis", vmin=low, vmax=high)
+            wide = matrix.shape[0] != matrix.shape[1]  # its cells need not be squares: rows of a strip would overlap
+            image = ax.imshow(matrix, cmap="cividis", vmin=low, vmax=high, aspect="auto" if wide else "equal")
+            if max(matrix.shape) <= WRITTEN_IN:
+                write_in(ax, matrix, low, high)
             ax.set(title=title, xlabel=xlabel)
             ax.spines[:].set_visible(False)
             if labels is not None:
@@ -162,6 +174,7 @@ def bars(
     labels: Sequence[str],
     ylabel: str,
     alt: str,
+    xlabel: str | None = None,
     stacked: bool = False,
     errors: Mapping[str, Any] | None = None,
 ) -> Picture:
@@ -192,7 +205,7 @@ def bars(
             )
             base = base + values
         ax.set_xticks(places, labels)
-        ax.set_ylabel(ylabel)
+        ax.set(xlabel=xlabel, ylabel=ylabel)
         if len(series) > 1:
             ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return Picture(figure, alt)
@@ -256,9 +269,7 @@ def tables(
         for ax, (title, matrix) in zip(grid.flat, panels.items(), strict=False):
             values = numbers(matrix)
             image = ax.imshow(values, cmap="cividis", vmin=low, vmax=top, aspect="auto")
-            for (row, column), value in np.ndenumerate(values):
-                ink = "white" if value < (low + top) / 2 else "black"
-                ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
+            write_in(ax, values, low, top)
             ax.set(title=title)
             ax.set_xticks(range(len(columns)), columns)
             ax.set_yticks(range(len(rows)), rows)

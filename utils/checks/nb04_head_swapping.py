@@ -742,7 +742,7 @@ def freeze(freeze, unfreeze, features, lib):
     step(theirs, lib("torch.optim").SGD(theirs.parameters(), lr=lr), x, labels)
     descend(ours, [ours], x, labels, lr)
     assert same(theirs, ours, ""), (
-        "`unfreeze` does not reach the parts inside a part. `parameters()` walks through them; `recurse=False` does not."
+        "`unfreeze` does not reach the parts inside a part. `parameters()` finds them; `recurse=False` does not."
     )
 
     theirs, ours = network(lib, 80)

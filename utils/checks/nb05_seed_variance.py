@@ -313,7 +313,7 @@ def optimizer(schedule, make_optimizer, lib):
     expect.like(
         torch.cat([found[name].float().flatten() for name in state]),
         wanted,
-        "after a few steps the weights are not those of AdamW with betas 0.9 and 0.999 and decay 0.01 where it belongs.",
+        "after a few steps the weights are not those of AdamW, betas 0.9 and 0.999, with decay 0.01 where it belongs.",
         {sentence: trained(make, state) for sentence, make in guesses.items()},
         1e-4,
     )
