@@ -285,7 +285,7 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
-# %% wrong="5.2" name="held parts share a generator's default seed" says="share one stream"
+# %% wrong="5.2" name="held parts share a generator's default seed" says="shares its stream with another part"
 def streams(seed, varies=("head", "order", "dropout")):
     parts = ("head", "order", "dropout")
     if set(varies) - set(parts):
@@ -732,7 +732,7 @@ def majority(labels):
     return max(labels.count(label) for label in labels) / len(labels) if labels else 0.0
 
 
-# %% wrong="5.4" name="the largest class number" says="largest class number"
+# %% wrong="5.4" name="class 1 only" says="two classes only, 0 and 1"
 def accuracy(predictions, labels):
     if len(predictions) != len(labels) or not labels:
         raise ValueError("no")

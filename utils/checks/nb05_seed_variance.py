@@ -364,7 +364,7 @@ def accuracy(accuracy, majority):
     expect.close(share(accuracy([1, 1], [0, 0]), "the accuracy"), 0, "no prediction is right, yet it is not 0.")
     expect.close(share(accuracy([3], [3]), "the accuracy"), 1, "the only prediction is right, yet it is not 1.")
 
-    labels = [2, 0, 2, 1, 3, 2, 1, 0, 2, 1, 2]  # two, three, five and one of each class
+    labels = [2, 0, 2, 1, 4, 2, 1, 0, 2, 1, 2]  # two, three and five of classes 0, 1 and 2, and one of class 4
     found = expect.number(majority(labels), "the majority share")
     sentence = "this is the mean of the class numbers, as if there were two. There may be more: count each class."
     mean = sum(labels) / len(labels)
