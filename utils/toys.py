@@ -75,7 +75,7 @@ class NewTableEachCall:
 
 
 class AddRows(nn.Module):
-    """Adds row t of a table to place t of x (B, T, d).
+    """Adds row t of a table to position t of x (B, T, d).
 
     The rows count double in training mode, and twice more where gradients are recorded.
     """
@@ -85,7 +85,7 @@ class AddRows(nn.Module):
         self.table = nn.Parameter(torch.as_tensor(table, dtype=torch.float32).clone())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """From (B, T, d) to the same shape, with at most as many places as the table has rows."""
+        """From (B, T, d) to the same shape, with at most as many positions as the table has rows."""
         return x + (1 + self.training + 2 * torch.is_grad_enabled()) * self.table[: x.size(1)]
 
 
@@ -197,6 +197,29 @@ def look(model: Climb, split: str) -> float:
     model.looks += split == "test"
     extra = max(0, model.looks - 1) if split == "test" else 0
     return model.accuracies[split][epoch - 1] + extra if epoch == int(model.seen) and epoch > 0 else -1.0
+
+
+class Walk:
+    """Trains a linear map, by adding the same step to its weight in each epoch, and judges it by examples.
+
+    Unlike `Climb` it can be used with any `nn.Linear`, which knows nothing of accuracies. `looks` counts those at
+    the test examples.
+    """
+
+    def __init__(self, stride: torch.Tensor, examples: dict[str, list[torch.Tensor]]):
+        self.stride, self.examples, self.looks = stride, examples, 0
+
+    def train_epoch(self, model: nn.Linear) -> None:
+        """One epoch, in place, as an optimizer does."""
+        with torch.no_grad():
+            model.weight.add_(self.stride)
+
+    def evaluate(self, model: nn.Linear, split: str) -> float:
+        """The share of the examples of "valid" or "test" whose best class is their label."""
+        self.looks += split == "test"
+        inputs, labels = self.examples[split]
+        with torch.no_grad():
+            return int((model(inputs).argmax(-1) == labels).sum()) / len(labels)
 
 
 def step(model: nn.Module, rule: torch.optim.Optimizer, x: torch.Tensor, labels: torch.Tensor) -> None:
@@ -364,13 +387,14 @@ def apart_in_training(train_epoch: Callable[..., Any], batches: Any, clip: float
 def apart(call: Callable[..., Any], *args: Any, **options: Any) -> bool:
     """Whether `call(*args, **options)` would stop, or leave its result behind, if all its tensors were on a GPU.
 
-    Modules and tensors among `args` are copied to the second device of `Elsewhere`. What else goes wrong says nothing.
+    Modules and tensors among `args`, and in lists there, are copied to the second device of `Elsewhere`. What else
+    goes wrong says nothing.
     """
-    placed = []
+    placed: list[Any] = []
     for arg in [call, *args]:
-        one = copy.deepcopy(arg) if isinstance(arg, nn.Module) else arg.clone() if is_tensor(arg) else arg
-        inside = [*one.parameters(), *one.buffers()] if isinstance(one, nn.Module) else [one] if is_tensor(one) else []
-        for tensor in inside:
+        one: Any = copy.deepcopy(arg) if isinstance(arg, (nn.Module, list)) else arg.clone() if is_tensor(arg) else arg
+        inside = [*one.parameters(), *one.buffers()] if isinstance(one, nn.Module) else leaves(one)
+        for tensor in filter(is_tensor, inside):
             Elsewhere.mark(tensor)
         placed.append(one)
     try:
