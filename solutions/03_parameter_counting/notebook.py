@@ -28,7 +28,7 @@
 # the limits that a docstring names. Together the exercises take about two and a half hours and need no
 # GPU; the measurements at the end take a minute.
 
-# %% tags=["setup"]
+# %% tags=["setup"] needs="adapters"
 
 # %%
 import math

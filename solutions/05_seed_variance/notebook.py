@@ -24,7 +24,7 @@
 # Each exercise is checked on the spot and stands on its own. They take about two and
 # a half hours and need no GPU.
 
-# %% tags=["setup"]
+# %% tags=["setup"] needs="adapters"
 
 # %%
 import dataclasses

@@ -25,7 +25,7 @@
 # Each exercise is checked on the spot and stands on its own. They take about two hours and need
 # no GPU.
 
-# %% tags=["setup"]
+# %% tags=["setup"] needs="adapters"
 
 # %%
 import statistics
