@@ -38,6 +38,7 @@ from torch.nn import functional as F
 from utils import plots, rte, student, tiny_bert
 from utils.check import scoreboard
 from utils.checks import nb06_adapter_fusion as checks
+from utils.experiment import results_folder
 from utils.hand_in import pack
 from utils.runs import run_seeds
 from utils.seed_table import SeedTable, compare
@@ -574,10 +575,19 @@ plots.tables(
 # Three **experiments** on RTE with the same seeds: all of a pretrained encoder fine-tuned; one
 # adapter in a frozen encoder; the fusion of MNLI, QNLI and SICK, frozen, too. `COURSE_PROFILE` decides the
 # size. `gpu` takes bert-base-uncased and published adapters from the hub, `cpu` a small packaged
-# encoder and adapters that are trained here first, `smoke` a tiny random encoder and made-up pairs,
-# only to show that the machinery runs. Stop it when you like: what has finished is kept.
+# encoder and adapters that are trained here first, `smoke` a tiny encoder that was pretrained on made-up words,
+# whose pairs it compares within seconds. Smoke runs show all that follows, and earn nothing.
+#
+# All three have one head, that of 6.4. The runs use your `train_only`, `compose`, `sources` and `pair_logits` where you
+# have passed their checks in this session and they end at what the course's end at, and the course's
+# otherwise. The adapters and the fusion inside are the library's, to which your 6.1 and 6.3 are equal; the loop is
+# the course's, with AdamW in place of 6.5's plain SGD, and with 6.5's penalty.
 #
 # **Predict first.** Which of the three has the best mean, and which the smallest spread over seeds?
+
+# %% tags=["experiment"]
+student.use(checks, train_only=train_only, compose=compose, sources=sources, pair_logits=pair_logits)
+results = results_folder(say=True)
 
 # %% [markdown]
 # ## 6.7 All runs
@@ -615,7 +625,7 @@ def run_all(results):
 
 
 # %% tags=["experiment"]
-runs = run_all("results")
+runs = run_all(results)
 SeedTable(runs)
 
 # %% check="6.7"
