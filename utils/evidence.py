@@ -187,25 +187,35 @@ def _file(experiment: Experiment, run: Run) -> str:
 
 
 def _in_common(experiment: Experiment, runs: Sequence[Run]) -> list[str]:
-    """What runs have too little in common, with each other and with the recorded ones of the same experiment."""
+    """What runs have too little in common, with each other and with the recorded ones of the same experiment.
+
+    Too little is less than UNLIKE, or than half of what the recorded ones have in common where that is less: of a
+    fusion that learns little, seeds agree less, and runs that were made up still do not agree at all.
+    """
     rows = centred(np.array([run.margins for run in runs]))
     if len(runs) < 2 or all(run.degenerate for run in runs):
         return []
-    within = (rows @ rows.T)[np.triu_indices(len(rows), 1)].mean()
-    if within < UNLIKE:
+    known = recorded_margins().get(experiment.folder("").name)
+    least = UNLIKE if known is None or len(known) < 2 else min(UNLIKE, _agreement(centred(known)) / 2)
+    within = _agreement(rows)
+    if within < least:
         return [
             f"{experiment.name}: its runs have nothing in common (correlation {within:.2f} on the same sentence pairs; "
-            f"honest seeds are above {UNLIKE:g})"
+            f"honest seeds are above {least:.2g})"
         ]
-    known = recorded_margins().get(experiment.folder("").name)
     if known is not None and known.shape[1] == rows.shape[1]:
         likeness = (rows @ centred(known.mean(0, keepdims=True)).T).mean()
-        if likeness < UNLIKE:
+        if likeness < least:
             return [
                 f"{experiment.name}: its runs are unlike every other run of it (correlation {likeness:.2f} with the "
-                f"course's own; honest ones are above {UNLIKE:g})"
+                f"course's own; honest ones are above {least:.2g})"
             ]
     return []
+
+
+def _agreement(rows: np.ndarray) -> float:
+    """The mean correlation of every two of some centred rows (runs, examples)."""
+    return float((rows @ rows.T)[np.triu_indices(len(rows), 1)].mean())
 
 
 def _alike(runs: Sequence[tuple[Experiment, Run]]) -> list[tuple[Experiment, bool, str]]:

@@ -20,7 +20,7 @@ def pack(notebook: str, results: Path | str | None = None) -> Path:
 
     In Jupyter, save the notebook first: the file on disk is what is packed. In Colab the notebook is
     asked for, and the zip is downloaded. What is missing is said, and does not stop it: exercises without an
-    answer, and answers that ran in this session and are not in the file.
+    answer, answers that ran in this session and are not in the file, and runs that count.
 
     Args:
         notebook: its name without `.ipynb`, as the course has it.
@@ -42,16 +42,18 @@ def pack(notebook: str, results: Path | str | None = None) -> Path:
             archive.writestr(f"results/{name}", content)
     print(f"{target.resolve()}: the notebook and {len(files)} runs.")
     if blank and len(blank) == len(cells):
-        print("The notebook in it is as you got it: no exercise is answered.")
+        print("No exercise in it is answered in full. If you have answered some, save the notebook, and pack it again.")
     elif blank:
         print(f"Not answered in it: {', '.join(blank)}.")
     if unsaved:
         print(f"In it you do not find what you ran last as {', '.join(unsaved)}: save the notebook, and pack it again.")
     if not files:
         print("There are no runs in it: without them the experiment earns nothing.")
+    elif all(map(_is_smoke, files.values())):
+        print("Its runs are of the size smoke: they earn nothing. Run the experiments with COURSE_PROFILE=cpu or gpu.")
     print(
         "You may hand it in as it is; what is missing earns nothing."
-        if blank or unsaved or not files
+        if blank or unsaved or all(map(_is_smoke, files.values()))
         else "This is the file to hand in."
     )
     if colab:
@@ -86,6 +88,14 @@ def _defined(source: str) -> list[str]:
     except (SyntaxError, ValueError):
         return []
     return [part.name for part in body if isinstance(part, (ast.FunctionDef, ast.ClassDef))]
+
+
+def _is_smoke(run: bytes) -> bool:
+    """Whether a run's file is of the size smoke: its task is made up."""
+    try:
+        return str(json.loads(run)["experiment"]["task"]).startswith("made-up-")
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return False
 
 
 def _answers(notebook: str, text: str) -> dict[str, str]:

@@ -238,33 +238,49 @@ def make_optimizer(model: nn.Module, experiment: Experiment) -> torch.optim.Opti
 
 
 def learning_rates(experiment: Experiment, total: int) -> list[float]:
-    """The rate of each of `total` steps, by the student's `schedule` where it gives the same."""
+    """The rate of each of `total` steps. The student's `schedule` is asked, too: another order of the same products
+    may give another last digit, and then that of the course's counts.
+    """
     warmup = round(experiment.warmup * total)
 
     def rates(one: Own) -> list[float]:
         return [float(one(step, warmup, total, experiment.lr)) for step in range(total)]
 
     made = rates(schedule)
-    close = functools.partial(math.isclose, rel_tol=1e-9)  # another order of the same products
-    return _own("schedule", rates, lambda one: all(map(close, one, made))) or made
+    close = functools.partial(math.isclose, rel_tol=1e-9)
+    _own("schedule", rates, lambda one: all(map(close, one, made)))
+    return made
 
 
 def _forward(model: nn.Module, encoded: Encoded, device: torch.device) -> Own:
-    """From a model and a batch, with its labels, to logits (B, C): the student's `pair_logits` where it is right."""
+    """From a model in training and a batch with labels to logits (B, C): the student's `pair_logits` if it is right.
+
+    Right is what gives the same logits, with dropout and without, and leaves the model in its mode.
+    """
 
     def course(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
         return model(**{name: part for name, part in batch.items() if name != "labels"}).logits
 
+    if student.own("pair_logits") is None:
+        return course
     inputs, labels = collate(encoded, range(min(4, len(encoded))), device)
-    training, _ = model.training, model.eval()
-    with torch.no_grad():
-        wanted = course(model, inputs)
-        found = _own(
-            "pair_logits",
-            lambda one: (one, one(model, inputs | {"labels": labels})),
-            lambda made: torch.equal(made[1], wanted),
-        )
-    model.train(training)
+    was_training = model.training
+
+    @torch.no_grad()
+    def both_ways(function: Own) -> list[torch.Tensor]:
+        made = []
+        for training in (True, False):
+            model.train(training)
+            with torch.random.fork_rng():
+                torch.manual_seed(0)
+                made.append(function(model, inputs | {"labels": labels}))
+            if any(part.training is not training for part in model.modules()):
+                raise RuntimeError("it changed the model's mode")
+        return made
+
+    wanted = both_ways(course)
+    found = _own("pair_logits", lambda one: (one, both_ways(one)), lambda made: all(map(torch.equal, made[1], wanted)))
+    model.train(was_training)
     return found[0] if found is not None else course
 
 
@@ -499,9 +515,8 @@ def part(
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as made:
         if experiment.method == "full":
-            whole = {
-                name: weight.cpu().clone() for name, weight in model.bert.state_dict().items()
-            }  # some share memory
+            # Some share memory, which safetensors refuses.
+            whole = {name: weight.cpu().clone() for name, weight in model.bert.state_dict().items()}
             save_file(whole, Path(made, ENCODER))
         else:
             model.save_adapter(made, experiment.task, with_head=False)

@@ -1,9 +1,12 @@
 """The experiments on RTE of notebooks 05 and 06, in the size of each profile, and their recorded runs.
 
 RTE (Dagan et al. 2006 and later; as in GLUE, Wang et al. 2019): does the first sentence entail the
-second? 2,490 pairs to train on, 277 to validate on.
+second? 2,490 pairs to train on, 277 to validate on. Two arms are recorded on SICK, too (Marelli et al. 2014): three
+classes, sentences about pictures and videos.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ from utils.runs import load_runs
 
 RECORDED_SEEDS = range(1, 6)  # of the runs that come with the course; no student has them
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "results" / "rte"
+RECORDED_ON_SICK = RECORDED.with_name("sick")
 SEED_VARIANCE, ADAPTER_FUSION = "05_seed_variance", "06_adapter_fusion"
 FUSED = ("mnli", "qnli", "sick")
 # bert-base-uncased, mean and standard deviation of the accuracy in percent, from two student reports on the labs.
@@ -51,11 +55,25 @@ def seeds(profile: str | None = None) -> list[int]:
 
 def recorded(notebook: str) -> dict[str, list[Run]]:
     """The runs of the profile cpu that come with the course (data/README.md says how they were made), by name."""
-    found = {}
-    for name, experiment in experiments(notebook, "cpu").items():
-        runs = load_runs(experiment, RECORDED)
-        found[name] = [runs[seed] for seed in sorted(runs)]
-    return found
+    return _recorded(experiments(notebook, "cpu"), RECORDED)
+
+
+def on_sick() -> dict[str, Experiment]:
+    """Two arms of notebook 06, profile cpu, on SICK instead of RTE: as many pairs and epochs, rates of their own."""
+    arms = experiments(ADAPTER_FUSION, "cpu")
+    rates = {"pretrained": 5e-5, "adapter": 5e-4}
+    made = [replace(arms[name], name=f"{name}, SICK", task="sick", lr=rate) for name, rate in rates.items()]
+    return {one.name: one for one in made}
+
+
+def recorded_on_sick() -> dict[str, list[Run]]:
+    """The runs of `on_sick` that come with the course, by name."""
+    return _recorded(on_sick(), RECORDED_ON_SICK)
+
+
+def _recorded(table: Mapping[str, Experiment], folder: Path) -> dict[str, list[Run]]:
+    found = {name: load_runs(experiment, folder) for name, experiment in table.items()}
+    return {name: [runs[seed] for seed in sorted(runs)] for name, runs in found.items()}
 
 
 def _table(
@@ -99,7 +117,7 @@ def _cpu(notebook: str) -> dict[str, Experiment]:
         Experiment("pretrained", task, encoder, **short),
         Experiment("pretrained, then MNLI", task, encoder, after=(first,), **short),
         Experiment("adapter", task, encoder, method="adapter", lr=5e-4, **short),
-        Experiment("fusion", task, encoder, method="fusion", after=tuple(parts), lr=3e-4, **short),
+        Experiment("fusion", task, encoder, method="fusion", after=tuple(parts), lr=1e-4, **short),
         **short,
     )
 

@@ -22,10 +22,10 @@ if __name__ == "__main__":
     ask.add_argument("--cluster", help="local, or the address of a dask scheduler")
     given = ask.parse_args()
     torch.set_num_threads(1)
-    for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION):
-        experiments = rte.experiments(notebook, "cpu")
+    tables = [(rte.experiments(one, "cpu"), rte.RECORDED) for one in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION)]
+    for experiments, folder in [*tables, (rte.on_sick(), rte.RECORDED_ON_SICK)]:
         runs = {
-            name: run_seeds(experiment, rte.RECORDED_SEEDS, rte.RECORDED, cluster=given.cluster)
+            name: run_seeds(experiment, rte.RECORDED_SEEDS, folder, cluster=given.cluster)
             for name, experiment in experiments.items()
             if name in (given.names or experiments)
         }
