@@ -76,9 +76,20 @@ def test_honest_results_pass_at_home_and_in_grading(honest, monkeypatch, capsys)
     monkeypatch.chdir(honest.parent)
     monkeypatch.setattr(student, "_signed", (ADA, ""))
     over_seeds(lambda results: None)
-    assert "passed (4 points)" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "passed (0 points). Runs of the size smoke" in said and "earn nothing" in said
+    assert over_seeds.latest.score == 0
     verdict, against, unsure = over_seeds.verdict_on(read_files(honest), ["cpu", "smoke"], NO_STANDING)
     assert (verdict.outcome, against, unsure) == (Outcome.PASSED, [], [])
+
+
+def test_runs_of_the_size_smoke_are_named_in_grading(honest):
+    files = read_files(honest)
+    verdict, against, _ = over_seeds.verdict_on(files, ["cpu", "gpu"], NO_STANDING)
+    assert verdict.score == 0 and against == [evidence.SMOKE_CAME] and "of the size smoke" in verdict.message
+    started = {f"{rte.experiments(rte.SEED_VARIANCE, 'cpu')['random'].folder('').name}/seed_1.json": b"{}"}
+    verdict, against, _ = over_seeds.verdict_on(files | started, ["cpu", "gpu"], NO_STANDING)
+    assert verdict.score == 0 and evidence.SMOKE_CAME not in against
 
 
 def test_no_results_is_not_attempted():

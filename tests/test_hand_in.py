@@ -45,9 +45,7 @@ def solutions():
     """The author's sources of all cells that a student fills in, as `fill` takes them."""
     cells = author.solution_notebook(COURSE, ENTRY).cells
     kinds = ("exercise_", "written_")
-    return {
-        f"e{cell.id.split('_', 1)[1]}": cell.source or "An answer." for cell in cells if cell.id.startswith(kinds)
-    }
+    return {f"e{cell.id.split('_', 1)[1]}": cell.source or "An answer." for cell in cells if cell.id.startswith(kinds)}
 
 
 def test_a_blank_notebook_is_not_called_the_file_to_hand_in(desk, capsys):

@@ -1,7 +1,9 @@
 """run_seeds: resumes wherever it was killed, never mixes configurations, sets damaged files aside."""
 
 import dataclasses
+import itertools
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -169,10 +171,22 @@ def test_on_a_cluster_a_lost_worker_loses_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("notebook", [rte.SEED_VARIANCE, rte.ADAPTER_FUSION])
-def test_every_experiment_runs_in_smoke(notebook, tmp_path):
+def test_smoke_shows_three_arms_that_differ(notebook, tmp_path, monkeypatch):
+    """With the seeds of somebody without a name: means apart, effects finite, and a learned task."""
+    from utils.seed_table import SeedTable, compare
+
+    monkeypatch.setattr(student, "_signed", ("", ""))
+    runs = {}
     for name, experiment in rte.experiments(notebook, "smoke").items():
-        run = run_seeds(experiment, [1], tmp_path)[0]
-        assert len(run.curve) == experiment.epochs and run.experiment["name"] == name
+        runs[name] = run_seeds(experiment, rte.seeds("smoke"), tmp_path)
+        assert all(len(run.curve) == experiment.epochs and run.experiment["name"] == name for run in runs[name])
+    means = SeedTable(runs).frame()["mean, %"]
+    assert {*means.index} == {*runs} and not means.isna().any()
+    for first, second in itertools.combinations(runs, 2):
+        found = compare(runs[first], runs[second])
+        low, high = found.by_seed
+        assert math.isfinite(found.effect) and abs(found.difference) > 3 and (low > 0 or high < 0), str(found)
+    assert means.max() > 70 and not all(run.degenerate for some in runs.values() for run in some)
 
 
 def test_only_adapter_and_head_are_trained():

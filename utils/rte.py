@@ -61,7 +61,7 @@ def recorded(notebook: str) -> dict[str, list[Run]]:
 def on_sick() -> dict[str, Experiment]:
     """Two arms of notebook 06, profile cpu, on SICK instead of RTE: as many pairs and epochs, rates of their own."""
     arms = experiments(ADAPTER_FUSION, "cpu")
-    rates = {"pretrained": 5e-5, "adapter": 5e-4}
+    rates = {"pretrained": 2e-4, "adapter": 2e-3}
     made = [replace(arms[name], name=f"{name}, SICK", task="sick", lr=rate) for name, rate in rates.items()]
     return {one.name: one for one in made}
 
@@ -95,8 +95,8 @@ def _smoke(notebook: str) -> dict[str, Experiment]:
         notebook,
         Experiment("pretrained", task, tiny, **few),
         Experiment("pretrained, then MNLI", task, tiny, after=(first,), **few),
-        Experiment("adapter", task, tiny, method="adapter", **few),
-        Experiment("fusion", task, tiny, method="fusion", after=tuple(parts), **few),
+        Experiment("adapter", task, tiny, method="adapter", **few | {"lr": 3e-3}),
+        Experiment("fusion", task, tiny, method="fusion", after=tuple(parts), **few | {"lr": 3e-2}),
         **few,
     )
 
