@@ -66,8 +66,9 @@ def test_what_is_not_answered_is_listed(desk, capsys):
 
 
 def test_one_of_two_functions_is_not_enough(desk, capsys):
-    fill(e5_1=solutions()["e5_1"], e5_3="def schedule(step, warmup, total, peak):\n    return peak\n\n\ndef make_optimizer(model, peak):\n"
-              "    # YOUR CODE HERE\n    raise NotImplementedError()\n")  # fmt: skip
+    schedule = "def schedule(step, warmup, total, peak):\n    return peak\n"
+    optimizer = "def make_optimizer(model, peak):\n    # YOUR CODE HERE\n    raise NotImplementedError()\n"
+    fill(e5_1=solutions()["e5_1"], e5_3=f"{schedule}\n\n{optimizer}")
     hand_in.pack(ENTRY.name)
     assert "Not answered in it: 5.2, 5.3, 5.4" in capsys.readouterr().out
 

@@ -658,10 +658,10 @@ if {"pretrained", "fusion"} <= recorded.keys():
 print("published, bert-base-uncased:", rte.PUBLISHED)
 
 # %% [markdown]
-# Read the training loss first. Guessing costs $\ln 2 = 0.693$, and all three arms end just below: 1,200 pairs and two
-# epochs teach this encoder next to nothing about RTE. So none of the three is shown to be better than the
-# majority class, and the table does not tell whether an adapter pays. Nor were the rates unfair: each arm's is the best of
-# three on 400 held-out pairs of train, and no validation pair was read. "Not learned" is a result, but no comparison.
+# Read the training loss first. Guessing costs $\ln 2 = 0.693$, and all three arms end just below: 1,200 pairs and
+# two epochs teach this encoder next to nothing about RTE. So none of the three is shown to be better than the
+# majority class, and the table does not tell whether an adapter pays. The rates are not to blame: each arm's is
+# the best of three on 400 held-out pairs of train. "Not learned" is a result, but no comparison.
 #
 # For a comparison, take a target that can be learned with so little: **SICK**, three classes, plain
 # sentences. The same encoder, head, number of pairs and epochs; again the best of three rates for each.
