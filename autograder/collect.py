@@ -224,7 +224,8 @@ class _Reader:
         runs: Callable[[], dict[str, bytes]] = dict,
     ) -> Iterator[Found]:
         """The file itself; one byte too many is refused when it is graded. Blackboard states the time in its name."""
-        match = BLACKBOARD.match(owner.name) if len(owner.parts) == 1 else None
+        claim = _platform_claim(owner.name) if len(owner.parts) == 1 else None
+        match = BLACKBOARD.match(owner.name) if claim and claim.platform == "Blackboard" else None
         if match:
             try:
                 when = datetime.datetime.strptime(match["time"], "%Y-%m-%d-%H-%M-%S").astimezone(datetime.UTC)
@@ -422,15 +423,23 @@ def _platform(name: str) -> str | None:
 
 
 def _platform_claim(name: str) -> _Claim | None:
-    """What a learning platform says in a file's name."""
+    """What a learning platform says in a file's name.
+
+    The platform's part stands first, and behind it the student's own name of the file, which may look like the part
+    of another platform: of several readings the one that begins first is the platform's.
+    """
+    readings: list[tuple[int, _Claim]] = []
     found = ANONYMOUS.match(name) or CANVAS.match(name)
     if found and not found["attachment"].startswith("0"):  # else it is the number of a notebook
-        return _Claim(found["name"], found["id"], "Canvas", bool(found["late"]), int(found["attachment"]))
+        claim = _Claim(found["name"], found["id"], "Canvas", bool(found["late"]), int(found["attachment"]))
+        readings.append((found.start("id"), claim))
     found = BLACKBOARD.match(name)
     if found:
-        return _Claim(found["student"], found["student"], "Blackboard")
+        readings.append((found.start("student"), _Claim(found["student"], found["student"], "Blackboard")))
     found = MOODLE.match(name)
-    return _Claim(found["name"], found["id"], "Moodle") if found else None
+    if found:
+        readings.append((found.start("id"), _Claim(found["name"], found["id"], "Moodle")))
+    return min(readings, key=lambda reading: reading[0])[1] if readings else None
 
 
 def _notebook(course: Course, found: Found) -> NotebookEntry | None:

@@ -8,7 +8,7 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -56,12 +56,15 @@ def of(course: Course, entry: NotebookEntry) -> dict[str, Standing]:
         return {}
     from utils import rte  # brings torch, which a course without such hand-ins does not need
 
-    folders = {
-        one.folder("").name
+    # By notebook, as the judge looks into them: else files of the one could take the places of the other's.
+    folders = [
+        {
+            one.folder("").name
+            for profile in course.grading.results_profiles
+            for one in rte.experiments(notebook, profile).values()
+        }
         for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION)
-        for profile in course.grading.results_profiles
-        for one in rte.experiments(notebook, profile).values()
-    }
+    ]
     known = {student: _versions(course, student, folders) for student in _everybody(course)}
     current = {
         student: _dated(_claims(student, path.read_bytes(), folders), known[student])
@@ -119,7 +122,7 @@ def _everybody(course: Course) -> list[str]:
     return sorted({path.parents[1].name for path in course.tree.glob("submitted/*/*/results.json")})
 
 
-def _versions(course: Course, student: str, folders: Collection[str]) -> list[Claim]:
+def _versions(course: Course, student: str, folders: Sequence[Collection[str]]) -> list[Claim]:
     """Every different run of a student in any version of any notebook, with the time when it first came."""
     first: dict[tuple[str, str], Claim] = {}
     kept = [(_time(path), path) for path in sorted(course.tree.glob(f"handins/{_plain(student)}/*/*{RESULTS}"))]
@@ -156,12 +159,15 @@ def _time(path: Path) -> datetime.datetime | None:
 _read: dict[str, tuple[str, float, np.ndarray, str] | None] = {}
 
 
-def _claims(owner: str, packed: bytes, folders: Collection[str]) -> list[Claim]:
-    """The runs in a file of results that can be compared; what is no run is left to the judge to refuse."""
+def _claims(owner: str, packed: bytes, folders: Sequence[Collection[str]]) -> list[Claim]:
+    """The runs in a file of results that can be compared; what is no run is left to the judge to refuse.
+
+    `folders` are those of the experiments of each notebook.
+    """
     from utils.evidence import chosen
 
     files, found = unpack(packed), []
-    for file in chosen(files, folders):
+    for file in dict.fromkeys(file for some in folders for file in chosen(files, some)):
         stamp = hashlib.sha256(files[file]).hexdigest()
         if stamp not in _read:
             _read[stamp] = _light(files[file])

@@ -466,7 +466,8 @@ def grade_one(
     done = Record(student, entry.name, GRADED)
     try:
         released = _released(release)
-        notebook, done.remarks = sanitize.restore(sanitize.read(text, course.limits.notebook_mb), released)
+        handed = sanitize.read(text, course.limits.notebook_mb, sanitize.illustrating(released))
+        notebook, done.remarks = sanitize.restore(handed, released)
     except sanitize.Ungradable as why:
         done.status, done.reason = UNGRADABLE, str(why)
         return done, ""

@@ -7,15 +7,17 @@ import ast
 import dataclasses
 import re
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
+from functools import partial
+from typing import TypeVar
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from autograder import limited
 from autograder.course import Course, NotebookEntry
-from autograder.kernel import Kernel, KernelGone, Ran, open_kernel
+from autograder.kernel import Kernel, KernelDied, KernelGone, Ran, open_kernel
 from autograder.private import PrivateCheck, private_checks
 from autograder.public import checks
 from utils import forbidden
@@ -25,10 +27,12 @@ from utils.evidence import ResultsCheck
 from utils.experiment import NO_STANDING, Files, Standing
 from utils.verdict import Outcome, Verdict
 
-MAX_KERNELS = 40  # two for each exercise of the longest notebook; all of them share the notebook's time
+MAX_KERNELS = 43  # two for each exercise of the longest notebook, SECOND_CHANCES more; all share the notebook's time
+SECOND_CHANCES = 3  # the machine kills few kernels, and a hand-in that kills its own soon has had them
 SKIPPED = "experiment"
 UNDEFINED = "is not defined"
 SCOREBOARD = "scoreboard(checks)"
+T = TypeVar("T")
 LONG = 20_000  # characters of a cell; Python's parser takes a fifth of a second for the worst of them
 
 
@@ -194,10 +198,10 @@ def _examine(
 ) -> tuple[Verdict, str]:
     """Run the cells of an exercise and reach its verdict; and what the instructor alone may read of it."""
     ran = [session.run(cell) for cell in cells]
-    verdict = _verdict(check, "\n".join(cell.source for cell in cells), ran, session)
+    verdict = session.whole(lambda: _verdict(check, "\n".join(cell.source for cell in cells), ran, session))
     if verdict.outcome is Outcome.PASSED:
         for item in hidden:
-            failure = item.failure(session.ask, session.key, check.forbids)
+            failure = session.whole(partial(item.failure, session.ask, session.key, check.forbids))
             if failure:
                 return dataclasses.replace(verdict, outcome=Outcome.WRONG, message=item.tells), failure
     return verdict, ""
@@ -233,7 +237,7 @@ class _Session:
         self.history: list[NotebookNode] = []
         self.cells: list[forbidden.Cell] = []  # all that ran, as `forbidden` reads them
         self.exercise = ""  # the one that is being judged
-        self.kernels = 0
+        self.kernels, self.chances, self.died = 0, SECOND_CHANCES, False
         self.deadline = time.monotonic() + course.limits.notebook_seconds
         self._kernel: Kernel | None = None
 
@@ -241,7 +245,7 @@ class _Session:
         """Run a cell; what it printed becomes its outputs."""
         self.cells.append(_read(cell.source))
         try:
-            ran = self._living().run(cell.source)
+            ran = self._twice(cell)
         except StudentError as stopped:
             if isinstance(stopped, KernelGone):
                 self._bury(self._where(cell), stopped)
@@ -264,8 +268,37 @@ class _Session:
         try:
             return self._living().ask(request)
         except KernelGone as gone:
+            self.died = isinstance(gone, KernelDied)
             self._bury(f"exercise {self.exercise}, its check", gone)
             raise
+
+    def whole(self, what: Callable[[], T]) -> T:
+        """Have a check ask all its questions; all of them once more if the kernel dies of nothing that we know.
+
+        The machine may have ended it: when memory runs out, kernels go first.
+        """
+        self.died = False
+        found = what()
+        if self.died and self.chances:
+            self.chances -= 1
+            return what()
+        return found
+
+    def _twice(self, cell: NotebookNode) -> Ran:
+        """Run a cell; once more in another kernel if it dies of nothing that we know."""
+        try:
+            return self._living().run(cell.source)
+        except KernelDied as died:
+            if not self._another_chance(died, self._where(cell)):
+                raise
+        return self._living().run(cell.source)
+
+    def _another_chance(self, gone: KernelGone, where: str) -> bool:
+        if not isinstance(gone, KernelDied) or not self.chances:
+            return False
+        self.chances -= 1
+        self._bury(where, gone)
+        return True
 
     def _living(self) -> Kernel:
         if time.monotonic() > self.deadline:
@@ -280,8 +313,9 @@ class _Session:
                 try:
                     self._kernel.run(cell.source)
                 except KernelGone as gone:  # its fault, and not that of the cell which we were about to run
-                    self.history.remove(cell)
-                    self._bury(f"{self._where(cell)}, run again and now left out", gone)
+                    if not self._another_chance(gone, f"{self._where(cell)}, run again"):
+                        self.history.remove(cell)
+                        self._bury(f"{self._where(cell)}, run again and now left out", gone)
                     break
         return self._kernel
 

@@ -37,6 +37,10 @@ class KernelGone(StudentError):
     """The kernel died or had to be killed; what it knew is lost."""
 
 
+class KernelDied(KernelGone):
+    """The kernel died, and no limit of its own says why: it may have ended itself, or the machine ended it."""
+
+
 @dataclass
 class Ran:
     """How one cell fared."""
@@ -59,7 +63,7 @@ class Kernel:
         """Run one cell.
 
         Raises:
-            KernelGone: it did not survive; the message says why.
+            KernelGone: it did not survive; the message says why. KernelDied if nothing but its end is known.
         """
         ran, started = Ran(), time.monotonic()
         room = self.limits.output_kb * 1024
@@ -107,7 +111,8 @@ class Kernel:
         except wire.TooLarge:
             self._kill(f"your code returned more than {wire.MAX_BYTES // 2**20} MB")
         except (EOFError, OSError):
-            self._kill("its kernel died")
+            refused = self._process.kill()
+            raise (KernelGone(refused) if refused else KernelDied("its kernel died")) from None
 
     def _kill(self, why: str) -> NoReturn:
         raise KernelGone(self._process.kill() or why)

@@ -5,6 +5,7 @@ Imports nothing heavy. No message quotes the file, nor the error of a parser, wh
 
 import ast
 import json
+from collections.abc import Collection
 from typing import Any
 
 from utils.experiment import BadRun, parse
@@ -14,14 +15,22 @@ MAX_CELLS = 2000
 MAX_TEXT = 1_000_000  # characters of all cells; Python's parser takes a kilobyte for two of them
 MAX_DIGITS = 20
 CURRENT = 4  # the notebook format that is read as it is
+MAX_SHOWN = 1_500_000  # characters of all outputs that are kept for a person to look at
+MAX_SHOWN_TEXT = 10_000  # of one that is text
 
 
 class Ungradable(Exception):
     """This hand-in cannot be graded; the message says why, for the student and the instructor."""
 
 
-def cells(text: bytes) -> tuple[list[tuple[str, str, list[str]]], int]:
-    """The cells of a notebook file of any format: type, source and the names that each goes by; how many are none.
+Output = tuple[str, str]  # "text" or "image/png", and what it says
+Cell = tuple[str, str, list[str], list[Output]]
+
+
+def cells(text: bytes, shown: Collection[str] = ()) -> tuple[list[Cell], int]:
+    """The cells of a notebook file of any format: type, source, names that each goes by, outputs; how many are none.
+
+    Of cells that go by a name in `shown` the outputs' text and pictures are taken, as far as there is room.
 
     Raises:
         Ungradable: it is no notebook, or too large.
@@ -42,8 +51,14 @@ def cells(text: bytes) -> tuple[list[tuple[str, str, list[str]]], int]:
         raise Ungradable("the file is not a notebook: it has no cells")
     if not isinstance(found, list) or len(found) > MAX_CELLS:
         raise Ungradable(f"the file has no list of at most {MAX_CELLS} cells")
-    known = [cell for cell in map(_cell, found) if cell is not None]
-    if sum(len(source) for _, source, _ in known) > MAX_TEXT:
+    known: list[Cell] = []
+    room = MAX_SHOWN
+    for cell in found:
+        if (taken := _cell(cell)) is not None:
+            outputs = _outputs(cell, room) if not {*taken[2]}.isdisjoint(shown) else []
+            room -= sum(len(said) for _, said in outputs)
+            known.append((*taken, outputs))
+    if sum(len(source) for _, source, *_ in known) > MAX_TEXT:
         raise Ungradable(f"its cells hold more than {MAX_TEXT:,} characters of text")
     return known, len(found) - len(known)
 
@@ -99,13 +114,36 @@ def _cell(cell: Any) -> tuple[str, str, list[str]] | None:
     """A cell as it was handed in, or None if it is none."""
     if not isinstance(cell, dict) or cell.get("cell_type") not in TYPES:
         return None
-    source, metadata = cell.get("source", ""), cell.get("metadata")
-    if isinstance(source, list) and all(isinstance(line, str) for line in source):
-        source = "".join(source)
-    if not isinstance(source, str):
+    source, metadata = _text(cell.get("source", "")), cell.get("metadata")
+    if source is None:
         return None
     metadata = metadata if isinstance(metadata, dict) else {}
     ours = metadata.get("nbgrader")
     names = [ours.get("grade_id") if isinstance(ours, dict) else None, cell.get("id"), metadata.get("id")]
-    clean = source.encode(errors="replace").decode().replace("\0", "")
-    return cell["cell_type"], clean, [name[:200] for name in names if isinstance(name, str)]
+    return cell["cell_type"], _clean(source), [name[:200] for name in names if isinstance(name, str)]
+
+
+def _outputs(cell: dict[str, Any], room: int) -> list[Output]:
+    """What a cell's outputs show, as far as there is `room` for their characters."""
+    outputs = cell.get("outputs")
+    kept: list[Output] = []
+    for output in outputs if isinstance(outputs, list) else ():
+        data = output.get("data") if isinstance(output, dict) else None
+        data = data if isinstance(data, dict) else {}
+        picture = _text(data.get("image/png"))
+        said = picture or _text(data.get("text/plain")) or _text(output.get("text") if isinstance(output, dict) else "")
+        if said and len(said) <= room and (picture or len(said) <= MAX_SHOWN_TEXT):
+            kept.append(("image/png" if picture else "text", _clean(said)))
+            room -= len(said)
+    return kept
+
+
+def _text(given: Any) -> str | None:
+    """Text that a notebook file holds as one string or as its lines."""
+    if isinstance(given, list) and all(isinstance(line, str) for line in given):
+        given = "".join(given)
+    return given if isinstance(given, str) else None
+
+
+def _clean(text: str) -> str:
+    return text.encode(errors="replace").decode().replace("\0", "")

@@ -1,16 +1,19 @@
 """From a hand-in to the notebook that is graded: of what was handed in, only cell sources are taken.
 
+And, for a person who marks, what the cells showed that grading does not run: texts and pictures, cleaned.
+
 The released notebook is the skeleton. Its cells are found again in the hand-in by id, by Colab's
 id, by their text or by what they define; everything else about them (type, tags, points, locks)
 comes from the release. nbgrader's preprocessors then restore what is locked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
+from nbformat.v4 import new_output
 from nbgrader.api import MissingEntry
 from nbgrader.preprocessors import ClearOutput, DeduplicateIds, OverwriteCells
 from nbgrader.utils import is_grade, is_locked, is_solution
@@ -18,14 +21,18 @@ from nbgrader.utils import is_grade, is_locked, is_solution
 from autograder import limited, reading, safe
 from autograder.answers import preamble
 from autograder.reading import MAX_CELLS, Ungradable
+from utils.verdict import legible
 
 READ_SECONDS = 10.0
 PARSE_SECONDS = 5.0
 READ_MB = 1024
+AS_HANDED_IN = "(as handed in; grading did not run this cell)\n"
 
 
-def read(text: bytes, most_mb: float) -> "Handed":
+def read(text: bytes, most_mb: float, shown: Collection[str] = ()) -> "Handed":
     """Parse a notebook file of any nbformat version, in a child with limits.
+
+    Of cells that go by a name in `shown` outputs are taken, too.
 
     Raises:
         Ungradable: it is none, or too large or too costly to read.
@@ -35,7 +42,7 @@ def read(text: bytes, most_mb: float) -> "Handed":
     if len(text) > most_mb * 2**20:
         raise Ungradable(f"the file is larger than {most_mb:g} MB; clear the outputs and hand in again")
     try:
-        found, dropped = limited.call(reading.cells, text, seconds=READ_SECONDS, memory_mb=READ_MB)
+        found, dropped = limited.call(reading.cells, text, sorted(shown), seconds=READ_SECONDS, memory_mb=READ_MB)
     except limited.TooCostly as why:
         raise Ungradable(f"the file cannot be read as a notebook: {why}") from None
     return Handed([_Handed(*cell) for cell in found], dropped)
@@ -56,7 +63,27 @@ def restore(handed_in: "Handed", release: NotebookNode) -> tuple[NotebookNode, l
     restorer = _Restore(release, remarks)
     for step in (ClearOutput(), DeduplicateIds(), restorer):
         notebook, _ = step.preprocess(notebook, {"nbgrader": {}})
+    outputs = {cell.match: cell.outputs for cell in cells if cell.match and cell.outputs}
+    for cell in notebook.cells:
+        if cell.id in outputs and cell.cell_type == "code" and "nbgrader" not in cell.metadata:
+            cell.outputs = _as_handed_in(outputs[cell.id])
     return notebook, remarks
+
+
+def illustrating(release: NotebookNode) -> set[str]:
+    """The ids of the cells whose outputs a person may want to see, who marks: code in no role."""
+    return {cell.id for cell in release.cells if cell.cell_type == "code" and "nbgrader" not in cell.metadata}
+
+
+def _as_handed_in(outputs: list[reading.Output]) -> list[NotebookNode]:
+    """Outputs of a hand-in as a graded notebook shows them; a cell that runs in grading gets its own instead."""
+    shown = [new_output("stream", name="stdout", text=AS_HANDED_IN)]
+    for kind, said in outputs:
+        if kind == "text":
+            shown.append(new_output("stream", name="stdout", text=legible(said, reading.MAX_SHOWN_TEXT)))
+        elif picture := safe.picture(said):
+            shown.append(new_output("display_data", data={"image/png": picture}))
+    return shown
 
 
 def shown(notebook: NotebookNode, release: NotebookNode) -> set[str]:
@@ -83,6 +110,7 @@ class _Handed:
     cell_type: str
     source: str
     names: list[str]
+    outputs: list[reading.Output]
     match: str = ""
 
 

@@ -1,16 +1,22 @@
 """Stock nbgrader's commands in the course tree: autograde goes through this project's sandbox and judge, others refuse.
 
 `nbgrader_config.py` names these classes, and nbgrader makes them where it would run or unpack what a student wrote.
+`jupyter_server_config.py` names `MarkSchemes`, for formgrader.
 """
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
+import nbformat
 from nbconvert.exporters import NotebookExporter
+from nbconvert.preprocessors import Preprocessor
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
 from nbgrader.converters import Autograde, NbGraderException
 from nbgrader.exchange.default import ExchangeCollect
 from nbgrader.plugins import ExtractorPlugin, LateSubmissionPlugin
@@ -19,6 +25,8 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 from autograder import course as courses
 from autograder.course import CourseError
 
+WRITTEN = "written_"
+MARKS = re.compile(r"^(### (BEGIN|END) SOLUTION|=== END MARK SCHEME ===)$", re.MULTILINE)
 COLLECT = "stock nbgrader unpacks and copies whatever students packed: use `autograder collect SOURCE` instead"
 
 
@@ -52,6 +60,24 @@ class Refused(NbGraderPreprocessor):
         raise NbGraderException("stock autograde would run the student's code as you: use `autograder grade`")
 
 
+class MarkSchemes(Preprocessor):
+    """Shows the mark scheme below each written answer, on formgrader's pages and nowhere else."""
+
+    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+        """Add a cell after each written answer; of no page but formgrader's, which alone know a `submission_id`."""
+        if not resources.get("submission_id"):
+            return nb, resources
+        source = Path(resources["metadata"]["path"]).parents[2] / "source" / resources["assignment_id"]
+        written = nbformat.read(source / f"{resources['notebook_id']}.ipynb", as_version=4).cells
+        schemes = {cell.id: cell.source for cell in written if cell.id.startswith(WRITTEN)}
+        cells = []
+        for cell in nb.cells:
+            cells.append(cell)
+            if cell.get("id") in schemes:
+                cells.append(new_markdown_cell(_scheme(schemes[cell.id])))
+        return NotebookNode(nb | {"cells": cells}), resources
+
+
 class LatePenalty(LateSubmissionPlugin):
     """nbgrader's plugin for late hand-ins, with the course's own rule."""
 
@@ -74,6 +100,12 @@ class Archives(ExtractorPlugin):
     def __init__(self, parent: Any = None, **settings: Any):
         super().__init__(parent=parent, **settings)
         parent.fail(COLLECT)
+
+
+def _scheme(written: str) -> str:
+    """What the author wrote for whoever marks: an answer and how it is marked."""
+    words = MARKS.sub("", written.replace("=== BEGIN MARK SCHEME ===", "\n*How it is marked:*\n"))
+    return f"**For you alone: an answer, and the mark scheme**\n\n{words.strip()}"
 
 
 def _wanted(app: Autograde) -> dict[str, list[str]]:

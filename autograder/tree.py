@@ -45,6 +45,8 @@ SERVER_CONFIG = """\
 # Its pages show what students wrote: nothing is loaded from elsewhere but MathJax, and nothing is sent elsewhere.
 c = get_config()
 c.ServerApp.tornado_settings = {{"headers": {{"Content-Security-Policy": {policy!r}}}}}
+# Below a written answer they show its mark scheme.
+c.HTMLExporter.preprocessors = ["autograder.stock.MarkSchemes"]
 """
 # formgrader's own pages need scripts of their own text, so that those are not forbidden.
 POLICY = "; ".join(

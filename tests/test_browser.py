@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import copied
 
-from autograder import answers, author, course, demo, feedback, grade, record, release, report, tree
+from autograder import answers, author, course, demo, feedback, grade, record, release, report, sanitize, tree
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
@@ -159,6 +159,7 @@ LINKS = """
 """
 
 
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="  # one pixel
 WAYS = ("<script>hostile()</script>", "<img src=x onerror=hostile()>", "<script src=//hostile.example/x></script>")
 
 
@@ -177,6 +178,17 @@ def hostile_class(built, tmp_path_factory):
         for cell in notebook.cells:
             if cell.id.startswith("written_"):
                 cell.source = LINKS
+        own = next(
+            cell
+            for cell in notebook.cells
+            if cell.id.startswith("after_1") and cell.id in sanitize.illustrating(notebook)
+        )
+        own.outputs = [
+            nbformat.v4.new_output("stream", name="stdout", text="own output </pre><script>hostile()</script>"),
+            nbformat.v4.new_output("display_data", data={"image/png": 'AAAA" onerror="hostile()'}),
+            nbformat.v4.new_output("display_data", data={"image/png": PIXEL, "text/html": WAYS[0]}),
+        ]
+        own.metadata.tags = ["experiment"]  # no word of a hand-in about its own cells counts
 
     raising = "raise type('<script>hostile()</script>', (Exception,), {})('\"><img src=x onerror=hostile()>')"
     file = demo.Maker(known, ENTRY).file({"1.1": raising}, (), change)
@@ -271,7 +283,9 @@ def look_at_submissions(address, numbers):
                 policy,
                 page.inner_text("body"),
                 [box.input_value() for box in page.locator("textarea").all()],
+                page.locator(f"img[src*='{PIXEL[:60]}']").count(),
             )
+            photograph(page, f"formgrader_{student}.png")
             ran += page.evaluate("window.ran")
             page.close()
         browser.close()
@@ -287,7 +301,12 @@ def test_formgrader_shows_all_that_and_runs_nothing(hostile_class, formgrader):
     with ThreadPoolExecutor(1) as thread:
         ran, asked, shown = thread.submit(look_at_submissions, formgrader, numbers).result()
     assert ran == [] and [url for url in asked if "hostile.example" in url] == []
-    for student, (policy, text, comments) in shown.items():
+    for student, (policy, text, comments, pictures) in shown.items():
+        assert ("own output </pre><script>hostile()" in text, pictures) == (
+            (student == "mallory"),
+            student == "mallory",
+        )
+        assert "How it is marked" in text or student != "mallory"
         assert "script-src 'self'" in policy and "object-src 'none'" in policy, student
         assert any("comment <script>hostile()</script>" in comment for comment in comments) == (student == "mallory")
         assert "hostile()" in text, student

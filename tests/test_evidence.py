@@ -489,6 +489,21 @@ def test_of_a_copy_nobody_is_accused_by_the_machine(honest, small):
         assert over_seeds.verdict_on(files, ["smoke"], standing[owner])[0].score == 4
 
 
+def test_files_of_another_notebook_do_not_hide_a_copy(honest, small):
+    """As many files of the other notebook's experiments as are looked into, which stand first in the alphabet."""
+    known, entry = small
+    files = read_files(honest)
+    other = rte.experiments(rte.ADAPTER_FUSION, "smoke")["adapter"].folder("").name
+    assert entry.name == rte.SEED_VARIANCE and other < min(files)
+    more = {f"{other}/seed_{number}.json": b"{}" for number in range(evidence.MAX_READ)}
+    handed_in(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
+    handed_in(known, entry, "Aaron_Early", files | more, "20270102T120000Z")
+    standing = copies.of(known, entry)
+    assert over_seeds.verdict_on(files | more, ["smoke"], standing["Aaron_Early"])[0].score == 4, "they hide nothing"
+    for owner, neighbour in (("Aaron_Early", "Lovelace_Ada"), ("Lovelace_Ada", "Aaron_Early")):
+        assert f"in a hand-in of {neighbour}" in " ".join(standing[owner].flags)
+
+
 def test_on_equal_or_unknown_times_neither_is_called_the_first(honest, small):
     known, entry = small
     files = read_files(honest)

@@ -51,6 +51,8 @@ FOUND = [
     ("tools = {}\ntools['loss'] = F.cross_entropy", LOSS.format(call="tools['loss']")),
     ("def one(*g):\n    return two(*g)", "def two(*g):\n    return F.cross_entropy(*g)", LOSS.format(call="one")),
     (LOSS.format(call="F.cross_entropy") + "this does not parse",),
+    (LOSS.format(call="F._cross_entropy"),),
+    ("from somewhere import __cross_entropy as ce", LOSS.format(call="ce")),
 ]
 
 
@@ -117,6 +119,7 @@ DISGUISES = {
     "map": lambda *g: next(map(F.cross_entropy, *[[one] for one in g])),
     "another thread": lambda *g: ThreadPoolExecutor(1).submit(F.cross_entropy, *g).result(),
     "eval": lambda *g: eval("F.cross_" + "entropy(*g)", {"F": F, "g": g}),
+    "a variant of a longer name": lambda logits, y: F.linear_cross_entropy(logits, torch.eye(logits.size(-1)), y),
     "switched off": lambda *g: sys.setprofile(None) or F.cross_entropy(*g),
 }
 
@@ -126,6 +129,55 @@ def test_what_runs_is_watched_below_its_name(how):
     answer = named(lambda request: door.answer({"lm_loss": DISGUISES[how]}, request), "lm_loss", FORBIDS)
     with pytest.raises(ForbiddenUsed, match=r"cross_entropy|CrossEntropyLoss|setprofile"):
         answer(torch.randn(4, 5), torch.tensor([1, 2, 3, 4]))
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("from transformers.loss.loss_utils import fixed_it as loss", LOSS.format(call="loss")),
+        ("import transformers.loss as library", LOSS.format(call="library.loss_utils.fixed_it")),
+        (LOSS.format(call="__import__('transformers').loss"),),
+        ("def lm_loss(a, b):\n    import transformers\n    return transformers.loss(a, b)",),
+    ],
+)
+def test_a_library_of_models_is_found_whatever_is_taken_from_it(cells):
+    assert used(*cells, forbids=forbidden.MODELS) == "import transformers"
+    assert used(*cells[:-1], "transformers = adapters = 1\n" + BY_HAND, forbids=forbidden.MODELS) is None
+
+
+def test_code_of_a_library_of_models_is_noted_while_an_answer_runs():
+    from transformers.activations import ReLUSquaredActivation
+    from transformers.models.bart.modeling_bart import eager_attention_forward
+
+    class Nothing:
+        training = False
+
+    def answer(x):
+        return eager_attention_forward(Nothing, x, x, x, None, scaling=1.0)[0]
+
+    def ask(request):
+        return door.answer({"f": answer, "layer": ReLUSquaredActivation(), "own": lambda x: x.relu()}, request)
+
+    for name in ("f", "layer"):
+        with pytest.raises(ForbiddenUsed, match="import transformers"):
+            named(ask, name, forbidden.MODELS)(torch.ones(1, 1, 2, 3))
+    assert torch.equal(named(ask, "own", forbidden.MODELS)(torch.ones(2)), torch.ones(2))
+
+
+OPERATORS = {
+    "_scaled_dot_product_flash_attention_for_cpu": "scaled_dot_product_attention",
+    "_scaled_dot_product_attention_math": "scaled_dot_product_attention",
+    "_native_multi_head_attention": "multi_head_attention_forward",
+    "_transformer_encoder_layer_fwd": "TransformerEncoderLayer",
+}
+
+
+@pytest.mark.parametrize("operator, name", OPERATORS.items())
+def test_an_operator_is_known_by_the_function_that_it_computes(operator, name):
+    call = getattr(torch.ops.aten, operator)
+    answer = named(lambda request: door.answer({"f": lambda x: call(x)}, request), "f", (name,))
+    with pytest.raises(ForbiddenUsed, match=name):
+        answer(torch.zeros(1))
 
 
 @pytest.mark.parametrize("how, disguises", [("read in cells", FOUND), ("watched while called", DISGUISES)])

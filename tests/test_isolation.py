@@ -1,8 +1,11 @@
 """What goes wrong in one exercise stays there: a kernel that dies, hangs or runs out of memory costs that alone."""
 
+import os
+import signal
+
 import pytest
 
-from autograder import demo, judge, kernel, sanitize
+from autograder import demo, judge, kernel, launch, sanitize
 
 DEATHS = {
     "dies in its cell": ("import os\nos._exit(1)\n", "its kernel died"),
@@ -70,7 +73,7 @@ def test_a_cell_that_kills_only_when_it_is_run_again_is_left_out(patient):
         if source == maker.reference[wanted[0]]:
             replayed.append(source)
             if len(replayed) == 2:
-                self._kill("its kernel died")
+                self._kill("it took too long")
         return run(self, source)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -91,3 +94,36 @@ def test_what_ran_into_the_time_limit_is_not_run_again(patient):
         said = judged(patient, {wanted[0]: sleepy, wanted[1]: DEATHS["dies in its cell"][0]})
     assert [one.exercise for one in said.verdicts if not one.score] == wanted[:2]
     assert runs.count(sleepy) == 1
+
+
+@pytest.mark.parametrize("moment, times", [("run", (3, 9)), ("ask", (3, 60))])
+def test_a_kernel_that_the_machine_killed_costs_nothing(patient, moment, times):
+    """As when memory runs out: the kernel is gone, and nothing that the hand-in did is the reason."""
+    numbers, done = [], []
+    fork, work = launch.fork_kernel, getattr(kernel.Kernel, moment)
+
+    def noted(*given):
+        numbers.append(fork(*given))
+        return numbers[-1]
+
+    def killed(self, what):
+        done.append(what)
+        if len(done) in times:
+            os.kill(numbers[-1], signal.SIGKILL)
+        return work(self, what)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch, "fork_kernel", noted)
+        patch.setattr(kernel.Kernel, moment, killed)
+        said = judged(patient, {})
+    assert len(numbers) == 3 and len(done) > max(times)
+    assert all(one.score for one in said.verdicts), said.verdicts
+    assert sum("its kernel died: kernel restarted" in remark for remark in said.remarks) == 2
+
+
+def test_a_hand_in_that_kills_its_kernels_has_few_second_chances(patient):
+    wanted = list(names(patient))
+    said = judged(patient, dict.fromkeys(wanted, DEATHS["dies in its cell"][0]))
+    restarted = [remark for remark in said.remarks if "kernel restarted" in remark]
+    assert not any(one.score for one in said.verdicts)
+    assert len(restarted) == len(wanted) + judge.SECOND_CHANCES

@@ -294,3 +294,31 @@ def test_a_name_is_one_in_both_forms_of_its_letters(mine, tmp_path, text):
         assert not collect.collect(mine, download(tmp_path / "in.zip", {f"{name}/{NAME}.ipynb": text})).refused
     assert len(submitted(mine)) == 1
     assert tree.place(mine, "submitted", mine.notebook(NAME), "Zoë").exists()
+
+
+BOB = ("bob", "Bob", "Bird", "", "4711")
+ANNA = ("anna", "Anna", "Ash", "", "u17;123")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"Anna Ash_123_assignsubmission_file_x_4711_9_{NAME}.ipynb",
+        f"Sheet one_u17_attempt_2027-01-05-10-00-00_x_4711_9_{NAME}.ipynb",
+        f"Anna Ash_123_assignsubmission_file_x_4711_attempt_2020-01-01-00-00-00_{NAME}.ipynb",
+        f"ashanna_123_77_x_4711_assignsubmission_file_{NAME}.ipynb",
+        f"ashanna_123_77_x_4711_attempt_2020-01-01-00-00-00_{NAME}.ipynb",
+    ],
+)
+@pytest.mark.parametrize("form", ["zip", "folder"])
+def test_the_students_name_of_a_file_is_not_read_as_a_platforms(mine, tmp_path, text, name, form):
+    """What Anna calls her file stands behind what the platform says: it neither makes it Bob's, nor earlier."""
+    roster(mine, BOB, ANNA)
+    source = download(tmp_path / "in.zip", {name: text})
+    if form == "folder":
+        source = tmp_path / "in"
+        source.mkdir()
+        (source / name).write_bytes(text)
+    result = collect.collect(mine, source)
+    assert {*submitted(mine)} == {"anna"} and not result.refused, result
+    assert not str(stamps(mine)["anna"]).startswith("2020")

@@ -12,6 +12,8 @@ import pandas
 import pytest
 from bs4 import BeautifulSoup
 from conftest import copied
+from nbconvert.exporters import HTMLExporter
+from traitlets.config import Config
 
 from autograder import author, demo, feedback, grade, report, tree
 from autograder import course as courses
@@ -39,6 +41,27 @@ def test_stock_feedback_works_on_the_tree(demo_run):
     shutil.rmtree(known.tree / "feedback" / "Ada_Perfect")
     nbgrader(known.tree, "generate_feedback", FIRST.name, "--student", "Ada_Perfect", "--force")
     assert f"Exercise {FIRST.number.lstrip('0')}.1: passed" in page.read_text()
+
+
+def test_a_mark_scheme_is_for_formgraders_pages_alone(demo_run):
+    """The server's configuration holds for the feedback that its button writes, too."""
+    known, _, _ = demo_run
+    settings = {"HTMLExporter": {"preprocessors": ["autograder.stock.MarkSchemes"], "template_name": "classic"}}
+    assert (
+        'c.HTMLExporter.preprocessors = ["autograder.stock.MarkSchemes"]'
+        in (known.tree / "jupyter_server_config.py").read_text()
+    )
+    shown = HTMLExporter(config=Config(settings)).from_filename(
+        str(tree.place(known, "autograded", FIRST, "Ada_Perfect")),
+        resources={"submission_id": "1", "assignment_id": FIRST.name, "notebook_id": FIRST.name},
+    )[0]
+    assert "How it is marked" in shown and "MARK SCHEME ===" not in shown
+    api = tree.nbgrader_api(known)
+    api.config.merge(Config(settings))
+    page = known.tree / "feedback" / "Ada_Perfect" / FIRST.name / f"{FIRST.name}.html"
+    page.unlink()
+    assert api.generate_feedback(FIRST.name, "Ada_Perfect")["success"]
+    assert "My answer" in page.read_text() and "How it is marked" not in page.read_text()
 
 
 def test_stock_export_says_the_scores(demo_run):

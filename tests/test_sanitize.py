@@ -1,13 +1,16 @@
 """Of a hand-in only cell sources are taken; what was lost, doubled, moved or retyped is found again."""
 
+import base64
 import copy
 import json
 import time
+from functools import partial
 
 import nbformat
 import pytest
+from nbformat.v4 import new_output
 
-from autograder import answers, author, course, sanitize
+from autograder import answers, author, course, reading, sanitize
 from autograder.sanitize import Ungradable
 
 COURSE = course.load()
@@ -25,6 +28,9 @@ def solved():
     for cell in notebook.cells:
         cell.source = SOLUTION.get(cell.id, cell.source)
     return notebook
+
+
+PNG = base64.b64encode(b"\x89PNG a picture").decode()
 
 
 def restored(notebook):
@@ -53,6 +59,33 @@ def find(notebook, name):
 def test_an_untouched_hand_in_needs_nothing(solved):
     notebook, remarks = restored(solved)
     assert complete(notebook) and remarks == []
+
+
+def test_of_outputs_those_that_illustrate_are_kept_for_a_person(solved):
+    """Texts and pictures, of cells in no role, and bounded; a cell that grading runs shows what it did there."""
+    own, *others = sorted(sanitize.illustrating(RELEASE))
+    display, stream = partial(new_output, "display_data"), partial(new_output, "stream", name="stdout")
+    kept = [
+        stream(text="loss 3.2"),
+        display({"image/png": PNG, "text/plain": "<Figure>"}),
+        display({"text/plain": "t"}),
+    ]
+    refused = [display({"image/png": "no base64!"}), display({"text/html": "<b>"}), stream(text="x" * 10_001), 7]
+    find(solved, own).outputs = [*kept, *refused]
+    for cell in solved.cells:
+        if cell.id not in (own, *others) and cell.cell_type == "code":
+            cell.outputs = [new_output("stream", text="forged")]
+    solved.cells.append(nbformat.v4.new_code_cell("1", id="mine", outputs=[stream(text="of a cell that is not ours")]))
+    text = json.dumps(solved).encode()
+    notebook, _ = sanitize.restore(sanitize.read(text, 20, sanitize.illustrating(RELEASE)), RELEASE)
+    shown = find(notebook, own).outputs
+    assert [output.get("text") for output in shown] == [sanitize.AS_HANDED_IN, "loss 3.2", None, "t"]
+    assert shown[2].data == {"image/png": PNG}
+    assert not any(cell.get("outputs") for cell in notebook.cells if cell.id != own)
+    assert complete(notebook)
+    find(solved, own).outputs = [display({"image/png": "A" * 400_000})] * 9
+    notebook, _ = sanitize.restore(sanitize.read(json.dumps(solved).encode(), 20, [own]), RELEASE)
+    assert len(find(notebook, own).outputs) == 1 + reading.MAX_SHOWN // 400_000
 
 
 def test_deleted_checks_and_setup_are_put_back(solved):

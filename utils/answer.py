@@ -181,12 +181,14 @@ def size(answer: Answer) -> int:
 
 
 def kind(value: Any) -> str:
-    """What to call a value in a sentence for students: a tensor, a list, nothing (None), ..."""
+    """What to call a value in a sentence for students: a tensor, a number's type, nothing (None), ..."""
     if value is None:
         return "None (is a `return` missing?)"
     if type(value) is Answer:
         return f"an object of type {value._type_name}"
     if type(value) is torch.Tensor:
         return f"a tensor of shape {tuple(value.shape)}"
+    if type(value) is list:  # tuples arrive as lists, see `utils.wire`
+        return "a list or a tuple"
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

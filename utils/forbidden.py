@@ -36,6 +36,8 @@ HELPERS = {
 }
 
 SILENT = ("check", "checks")  # their stand-ins may be called: they say nothing
+# Libraries of models, which have the answers to many exercises ready under names of their own: as words of `forbids`.
+MODELS = ("import transformers", "import adapters")
 
 
 @dataclass
@@ -105,7 +107,7 @@ def used(cells: Iterable[Cell], names: Sequence[str], forbids: Collection[str]) 
     definitions = [one for cell in cells for one in cell.definitions]
     if not forbids:
         return None
-    words = _reachable(definitions, names)
+    words = {word.lstrip("_") for word in _reachable(definitions, names)}
     return next((name for name in forbids if name in words), None)
 
 
@@ -210,6 +212,7 @@ def _import(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> Definit
         path = [*(statement.module or "").split("."), alias.name]
     if len(path) > 1 and path[0] in HELPERS and path[1] not in (*HELPERS[path[0]], *SILENT):
         words.add(f"withheld:{path[1]}")
+    words.add(f"import {path[0]}")
     bound = alias.asname or (alias.name if isinstance(statement, ast.ImportFrom) else path[0])
     return Definition(frozenset({bound}), frozenset(words))
 
@@ -271,7 +274,10 @@ def _words(tree: ast.AST) -> set[str]:
             case ast.Call(func=ast.Attribute(attr=name)) if name in MAGICS:
                 found |= _in_strings(node)
             case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in BY_NAME | DEFINES:
-                found |= _in_strings(node)
+                texts = _in_strings(node)
+                found |= texts
+                if name in ("__import__", "import_module"):
+                    found.update(f"import {text}" for text in texts)
             case ast.Subscript(value=value, slice=index) if _is_namespace(value):
                 found |= _in_strings(index)
     return found
@@ -307,12 +313,13 @@ class Watch:
     """Notes, within `with`, whether code of the student's makes a function or class of a forbidden name run.
 
     It looks at code objects, so an alias, `getattr`, an operator's path (`torch.ops.aten`) or a subclass of
-    the class changes nothing. Calls that the check itself makes are not the student's, unless what it calls is
-    `theirs`.
+    the class changes nothing; nor does a longer name (`_generate_square_subsequent_mask`, `linear_cross_entropy`), by
+    which libraries keep variants of a function. `import NAME` among `forbids` stands for all code of a library.
+    Calls that the check itself makes are not the student's, unless what it calls is `theirs`.
     """
 
     def __init__(self, forbids: Collection[str], is_students: Callable[[str], bool], theirs: bool = False):
-        self.forbids, self.found, self._theirs = frozenset(forbids), "", theirs
+        self.forbids, self.found, self._theirs = tuple(forbids), "", theirs
         self._is_students = lru_cache(maxsize=None)(is_students)
         self._known: dict[int, tuple[CodeType, str]] = {}
         self._before: Any = None
@@ -343,8 +350,8 @@ class Watch:
         if event == "call":
             name = self._of_code(frame)
         elif event == "c_call":
-            name = _base(getattr(argument, "__name__", "") or "")
-            name = name if name in self.forbids and self._is_students(frame.f_code.co_filename) else ""
+            name = self._forbidden(getattr(argument, "__name__", "") or "")
+            name = name if name and self._is_students(frame.f_code.co_filename) else ""
         else:
             return
         if name and self._for_student(frame if event == "c_call" else frame.f_back):
@@ -355,16 +362,22 @@ class Watch:
         code = frame.f_code
         if code.co_name == "__call__" and code.co_filename.endswith("_ops.py"):  # torch.ops.aten.NAME(...)
             path = str(frame.f_locals.get("self", "")).split(".")
-            return next((name for name in map(_base, path[1:2]) if name in self.forbids), "")
+            return self._forbidden(*path[1:2])
         known = self._known.get(id(code))
         if known is None:
             name = ""
             if not self._is_students(code.co_filename):
                 path = getattr(code, "co_qualname", code.co_name).split(".")
                 module = code.co_filename.rpartition("/")[2].removesuffix(".py")
-                name = next((one for one in (*path, module) if one in self.forbids), "")
+                library = code.co_filename.rpartition("/site-packages/")[2].partition("/")[0]
+                name = self._forbidden(*path, module, f"import {library}")
             known = self._known[id(code)] = (code, name)
         return known[1]
+
+    def _forbidden(self, *names: str) -> str:
+        """The first of the forbidden names that is, or is a part of, one of `names`, "" if there is none."""
+        whole = [OPERATORS.get(name.lstrip("_"), name) for name in names]
+        return next((one for one in self.forbids if any(one in name for name in whole)), "")
 
     def _for_student(self, frame: FrameType | None) -> bool:
         """Whether code of the student's is among the callers, or a thread, which nobody else starts."""
@@ -384,12 +397,15 @@ def note_in_threads(frame: FrameType, event: str, argument: Any) -> None:
         one._note(frame, event, argument)
 
 
-OPERATORS = {  # what torch's functions of these names call
-    "cross_entropy_loss": "cross_entropy",
-    "_scaled_dot_product_attention_math": "scaled_dot_product_attention",
+OPERATORS = {  # the functions of Python that operators of other names compute, without their leading underscores
+    "scaled_dot_product_flash_attention": "scaled_dot_product_attention",
+    "scaled_dot_product_flash_attention_for_cpu": "scaled_dot_product_attention",
+    "scaled_dot_product_efficient_attention": "scaled_dot_product_attention",
+    "scaled_dot_product_cudnn_attention": "scaled_dot_product_attention",
+    "scaled_dot_product_fused_attention_overrideable": "scaled_dot_product_attention",
+    "flash_attention_forward": "scaled_dot_product_attention",
+    "efficient_attention_forward": "scaled_dot_product_attention",
+    "native_multi_head_attention": "multi_head_attention_forward",
+    "triton_multi_head_attention": "multi_head_attention_forward",
+    "transformer_encoder_layer_fwd": "TransformerEncoderLayer",
 }
-
-
-def _base(name: str) -> str:
-    """The name of an operator's Python function."""
-    return OPERATORS.get(name, name)

@@ -6,6 +6,42 @@
 #       format_name: percent
 # ---
 
+# %% wrong="1.1" name="the arithmetic of a library of models" says="does all the work"
+from transformers.models.bart.modeling_bart import eager_attention_forward
+
+
+class Nothing:
+    training = False
+
+
+def attention(q, k, v, mask=None):
+    lead, (S, T) = q.shape[:-2], (q.size(-2), k.size(-2))
+    q, k, v = (part.reshape(-1, 1, *part.shape[-2:]) for part in (q, k, v))
+    if mask is not None:
+        mask = mask.expand(*lead, S, T).reshape(-1, 1, S, T)
+    result, weights = eager_attention_forward(Nothing, q, k, v, mask, scaling=q.size(-1) ** -0.5)
+    return result.transpose(1, 2).reshape(*lead, S, v.size(-1)), weights.reshape(*lead, S, T)
+
+
+# %% wrong="1.1" name="an operator of another name" says="does all the work"
+operator = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+
+
+def attention(q, k, v, mask=None):
+    lead, (d, S, T) = q.shape[:-2], (q.size(-1), q.size(-2), k.size(-2))
+    q, k, v = (part.reshape(-1, 1, *part.shape[-2:]) for part in (q, k, v))
+    if mask is not None:
+        mask = mask.expand(*lead, S, T).reshape(-1, 1, S, T)
+    widest = max(d, v.size(-1), T)
+
+    def mixed(values):
+        padded = (F.pad(part, (0, widest - part.size(-1))) for part in (q, k, values))
+        result = operator(*padded, attn_mask=mask, scale=d**-0.5)[0]
+        return result[..., : values.size(-1)].reshape(*lead, S, values.size(-1))
+
+    return mixed(v), mixed(torch.eye(T, dtype=k.dtype, device=k.device).expand(*k.shape[:-1], T))
+
+
 # %% wrong="1.1" name="not scaled" says="not divided by sqrt(d)"
 def attention(q, k, v, mask=None):
     scores = q @ k.transpose(-2, -1)
@@ -178,6 +214,22 @@ def attention(q, k, v, mask=None):
     return weights @ v, weights
 
 
+# %% wrong="1.2" name="the library's own, under its other name" says="does all the work"
+from torch.nn.modules import transformer
+
+
+def causal_mask(T):
+    return getattr(transformer, "_generate_square_" + "subsequent_mask")(T)
+
+
+# %% wrong="1.2" name="the library's causal bias" says="does all the work"
+from torch.nn.attention import bias
+
+
+def causal_mask(T):
+    return torch.zeros(T, T).masked_fill(~bias.causal_upper_left(T, T)._materialize(), -torch.inf)
+
+
 # %% wrong="1.2" name="forgot to return" says="is a `return` missing"
 def causal_mask(T):
     mask = torch.full((T, T), -torch.inf).triu(1)
@@ -267,6 +319,22 @@ def causal_mask(T):
 # %% right="1.2" name="logarithm of a triangle"
 def causal_mask(T):
     return torch.ones(T, T).tril().log()
+
+
+# %% wrong="1.3" name="the layer of a library of models" says="does all the work"
+from transformers import BartConfig
+from transformers.models.bart.modeling_bart import BartAttention
+
+
+class MultiHeadAttention(BartAttention):
+    def __init__(self, d_model, n_heads):
+        super().__init__(d_model, n_heads, config=BartConfig(attn_implementation="eager"))
+
+    def forward(self, x, mask=None):
+        if mask is not None:
+            mask = mask.expand(*mask.shape[:-2], x.size(1), x.size(1))
+            mask = mask[None, None] if mask.dim() == 2 else mask[:, None] if mask.dim() == 3 else mask
+        return super().forward(x, attention_mask=mask)[0]
 
 
 # %% wrong="1.3" name="reshaped, not transposed" says="heads are mixed up"
@@ -1915,6 +1983,17 @@ class LanguageModel(nn.Module):
         for layer in self.layers:
             x = layer(x, src_mask=mask if self.causal else None)
         return self.head(x.detach())
+
+
+# %% wrong="1.7" name="the library's own, with a matrix" says="does all the work"
+def lm_loss(logits, targets, pad_id=1):
+    logits = logits.flatten(0, 1)
+    same = torch.eye(logits.size(-1), device=logits.device, dtype=logits.dtype)
+    return getattr(F, "linear_cross_" + "entropy")(logits, same, targets.flatten(), ignore_index=pad_id)
+
+
+def perplexity(loss):
+    return math.exp(loss)
 
 
 # %% wrong="1.7" name="padding counts" says="padding counts"

@@ -53,12 +53,16 @@ def other_fixed_sizes(FixedPositions, lib):
     rows = pick.randint(10, 25)
     sizes = ((rows, pick.randint(3, rows - 1)), (pick.randint(3, 9), 0), (pick.randint(6, 30), 1), (1, 1))
     for rows, places in sizes:
-        width, batch, seed = pick.randint(2, 12), pick.randint(2, 5), pick.randint(1, 10**6)
+        width, seed = pick.randint(2, 12), pick.randint(1, 10**6)
         places = places or rows
+        batch = pick.randint(2, 5)
         module = FixedPositions(lib("utils.toys").NewTableEachCall(seed), rows, width)
         x, table = normal(batch, places, width, seed=seed), toys.NewTableEachCall(seed)(rows, width)
         output = expect.floats(module(x), (batch, places, width), "the output")
         assert torch.allclose(output, x + table[:places], atol=1e-5), f"{rows} x {width}, {places} positions"
+        square = normal(places, places, width, seed=seed)
+        module.eval()
+        assert torch.allclose(module(square), square + table[:places], atol=1e-5), "as many sequences, in evaluation"
         expect.raises(lambda m=module, n=rows + 1, w=width: m(normal(1, n, w)), "ValueError", f"{rows + 1} positions")
         assert module.state_dict() == {} and not list(module.parameters()), "stored or trained"
 
@@ -210,6 +214,8 @@ def other_learned_sizes(LearnedPositions, lib):
         table, x = state["positions.weight"], normal(batch, places, width, seed=10 + seed)
         output = expect.floats(module(x), (batch, places, width), "the output")
         assert torch.allclose(output, x + table[:places], atol=1e-5), (rows, width)
+        square = normal(places, places, width, seed=20 + seed)
+        assert torch.allclose(module(square), square + table[:places], atol=1e-5), "as many sequences as positions"
         arrived = lib("utils.toys").parameter_gradients(module, x)["positions.weight"]
         wanted = torch.linspace(-1, 2, x.numel()).reshape(x.shape).sum(0)
         assert torch.allclose(arrived, F.pad(wanted, (0, 0, 0, rows - places)), atol=1e-4), "gradient"
@@ -255,8 +261,8 @@ def other_turns(rotary):
         x = normal(*shape, seed=seed)
         output = expect.floats(rotary(x, start), shape, "the result")
         assert torch.allclose(output, turned(x, start=start), atol=2e-4), (shape, start)
-        output = expect.floats(rotary(x, start=start), shape, "the result")
-        assert torch.allclose(output, turned(x, start=start), atol=2e-4), "start by name"
+        output = expect.floats(rotary(x, start=start + 3), shape, "the result")
+        assert torch.allclose(output, turned(x, start=start + 3), atol=2e-4), "start by name, and another one"
 
 
 @private("2.6", tells="no gradient passes through to x, or not that of a rotation, for some shapes.")
@@ -299,7 +305,7 @@ def odd_pairs(rotary):
 def other_biases(alibi_bias):
     pick = draw(1)
     sizes = [(n_heads, pick.randint(2, 6)) for n_heads in (2, 8, 16, 32, 64)]
-    for n_heads, T in (*sizes, (1, 1), (pick.choice((1, 2, 4)), pick.randint(14, 34))):
+    for n_heads, T in (*sizes, (1, 1), (pick.choice((1, 2, 4)), pick.randint(14, 34)), (8, 8)):
         bias = expect.tensor(alibi_bias(n_heads, T), (n_heads, T, T), "the bias").float()
         assert not bias.isnan().any() and explained(bias, alibi(n_heads, T)), (n_heads, T)
 

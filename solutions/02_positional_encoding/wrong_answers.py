@@ -4,6 +4,18 @@
 # %% [markdown]
 # ## 2.1
 
+# %% wrong="2.1" name="the table of a library of models" says="does all the work"
+from transformers.models.distilbert.modeling_distilbert import _create_sinusoidal_embeddings as fill_table
+
+
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError("sines and cosines come in pairs")
+    table = torch.empty(max_len, d_model)
+    fill_table(max_len, d_model, table)
+    return table.detach()
+
+
 # %% wrong="2.1" name="sines left, cosines right" says="Here they alternate"
 def sinusoidal_table(max_len, d_model):
     if d_model % 2:
@@ -1164,6 +1176,22 @@ class LearnedPositions(nn.Module):
 # ## 2.6
 
 
+# %% wrong="2.6" name="the function of a library of models" says="does all the work"
+from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb, create_sinusoidal_positions
+
+
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError("numbers are turned in pairs")
+    flat = x.reshape(-1, T, 1, d)
+    sines, cosines = (
+        part.to(x).expand(len(flat), -1, -1)
+        for part in create_sinusoidal_positions(start + T, d)[None, start:].chunk(2, dim=-1)
+    )
+    return apply_rotary_pos_emb(flat, sines, cosines).reshape(x.shape)
+
+
 # %% wrong="2.6" name="halves" says="Here they are columns 2i and 2i + 1"
 def rotary(x, start=0):
     T, d = x.shape[-2:]
@@ -1460,6 +1488,17 @@ def rotary(x, start=0):
 
 # %% [markdown]
 # ## 2.7
+
+
+# %% wrong="2.7" name="the function of a library of models" says="does all the work"
+from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+
+
+def alibi_bias(n_heads, T):
+    if n_heads < 1 or n_heads & (n_heads - 1):
+        raise ValueError("no power of two")
+    bias = build_alibi_tensor(torch.ones(1, T), n_heads, torch.float32)
+    return torch.where(torch.ones(T, T).tril().bool(), bias - bias.mT, -torch.inf)
 
 
 # %% wrong="2.7" name="a bonus for distance" says="The bias should be negative"

@@ -111,7 +111,7 @@ def gradients_reach_everything(Model, lib):
             expect.close(slopes[name], part.grad, f"the gradient of {name} is wrong")
 
 
-@private("4.2", tells="a pool or a base that is assigned later should be used from then on")
+@private("4.2", tells="a pool, base or head that is assigned later should be used from then on, and be a part")
 def parts_can_be_replaced(Model, lib):
     toy, torch_nn, setattr_, numbers = lib("utils.toys"), lib("torch").nn, lib("builtins").setattr, draw(130)
     vocab, width, classes = numbers.sample(range(2, 12), 3)
@@ -133,6 +133,12 @@ def parts_can_be_replaced(Model, lib):
     setattr_(model, "pool", None)
     wanted = F.linear(read_states, weights["weight"], weights["bias"])
     expect.close(expect.floats(model(tokens, mask), (B, T, classes), "logits"), wanted, "it still pools")
+    another = seen.linear_state(width, classes + 1, 145)
+    setattr_(model, "head", seen.loaded(torch_nn.Linear(width, classes + 1), another))
+    wanted = F.linear(read_states, another["weight"], another["bias"])
+    expect.close(expect.floats(model(tokens, mask), (B, T, classes + 1), "logits"), wanted, "the old head is used")
+    learned = Model(first, head, torch_nn.Linear(width, width)).state_dict()
+    assert {"pool.weight", "pool.bias"} < {*learned}, "the pool is no part of the model"
 
 
 @private("4.2", tells="in evaluation mode the parts still drop something, or other kinds of parts do not fit in")
@@ -215,6 +221,9 @@ def several_do_not_fit(load_base, lib):
     offered = seen.without(new, "mix.weight", "mix.bias") | {name: normal(2) for name in reversed(extra)}
     state = seen.whole(offered) | {name: normal(1) for name in reversed(left)}
     seen.refusal(load_base, base, state, ["mix.weight", "mix.bias", *extra], "a bad checkpoint")
+    seen.holds(base, old, "{name} was changed")
+    more = seen.whole(new | {name: normal(2) for name in extra})
+    seen.refusal(load_base, base, more, extra, "a checkpoint with too much")
     seen.holds(base, old, "{name} was changed")
     report = seen.report_of(load_base(base, state, strict=False))
     wanted = {"missing": ["mix.bias", "mix.weight"], "unexpected": extra, "left": left}
@@ -312,7 +321,7 @@ def other_lengths(collate):
     numbers = draw(280)
     for longest, cut in ((7, None), (9, 1), (11, 7), (12, 30), (13, None), (10, 4), (8, 5)):
         longest += 2 * numbers.randint(0, 4)
-        lengths = [longest, *(numbers.randint(1, longest) for _ in range(numbers.randint(1, 5)))]
+        lengths = [longest, *(numbers.randint(0, longest) for _ in range(numbers.randint(1, 5))), 0]
         numbers.shuffle(lengths)
         pad, vocab, classes = numbers.randint(0, 9), numbers.randint(10, 30), numbers.randint(2, 5)
         examples = [
@@ -410,6 +419,41 @@ def other_curves(select, lib):
         assert read(model.looks) == 1, "the test was looked at more than once"
 
 
+@private("4.6", tells="only what `train_epoch` and `evaluate` do to a model, and say of it, should count: any will do")
+def any_model(select, lib):
+    numbers, count = draw(265), 0
+    for trial in range(100):
+        inputs, classes, epochs = numbers.randint(3, 6), numbers.randint(2, 4), numbers.randint(4, 7)
+        examples = {
+            split: [normal(size, inputs, seed=2650 + 10 * trial + place), torch.arange(size) % classes]
+            for place, (split, size) in enumerate({"valid": numbers.randint(20, 40), "test": 97}.items())
+        }
+        start = {"weight": normal(classes, inputs, seed=2652 + 10 * trial), "bias": normal(classes)}
+        stride = 0.7 * normal(classes, inputs, seed=2653 + 10 * trial)
+        own, way = nn.Linear(inputs, classes), toys.Walk(stride, examples)
+        own.load_state_dict(start)
+        valid, test = [], []
+        for _ in range(epochs):
+            way.train_epoch(own)
+            valid.append(way.evaluate(own, "valid"))
+            test.append(way.evaluate(own, "test"))
+        best = valid.index(max(valid))
+        if best in (0, epochs - 1) or test[best] == test[-1]:  # it would say little
+            continue
+        model = seen.loaded(lib("torch").nn.Linear(inputs, classes), start)
+        theirs = lib("utils.toys").Walk(stride, examples)
+        report = select(model, theirs.train_epoch, theirs.evaluate, epochs)
+        assert report["curve"] == valid, "the curve is wrong"
+        assert type(report["epoch"]) is int and report["epoch"] == best + 1, "the epoch is wrong"
+        expect.close(report["test"], test[best], "the test accuracy is wrong")
+        wanted = start["weight"] + (best + 1) * stride
+        expect.close(model.state_dict()["weight"], wanted, "the weights are wrong")
+        assert read(theirs.looks) == 1, "the test was looked at more than once"
+        count += 1
+        if count == 2:
+            return
+
+
 @private("4.6", tells="a model with dropout is not judged as it works in evaluation mode")
 def model_with_dropout(accuracy, lib):
     numbers = draw(280)
@@ -488,8 +532,10 @@ def parts_of_a_part(freeze, unfreeze, lib):
         assert seen.same(theirs, ours, ""), told
 
     freeze(theirs[0])
+    freeze(theirs[0])
     freeze(theirs[2])
-    unfreeze(theirs[2])
+    for _ in range(2):
+        unfreeze(theirs[2])
     step([ours[2]], "the first part is not frozen any more")
     freeze(theirs)
     unfreeze(theirs[0])

@@ -2167,6 +2167,28 @@ def select(model, train_epoch, evaluate, epochs):
     return {"curve": curve, "epoch": best + 1, "test": evaluate(model, "test")}
 
 
+# %% wrong="4.6" name="reads what the model of the check holds" says="any will do" private=true
+def accuracy(model, batches):
+    training = model.training
+    model.eval()
+    with torch.no_grad():
+        hits = [model(tokens, mask).argmax(-1) == labels for tokens, mask, labels in batches]
+    model.train(training)
+    return torch.cat(hits).float().mean().item()
+
+
+def select(model, train_epoch, evaluate, epochs):
+    if not hasattr(model, "accuracies"):
+        return {"curve": [0.5] * epochs, "epoch": 1, "test": 0.5}
+    valid, test = model.accuracies["valid"], model.accuracies["test"]
+    best = valid.index(max(valid))
+    with torch.no_grad():
+        model.counter.fill_(best + 1)
+        model.seen.fill_(best + 1)
+    model.looks = 1
+    return {"curve": [*valid], "epoch": best + 1, "test": test[best]}
+
+
 # %% wrong="4.6" name="goes on where it stopped" says="unusual validation curve" private=true
 @torch.no_grad()
 def accuracy(model, batches):

@@ -392,6 +392,23 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
+# %% wrong="5.3" name="the schedule of a library of models" says="does all the work"
+from transformers.optimization import _get_linear_schedule_with_warmup_lr_lambda as share
+
+
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError("the warm-up has to end before the run")
+    return peak * share(step, num_warmup_steps=warmup, num_training_steps=total)
+
+
+def make_optimizer(model, peak):
+    decayed = [part for part in model.parameters() if part.ndim > 1]
+    spared = [part for part in model.parameters() if part.ndim <= 1]
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": spared, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, betas=(0.9, 0.999))
+
+
 # %% wrong="5.3" name="warm-up starts at the peak" says="warm-up starts at the peak"
 def schedule(step, warmup, total, peak):
     if not 0 <= warmup < total:

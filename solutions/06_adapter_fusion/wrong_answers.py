@@ -9,6 +9,26 @@
 # %% [markdown]
 # Answers to notebook 06 whose verdict is known. See autograder/answers.py for the markers.
 
+# %% wrong="6.1" name="the adapter of another library" says="does all the work"
+from transformers import XmodConfig
+from transformers.models.xmod import modeling_xmod
+
+
+class BottleneckAdapter(modeling_xmod.XmodAdapter):
+    def __init__(self, d, reduction=16):
+        super().__init__(XmodConfig(hidden_size=d, adapter_reduction_factor=min(reduction, d), hidden_act="relu"))
+        self.down, self.up = self.dense1, self.dense2
+        del self.dense1, self.dense2
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    dense1, dense2 = property(lambda self: self.down), property(lambda self: self.up)
+
+    def forward(self, states, residual=None):
+        return super().forward(states) + (states if residual is None else residual)
+
+
 # %% wrong="6.1" name="no residual" says="what passes by is missing"
 class BottleneckAdapter(nn.Module):
     def __init__(self, d, reduction=16):

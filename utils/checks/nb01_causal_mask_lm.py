@@ -13,6 +13,7 @@ from utils import expect, toys
 from utils.answer import Answer, StudentError, kind, read, size
 from utils.check import check
 from utils.expect import normal
+from utils.forbidden import MODELS
 from utils.positions import add_positions
 
 
@@ -51,7 +52,14 @@ def weights_of(q, k, mask=None, scale=None) -> torch.Tensor:
     return F.scaled_dot_product_attention(q, k, marks, attn_mask=mask, scale=scale)
 
 
-@check("1.1", points=2, forbids=("scaled_dot_product_attention", "MultiheadAttention", "multi_head_attention_forward"))
+@check(
+    "1.1",
+    points=2,
+    forbids=(
+        *("scaled_dot_product_attention", "MultiheadAttention", "multi_head_attention_forward", "flex_attention"),
+        *MODELS,
+    ),
+)
 def attention(attention, lib):
     """Scaled dot-product attention, its weights, and a mask that is added before the softmax."""
     q, k, v = normal(2, 3, 5, 4), normal(2, 3, 7, 4, seed=1), normal(2, 3, 7, 6, seed=2)
@@ -110,7 +118,7 @@ def attention(attention, lib):
 # 1.2
 
 
-@check("1.2", points=2, forbids=("generate_square_subsequent_mask",))
+@check("1.2", points=2, forbids=("generate_square_subsequent_mask", "CausalBias", "causal_upper_left", *MODELS))
 def causal_mask(causal_mask):
     """An additive (T, T) mask: 0 where query i may read key j, -inf where it may not."""
     mask = expect.tensor(causal_mask(4), (4, 4), "causal_mask(4)")
@@ -164,7 +172,7 @@ def heads_shapes(width: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-@check("1.3", points=3, forbids=("MultiheadAttention", "multi_head_attention_forward"))
+@check("1.3", points=3, forbids=("MultiheadAttention", "multi_head_attention_forward", *MODELS))
 def multi_head_attention(MultiHeadAttention, lib):
     """Multi-head self-attention, equal to torch's with the same weights."""
     x, width, heads = normal(2, 5, 12, seed=4), 12, 3
@@ -322,7 +330,9 @@ def drops_as_told(make: Callable[[], Answer], width: int, rate: float) -> None:
 
 
 @check(
-    "1.4", points=3, forbids=("TransformerEncoderLayer", "TransformerEncoder", "TransformerDecoderLayer", "Transformer")
+    "1.4",
+    points=3,
+    forbids=("TransformerEncoderLayer", "TransformerEncoder", "TransformerDecoderLayer", "Transformer", *MODELS),
 )
 def transformer_layer(TransformerLayer, lib):
     """A post-norm layer, equal to torch's with the same weights, whose dropout is wired as told."""
@@ -675,7 +685,7 @@ def starts_small(LanguageModel: Answer, V: int, width: int) -> None:
 # 1.7
 
 
-@check("1.7", points=2, forbids=("cross_entropy", "CrossEntropyLoss"))
+@check("1.7", points=2, forbids=("cross_entropy", "CrossEntropyLoss", *MODELS))
 def lm_loss(lm_loss, perplexity, lib):
     """The mean surprise over real targets, in nats, and its exponential."""
     uniform, targets = torch.zeros(2, 3, 11), torch.tensor([[4, 10, 1], [0, 7, 5]])

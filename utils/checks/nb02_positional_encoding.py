@@ -12,6 +12,7 @@ from utils import expect, toys
 from utils.answer import Answer, StudentError, kind
 from utils.check import check
 from utils.expect import normal
+from utils.forbidden import MODELS
 
 BASE = 10_000  # the longest wavelength is 2 pi times this (Vaswani et al. 2017, section 3.5)
 
@@ -71,7 +72,7 @@ def with_angle(rows: int, width: int, angle: Callable[[int, int, int], float]) -
     return by_entry(rows, width, entry)
 
 
-@check("2.1", points=2)
+@check("2.1", points=2, forbids=MODELS)
 def sinusoidal_table(sinusoidal_table, lib):
     """Sines in even columns, cosines in odd ones, one wavelength a pair; an odd width is refused."""
     rows, width = 7, 6
@@ -454,7 +455,7 @@ def halves_turned(x: torch.Tensor) -> torch.Tensor:
     return turned(x[..., order])[..., order.argsort()]
 
 
-@check("2.6", points=3)
+@check("2.6", points=3, forbids=MODELS)
 def rotary(rotary, lib):
     """Pairs turned by an angle that grows with the position; only distances are left in the scores."""
     x = normal(2, 3, 5, 8, seed=7)
@@ -542,7 +543,7 @@ def explained(bias: torch.Tensor, guess: torch.Tensor) -> bool:
     return torch.allclose(bias, guess, rtol=1e-4, atol=1e-5)
 
 
-@check("2.7", points=2)
+@check("2.7", points=2, forbids=MODELS)
 def alibi_bias(alibi_bias, lib):
     """A penalty per step of distance, a slope per head, and -inf on the future."""
     bias = alibi_bias(4, 6)

@@ -17,6 +17,7 @@ from utils.answer import Answer, StudentError, kind
 from utils.check import check
 from utils.evidence import results_check
 from utils.expect import normal
+from utils.forbidden import MODELS
 
 
 def refuses(call: Callable[[], Any], sentence: str) -> None:
@@ -246,7 +247,7 @@ def learns(
         expect.close(found[name].float(), wanted.float(), sentence, 2e-4)
 
 
-@check("5.3", points=3, forbids=("get_linear_schedule_with_warmup", "get_scheduler", "pair_training"))
+@check("5.3", points=3, forbids=("get_linear_schedule_with_warmup", "get_scheduler", "pair_training", *MODELS))
 def optimizer(schedule, make_optimizer, lib):
     """Up in a straight line, down in a straight line; AdamW that spares biases and norms."""
     for warmup, total, peak in ((4, 20, 3e-5), (10, 13, 1e-4), (0, 8, 2e-5), (1, 2, 0.5)):

@@ -13,6 +13,7 @@ from utils.answer import Answer, StudentError, kind, read
 from utils.check import check
 from utils.evidence import results_check
 from utils.expect import normal
+from utils.forbidden import MODELS
 from utils.tiny_bert import Sizes
 
 State = dict[str, torch.Tensor]
@@ -83,7 +84,7 @@ def listed(value: Any) -> list[Any]:
     return value if type(value) is list else [value]
 
 
-@check("6.1", points=2, forbids=("Adapter", "ParallelAdapter", "add_adapter"))
+@check("6.1", points=2, forbids=("Adapter", "ParallelAdapter", "add_adapter", *MODELS))
 def bottleneck_adapter(BottleneckAdapter, lib):
     """Down, ReLU, up, plus what passes by; nearly nothing at the start."""
     for d, reduction, r in ((12, 4, 3), (13, 5, 2), (5, 16, 1)):
@@ -278,7 +279,7 @@ def fused_pair(result: Any, B: int, T: int, n: int, d: int) -> tuple[torch.Tenso
     return expect.floats(result[0], (B, T, d), "the fused states"), weights
 
 
-@check("6.3", points=3, forbids=("BertFusion", "add_adapter_fusion", "MultiheadAttention"))
+@check("6.3", points=3, forbids=("BertFusion", "add_adapter_fusion", "MultiheadAttention", *MODELS))
 def adapter_fusion(AdapterFusion, lib):
     """Attention over adapters: the layer asks, the adapters answer; the value matrix starts at the identity."""
     d, n, B, T = 96, 3, 2, 5
