@@ -59,7 +59,7 @@ def recorded(notebook: str) -> dict[str, list[Run]]:
 
 
 def on_sick() -> dict[str, Experiment]:
-    """Two arms of notebook 06, profile cpu, on SICK instead of RTE: as many pairs and epochs, rates of their own."""
+    """Two arms of notebook 06, profile cpu, on SICK instead of RTE: as many pairs and epochs, rates chosen there."""
     arms = experiments(ADAPTER_FUSION, "cpu")
     rates = {"pretrained": 2e-4, "adapter": 2e-3}
     made = [replace(arms[name], name=f"{name}, SICK", task="sick", lr=rate) for name, rate in rates.items()]
@@ -103,7 +103,8 @@ def _smoke(notebook: str) -> dict[str, Experiment]:
 
 def _cpu(notebook: str) -> dict[str, Experiment]:
     task, encoder = "rte", "minilm"
-    # One budget for all arms; the rates are those that solutions/05_seed_variance/search.py chose, each arm's its own.
+    # One budget for all arms. solutions/05_seed_variance/search.py chose the rates of pretrained, adapter and fusion,
+    # each its own; the other starts of notebook 05 have that of pretrained.
     short: dict[str, Any] = {"train_examples": 1_200, "epochs": 2, "max_len": 64}
     parts = [
         Experiment(

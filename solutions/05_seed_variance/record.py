@@ -1,6 +1,7 @@
 """Record the runs that come with notebooks 05 and 06: `python solutions/05_seed_variance/record.py`.
 
-Needs the packaged encoder and a data folder (COURSE_DATA). About an hour of one core; interrupt it and call it again.
+Needs the packaged encoder and a data folder (COURSE_DATA). About an hour of an idle core; interrupt it and call it
+again.
 `--cluster local` trains on every core at a time; names of experiments limit it to these.
 """
 
