@@ -358,8 +358,8 @@ checks.accuracy(accuracy, majority)
 
 # %% [markdown]
 # Now real runs. With the course come recorded ones: a small pretrained encoder of six layers, trained
-# here on RTE from three starts, on 1,200 pairs for two epochs, which is little. Each run has its predictions on the
-# validation pairs.
+# here on RTE from three starts, on half of the training pairs for two epochs, which is little. Each run
+# has its predictions on the validation pairs.
 
 # %%
 recorded = {start: runs for start, runs in rte.recorded("05_seed_variance").items() if len(runs) > 1}
