@@ -2,9 +2,10 @@
 
     python benchmarks/seed_table.py --data-dir FOLDER [--seeds 2] [--epochs 3] [--float32]
 
-Same encoder, data, batch, optimiser, schedule and number of epochs on both sides; Trainer pads every
-pair to 128 tokens, as run_glue.py does by default. Runs alternate, so that a noisy machine disturbs
-both. With --float32 a third measure is ours in float32: what batches by length alone bring. Nothing is downloaded.
+Same encoder, data, batch, optimiser, schedule and number of epochs on both sides, pairs cut to 128 tokens; Trainer
+pads every pair to that length and has transformers' own head, as run_glue.py does by default. Runs alternate, so
+that a noisy machine disturbs both. With --float32 a third measure is ours in float32: what batches by length alone
+bring. Nothing is downloaded.
 """
 
 import argparse
@@ -34,7 +35,7 @@ def ours(experiment: Experiment, seed: int, folder: Path, precision: torch.dtype
 def trainer(experiment: Experiment, seed: int, folder: Path) -> tuple[float, float]:
     """The same with transformers' Trainer and run_glue.py's settings."""
     from datasets import Dataset
-    from transformers import Trainer, TrainingArguments, default_data_collator
+    from transformers import BertForSequenceClassification, Trainer, TrainingArguments, default_data_collator
 
     tokenizer = encoders.tokenizer(experiment.encoder)
 
@@ -63,7 +64,7 @@ def trainer(experiment: Experiment, seed: int, folder: Path) -> tuple[float, flo
             disable_tqdm=True,
             dataloader_pin_memory=torch.cuda.is_available(),
         )
-        model = encoders.classifier(experiment.encoder, 2, experiment.start == "pretrained")
+        model = BertForSequenceClassification.from_pretrained(encoders.folder(experiment.encoder), num_labels=2)
         whole = Trainer(
             model,
             arguments,
@@ -91,6 +92,7 @@ def main() -> None:
     experiment = replace(
         rte.experiments(rte.SEED_VARIANCE, given.profile)["pretrained"],
         epochs=given.epochs,
+        max_len=128,
         train_examples=given.examples,
     )
     device = profiles.device()

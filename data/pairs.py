@@ -56,6 +56,11 @@ SOURCES: dict[str, Source] = {
 }
 SPLITS = ("train", "validation")
 MADE_UP_WORDS = tuple(f"w{number}" for number in range(60))
+TOPICS = 3  # of made-up words: w0, w3, w6, ... are of the first
+WORDS = "words"  # the made-up task that a tiny encoder is pretrained on
+MADE_UP = {f"made-up-{task}": source.classes for task, source in SOURCES.items()} | {
+    f"made-up-{WORDS}": tuple(f"topic {number}" for number in range(TOPICS))
+}
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def load(task: str, split: str, folder: Path | str | None = None, limit: int | N
     """One split of a task: from `folder` or $COURSE_DATA where they hold it, else from the hub.
 
     Args:
-        task: rte, mnli, qnli, sick; or one of these after `made-up-`, generated here, for tests of machinery.
+        task: rte, mnli, qnli, sick; or one of these after `made-up-`, generated here, see `made_up`.
         split: train or validation (of MNLI, the matched one).
         limit: at most so many pairs, the first ones.
 
@@ -85,10 +90,10 @@ def load(task: str, split: str, folder: Path | str | None = None, limit: int | N
         ValueError: no such task or split, or a file lacks a column or holds a label that is none of the task's.
         FileNotFoundError: neither a local file nor the hub nor its cache has it; says what to do.
     """
-    if task.removeprefix("made-up-") not in SOURCES or split not in SPLITS:
+    if task not in (*SOURCES, *MADE_UP) or split not in SPLITS:
         raise ValueError(f"there is no {split} of {task!r}: {', '.join(SOURCES)}, each with {' and '.join(SPLITS)}")
-    if task.startswith("made-up-"):
-        return made_up(task.removeprefix("made-up-"), split, limit or 64)
+    if task in MADE_UP:
+        return made_up(task.removeprefix("made-up-"), split, limit or 120)
     path = _local(task, split, data_folder(folder))
     if path is not None:
         with path.open(encoding="utf-8", newline="") as file:
@@ -98,21 +103,23 @@ def load(task: str, split: str, folder: Path | str | None = None, limit: int | N
 
 
 def made_up(task: str, split: str, count: int) -> Pairs:
-    """Pairs of random words: the second sentence repeats words of the first (entailment) or has others.
+    """Pairs of made-up words, each of which belongs to one of TOPICS; who has learned which can tell the label.
 
-    Where a task has three classes, half of the second sentence's words are others in the middle one.
+    The first sentence is of one topic. The second is of the same (entailment) or of another one; where a task has
+    three classes, of both in the middle one. In the task WORDS both are of one topic, and the label is which.
     """
-    classes = SOURCES[task].classes
+    classes = MADE_UP[f"made-up-{task}"]
     draw = random.Random(f"{task} {split}")
     first, second, labels = [], [], []
     for number in range(count):
         label = number % len(classes)
-        known = draw.sample(MADE_UP_WORDS, draw.randint(4, 12))
-        other = [word for word in MADE_UP_WORDS if word not in known]
-        new = round(3 * label / (len(classes) - 1))
-        words = draw.sample(known, 3 - new) + draw.sample(other, new)
-        first.append(" ".join(known))
-        second.append(" ".join(words))
+        topic = label if task == WORDS else draw.randrange(TOPICS)
+        other = topic if task == WORDS else (topic + draw.randrange(1, TOPICS)) % TOPICS
+        here, there = (MADE_UP_WORDS[one::TOPICS] for one in (topic, other))
+        new = round(4 * label / (len(classes) - 1))
+        words = draw.sample(here, 4 - new) + draw.sample(there, new)
+        first.append(" ".join(draw.sample(here, draw.randint(4, 8))))
+        second.append(" ".join(draw.sample(words, len(words))))
         labels.append(label)
     return Pairs(f"made-up-{task}", classes, first, second, labels, "made up")
 

@@ -76,9 +76,20 @@ def test_honest_results_pass_at_home_and_in_grading(honest, monkeypatch, capsys)
     monkeypatch.chdir(honest.parent)
     monkeypatch.setattr(student, "_signed", (ADA, ""))
     over_seeds(lambda results: None)
-    assert "passed (4 points)" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "passed (0 points). Runs of the size smoke" in said and "earn nothing" in said
+    assert over_seeds.latest.score == 0
     verdict, against, unsure = over_seeds.verdict_on(read_files(honest), ["cpu", "smoke"], NO_STANDING)
     assert (verdict.outcome, against, unsure) == (Outcome.PASSED, [], [])
+
+
+def test_runs_of_the_size_smoke_are_named_in_grading(honest):
+    files = read_files(honest)
+    verdict, against, _ = over_seeds.verdict_on(files, ["cpu", "gpu"], NO_STANDING)
+    assert verdict.score == 0 and against == [evidence.SMOKE_CAME] and "of the size smoke" in verdict.message
+    started = {f"{rte.experiments(rte.SEED_VARIANCE, 'cpu')['random'].folder('').name}/seed_1.json": b"{}"}
+    verdict, against, _ = over_seeds.verdict_on(files | started, ["cpu", "gpu"], NO_STANDING)
+    assert verdict.score == 0 and evidence.SMOKE_CAME not in against
 
 
 def test_no_results_is_not_attempted():
@@ -127,7 +138,8 @@ def test_every_recorded_step_is_that_of_its_logits(honest, tmp_path):
         assert f"the {what} of epoch {epoch + 1}" in refused(rewritten(files, 1, tmp_path, curve=wrong))
     assert "lacks the logits of its epochs" in refused(rewritten(files, 1, tmp_path, epochs=[]))
     two = parse(files[name_of(1)]).epochs * 2
-    assert "the logits of 3 epochs and a curve of 2" in refused(rewritten(files, 1, tmp_path, epochs=two))
+    told = f"the logits of {2 * FIRST.epochs - 1} epochs and a curve of {FIRST.epochs}"
+    assert told in refused(rewritten(files, 1, tmp_path, epochs=two))
 
 
 def test_only_the_students_own_seeds_count(honest, monkeypatch):
@@ -435,7 +447,7 @@ def test_real_runs_of_honest_seeds_are_not_accused(notebook, tmp_path, monkeypat
 
 def test_what_honest_seeds_have_in_common_is_as_the_thresholds_say():
     """The figures above `evidence.NEAR`, from the recorded runs."""
-    within, between_arms, summed, ordered = [], [], [], []
+    within, between_arms, summed, ordered, means = [], [], [], [], {}
     rows = {name: evidence.shapes(some) for name, some in evidence.recorded_margins().items()}
     for name, (straight, ranked, in_order, _) in rows.items():
         upper = np.triu_indices(len(straight), 1)
@@ -446,9 +458,32 @@ def test_what_honest_seeds_have_in_common_is_as_the_thresholds_say():
             if other != name:
                 between_arms.append(np.abs(straight @ theirs[0].T).max())
                 ordered.append((in_order @ theirs[2].T).max())
-    assert evidence.UNLIKE < 0.75 < min(within) and max(within) < 0.993 < evidence.NEAR
-    assert max(between_arms) < 0.65 and max(summed) < 0.996 < evidence.MIXED
+        means[name.split("-")[0]] = (straight @ straight.T)[upper].mean()
+    fusion = means.pop("fusion")
+    assert evidence.UNLIKE < 0.7 < min(means.values()) and 0.5 < fusion < 0.6
+    assert min(within) > 0.45 and max(within) < 0.993 < evidence.NEAR
+    assert max(between_arms) < 0.78 and max(summed) < 0.996 < evidence.MIXED
     assert max(ordered) < 0.9991 < evidence.PERMUTED
+
+
+@pytest.mark.parametrize("arm, least", [("fusion", 0.27), ("adapter", 0.5)])
+def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
+    """Half of what the recorded runs have in common is asked where that is below UNLIKE, and noise has none of it."""
+    experiment = rte.experiments(rte.ADAPTER_FUSION, "cpu")[arm]
+    known = rte.recorded(rte.ADAPTER_FUSION)[arm]
+    assert evidence._in_common(experiment, known) == []
+
+    def mixed(share):
+        """The recorded runs, with so much of each replaced by noise that is its own."""
+        made = []
+        for number, run in enumerate(known):
+            own = draw(arm, number).normal(0, run.margins.std(), len(run.margins))
+            margins = (1 - share) * run.margins + share * own
+            made.append(dataclasses.replace(run, logits=np.stack([-margins / 2, margins / 2], 1).tolist()))
+        return evidence._in_common(experiment, made)
+
+    assert "nothing in common" in mixed(1)[0] and f"above {least}" in mixed(1)[0]
+    assert mixed(0.8)
 
 
 def handed_in(known, entry, owner, files, *times):

@@ -29,6 +29,21 @@ def test_no_file_is_left_over():
         for one in rte.experiments(notebook, "cpu").values()
     }
     assert {path.name for path in rte.RECORDED.iterdir()} == wanted
+    on_sick = {one.folder("").name for one in rte.on_sick().values()}
+    assert {path.name for path in rte.RECORDED_ON_SICK.iterdir()} == on_sick
+
+
+def test_two_arms_are_recorded_on_sick():
+    """As many seeds, pairs and epochs as on RTE, the same 500 validation pairs, three classes, no run that gave up."""
+    found = rte.recorded_on_sick()
+    (labels,) = {tuple(run.labels) for some in found.values() for run in some}
+    assert len(labels) == 500 and {*labels} == {0, 1, 2}
+    arms = rte.experiments(rte.ADAPTER_FUSION, "cpu")
+    for name, some in found.items():
+        assert [run.seed for run in some] == [*rte.RECORDED_SEEDS] and not any(run.degenerate for run in some)
+        on_rte = arms[name.removesuffix(", SICK")]
+        for key in ("train_examples", "epochs", "batch", "max_len", "method", "start", "encoder"):
+            assert all(run.experiment[key] == on_rte.plain()[key] for run in some)
 
 
 def test_readme_shows_the_recorded_tables():
@@ -39,6 +54,8 @@ def test_readme_shows_the_recorded_tables():
             line = f"| {name} | {row['mean, %']:.2f} ± {row['sd, points']:.2f} | "
             line += f"{row['95% from, %']:.1f} to {row['95% to, %']:.1f} | {int(row['degenerate runs'])} |"
             assert line in text, line
+    for name, row in SeedTable(rte.recorded_on_sick()).frame().iterrows():
+        assert f"| {name} | {row['mean, %']:.2f} ± {row['sd, points']:.2f} | " in text, name
     assert all(figure in text for figure in rte.PUBLISHED.values())
     made = [SeedTable(rte.recorded(notebook)).comparisons() for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION)]
     shown = [one for some in made for one in some if one.first == "pretrained"]

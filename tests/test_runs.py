@@ -1,7 +1,9 @@
 """run_seeds: resumes wherever it was killed, never mixes configurations, sets damaged files aside."""
 
 import dataclasses
+import itertools
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -18,7 +20,9 @@ from utils.experiment import BadRun, Experiment, parse, path_of, read, write
 from utils.runs import load_runs, run_seeds
 
 ROOT = Path(__file__).resolve().parents[1]
-QUICK = Experiment("quick", "made-up-rte", "tiny", start="random", epochs=2, batch=8, lr=1e-3, max_len=24)
+QUICK = Experiment(
+    "quick", "made-up-rte", "tiny", start="random", train_examples=64, epochs=2, batch=8, lr=1e-3, max_len=24
+)
 KILLS = int(os.environ.get("COURSE_KILLS", "20"))
 
 
@@ -167,17 +171,29 @@ def test_on_a_cluster_a_lost_worker_loses_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("notebook", [rte.SEED_VARIANCE, rte.ADAPTER_FUSION])
-def test_every_experiment_runs_in_smoke(notebook, tmp_path):
+def test_smoke_shows_three_arms_that_differ(notebook, tmp_path, monkeypatch):
+    """With the seeds of somebody without a name: means apart, effects finite, and a learned task."""
+    from utils.seed_table import SeedTable, compare
+
+    monkeypatch.setattr(student, "_signed", ("", ""))
+    runs = {}
     for name, experiment in rte.experiments(notebook, "smoke").items():
-        run = run_seeds(experiment, [1], tmp_path)[0]
-        assert len(run.curve) == experiment.epochs and run.experiment["name"] == name
+        runs[name] = run_seeds(experiment, rte.seeds("smoke"), tmp_path)
+        assert all(len(run.curve) == experiment.epochs and run.experiment["name"] == name for run in runs[name])
+    means = SeedTable(runs).frame()["mean, %"]
+    assert {*means.index} == {*runs} and not means.isna().any()
+    for first, second in itertools.combinations(runs, 2):
+        found = compare(runs[first], runs[second])
+        low, high = found.by_seed
+        assert math.isfinite(found.effect) and abs(found.difference) > 3 and (low > 0 or high < 0), str(found)
+    assert means.max() > 70 and not all(run.degenerate for some in runs.values() for run in some)
 
 
 def test_only_adapter_and_head_are_trained():
     experiment = rte.experiments(rte.ADAPTER_FUSION, "smoke")
     device, precision = torch.device("cpu"), torch.float32
     for name, mark in (("adapter", ".adapters."), ("fusion", "adapter_fusion_layer")):
-        model = pair_training.build(experiment[name], 2, 0, device, precision)
+        model = pair_training.build(experiment[name], 2, torch.Generator(), device, precision)
         trained = {key for key, parameter in model.named_parameters() if parameter.requires_grad}
         assert trained and all(mark in key or key.startswith("heads.") for key in trained)
 
@@ -188,15 +204,173 @@ def test_batches_hold_every_example_once_and_little_padding():
     encoded = pair_training.encode(
         pairs.load("made-up-rte", "train", limit=333), encoders.tokenizer("tiny"), max_len=24
     )
-    made = pair_training.batches(encoded, 8, seed=1)
+    made = pair_training.batches(encoded, 8, torch.Generator().manual_seed(1))
     assert sorted(position for batch in made for position in batch) == list(range(333))
-    assert made != pair_training.batches(encoded, 8, seed=2)
+    assert made != pair_training.batches(encoded, 8, torch.Generator().manual_seed(2))
     lengths = [[len(encoded.tokens[position]) for position in batch] for batch in made]
     padding = sum(max(batch) * len(batch) - sum(batch) for batch in lengths)
     assert padding < 0.05 * sum(map(sum, lengths))
     inputs, labels = pair_training.collate(encoded, made[0], torch.device("cpu"))
     assert inputs["attention_mask"].sum(1).tolist() == lengths[0]
     assert labels.tolist() == [encoded.labels[position] for position in made[0]]
+
+
+CPU = torch.device("cpu")
+
+
+def small_run(experiment, generators, model, classes=2):
+    """Train on 64 made-up pairs; what `train` gives."""
+    from data import encoders
+
+    encoded = pair_training.encode(pairs.load("made-up-rte", "train", limit=64), encoders.tokenizer("tiny"), max_len=24)
+    encoded = dataclasses.replace(encoded, classes=classes)
+    return pair_training.train(model, experiment, generators, encoded, encoded, CPU, torch.float32)
+
+
+def fusion_of_two(**changes):
+    """A small fusion without parts to train first, its experiment and its value matrices."""
+    experiment = Experiment("f", "made-up-rte", "tiny", method="fusion", epochs=2, batch=8, max_len=24, **changes)
+    model = encoders_model()
+    from adapters.composition import Fuse
+
+    for name in ("one", "two"):
+        model.add_adapter(name, config="seq_bn")
+    model.add_adapter_fusion(Fuse("one", "two"))
+    model.add_classification_head("made-up-rte", num_labels=2)
+    model.train_adapter_fusion(Fuse("one", "two"))
+    model.active_head = "made-up-rte"
+    return model, experiment, [part for name, part in model.named_parameters() if name.endswith(".value.weight")
+                               and "fusion" in name]  # fmt: skip
+
+
+def encoders_model():
+    from data import encoders
+
+    torch.manual_seed(0)
+    return encoders.adapter_model("tiny", True)
+
+
+def test_a_fusion_is_trained_with_the_penalty_that_6_3_teaches(monkeypatch):
+    """Away from the identity the value matrices come back to it; they are not pulled towards zero."""
+    far = {}
+    for penalty in (True, False):
+        model, experiment, values = fusion_of_two(lr=3e-2)
+        assert len(values) == 2
+        for part in values:
+            part.data += 0.5
+        if not penalty:
+            monkeypatch.setattr(model, "get_fusion_regularization_loss", lambda: 0.0)
+        small_run(experiment, pair_training.streams(experiment, 1), model)
+        far[penalty] = [(part - torch.eye(32)).norm().item() for part in values]
+    assert all(with_it < 0.75 * without for with_it, without in zip(far[True], far[False], strict=True))
+
+
+def test_no_value_matrix_of_a_fusion_decays_and_every_other_matrix_does():
+    model, _, values = fusion_of_two()
+    by_decay = {group["weight_decay"]: group["params"] for group in pair_training.parameter_groups(model, 0.01)}
+    spared = {id(part) for part in by_decay[0.0]}
+    trained = [part for part in model.parameters() if part.requires_grad]
+    assert {id(part) for part in values} <= spared
+    assert all((id(part) in spared) is (part.dim() < 2 or any(part is one for one in values)) for part in trained)
+    assert sum(map(len, by_decay.values())) == len(trained)
+
+
+def test_head_order_and_dropout_have_a_seed_each():
+    """As 5.2 teaches: no part of any run has the seed of another part, of this run or of one with another seed."""
+    for varies in (("head", "order", "dropout"), ("order",), ()):
+        one = dataclasses.replace(QUICK, varies=varies)
+        seeds = [list(one.seeds_of(seed).values()) for seed in range(1, 30)]
+        assert all(len({*some}) == 3 for some in seeds)
+        for place, what in enumerate(("head", "order", "dropout")):
+            assert len({some[place] for some in seeds}) == (29 if what in varies else 1)
+            others = {number for some in seeds for number in some[:place] + some[place + 1 :]}
+            assert others.isdisjoint(some[place] for some in seeds)
+
+
+def test_a_larger_head_moves_neither_order_nor_dropout(monkeypatch):
+    seen = []
+    for classes in (2, 3):
+        generators = pair_training.streams(QUICK, 1)
+        model = pair_training.build(QUICK, classes, generators["head"], CPU, torch.float32)
+        drawn, orders = [], []
+
+        def collate(encoded, positions, device, orders=orders, real=pair_training.collate):
+            orders.append(list(positions))
+            return real(encoded, positions, device)
+
+        def note(part, given, made, drawn=drawn):
+            drawn.append((made == 0) & (given[0] != 0))
+
+        real = pair_training.own_dropout
+
+        def own_dropout(model, generator, note=note, real=real):
+            real(model, generator)
+            for part in model.modules():
+                if isinstance(part, pair_training.Dropout):
+                    part.register_forward_hook(note)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(pair_training, "collate", collate)
+            patch.setattr(pair_training, "own_dropout", own_dropout)
+            small_run(QUICK, generators, model, classes)
+        assert any(mask.any() for mask in drawn)
+        seen.append((orders, drawn))
+    (orders, drawn), (more_orders, more_drawn) = seen
+    assert orders == more_orders
+    shared = [(a, b) for a, b in zip(drawn, more_drawn, strict=True) if a.dtype == b.dtype and a.shape == b.shape]
+    assert len(shared) == len(drawn) and all(torch.equal(a, b) for a, b in shared)
+
+
+def test_the_schedule_is_the_one_that_5_3_teaches(monkeypatch):
+    from utils.checks import nb05_seed_variance as nb05
+
+    for warmup, total in ((0, 8), (1, 2), (4, 20), (10, 13)):
+        for step in range(total + 2):
+            wanted = nb05.on_the_line(step, warmup, total, 3e-5)
+            assert pair_training.schedule(step, warmup, total, 3e-5) == pytest.approx(wanted, abs=1e-12)
+    rates = []
+    step = torch.optim.AdamW.step
+
+    def noting(self, *args, **kwargs):
+        rates.extend({group["lr"] for group in self.param_groups})
+        return step(self, *args, **kwargs)
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", noting)
+    generators = pair_training.streams(QUICK, 1)
+    small_run(QUICK, generators, pair_training.build(QUICK, 2, generators["head"], CPU, torch.float32))
+    warmup = round(QUICK.warmup * 16)
+    assert warmup > 1 and rates == pytest.approx([nb05.on_the_line(step, warmup, 16, QUICK.lr) for step in range(16)])
+
+
+def test_what_is_dropped_is_dropped_as_often_as_asked_and_scaled():
+    generator = torch.Generator().manual_seed(1)
+    for p in (0.0, 0.1, 0.5):
+        part = pair_training.Dropout(p, generator).train()
+        x = torch.full((101, 1003), 2.0, requires_grad=True)
+        made = part(x)
+        kept = made != 0
+        assert (1 - kept.double().mean()).item() == pytest.approx(p, abs=0.004)
+        assert made[kept].unique().tolist() == pytest.approx([2 / (1 - p)], rel=1e-3)
+        made.sum().backward()
+        assert torch.equal(x.grad != 0, kept)
+        assert part.eval()(x) is x
+    half = pair_training.Dropout(0.5, generator)(torch.ones(64, dtype=torch.bfloat16))
+    assert half.dtype == torch.bfloat16 and {*half.tolist()} == {0.0, 2.0}
+    state = torch.get_rng_state()
+    pair_training.Dropout(0.5, generator)(torch.ones(64))
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_every_arm_has_the_same_head():
+    device, precision = torch.device("cpu"), torch.float32
+    every = rte.experiments(rte.SEED_VARIANCE, "smoke") | rte.experiments(rte.ADAPTER_FUSION, "smoke")
+    heads = {}
+    for name, experiment in every.items():
+        model = pair_training.build(experiment, 2, torch.Generator(), device, precision)
+        (head,) = model.heads.values()
+        heads[name] = str(head)
+        assert all(part.requires_grad for part in head.parameters())
+    assert len(heads) == 5 and len({*heads.values()}) == 1
 
 
 def test_no_data_and_no_encoder_say_what_to_do(tmp_path, monkeypatch):

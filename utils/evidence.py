@@ -13,29 +13,37 @@ from pathlib import Path
 
 import numpy as np
 
+from utils import profiles as sizes
 from utils import rte, student
 from utils.answer import Ask, StudentError, named
 from utils.check import Check
-from utils.experiment import BadRun, Experiment, Files, Run, Standing, parse, read_files
+from utils.experiment import BadRun, Experiment, Files, Run, Standing, parse, read_files, results_folder
 from utils.forbidden import Cell
 from utils.verdict import Outcome, Verdict, legible
 
-RESULTS = "results"  # the folder, as students know it
 SEEDS = 5  # of each experiment: what a hand-in needs
 # No honest run of an encoder has been seen or reported above: minilm 0.68 (ours, after MNLI), bert-base-uncased 0.75
 # to 0.80 (after MNLI); from random weights 0.56 (ours), and 0.57 (bert, two deviations above the reported mean).
 CEILING = {"minilm": 0.75, "bert": 0.85, "tiny": 1.0}
 RANDOM_CEILING = 0.65
 # What honest seeds have in common, measured on the 25 recorded runs (their margins on the 277 validation pairs, see
-# `tests/test_evidence.py`): correlations within an experiment 0.77 to 0.94, from random weights 0.988 to 0.993, between
-# experiments at most 0.65; with the mean of the others 0.85 to 0.996. A run explained by the others of its experiment:
-# at most R = 0.996. Sorted, so that the order of the examples does not count: at most 0.9991.
+# `tests/test_evidence.py`): correlations within an experiment 0.72 to 0.95, from random weights 0.96 to 0.99, in the
+# fusion 0.45 to 0.69 (0.55 in the mean); between experiments at most 0.78. A run explained by the others of its
+# experiment: at most R = 0.99. Sorted, so that the order of the examples does not count: at most 0.9991.
 SAME = 0.999_999  # rounding and noise of 1e-4 stay above, on any encoder: the same run, scaled or moved
 NEAR = 0.998  # 10 standard deviations (of Fisher's z) above what honest seeds reach: the same run with noise
 MIXED = 0.999  # R of a run as a sum of others
 PERMUTED = 0.9999  # correlation of sorted margins; 0.9994 among ten million pairs of independent normal ones
 UNLIKE = 0.5  # an experiment whose runs have less in common with the recorded ones was not trained on these pairs
 MEASURED = ("minilm",)  # the encoders that the figures above were measured with
+SMOKE_AT_HOME = (
+    "Runs of the size smoke, on made-up pairs, show that everything works, and earn nothing. The points are for runs "
+    "with COURSE_PROFILE=cpu or gpu."
+)
+SMOKE_CAME = (
+    "the runs that were handed in are of the size smoke, made-up pairs that earn nothing: run the experiments with "
+    "COURSE_PROFILE=cpu or gpu, and pack them again"
+)
 GOLD = Path(__file__).resolve().parents[1] / "data" / "results" / "gold.json"
 MAX_READ = 120  # files of one hand-in that are looked into: three experiments, 20 seeds, two names
 
@@ -179,25 +187,35 @@ def _file(experiment: Experiment, run: Run) -> str:
 
 
 def _in_common(experiment: Experiment, runs: Sequence[Run]) -> list[str]:
-    """What runs have too little in common, with each other and with the recorded ones of the same experiment."""
+    """What runs have too little in common, with each other and with the recorded ones of the same experiment.
+
+    Too little is less than UNLIKE, or than half of what the recorded ones have in common where that is less: of a
+    fusion that learns little, seeds agree less, and runs that were made up still do not agree at all.
+    """
     rows = centred(np.array([run.margins for run in runs]))
     if len(runs) < 2 or all(run.degenerate for run in runs):
         return []
-    within = (rows @ rows.T)[np.triu_indices(len(rows), 1)].mean()
-    if within < UNLIKE:
+    known = recorded_margins().get(experiment.folder("").name)
+    least = UNLIKE if known is None or len(known) < 2 else min(UNLIKE, _agreement(centred(known)) / 2)
+    within = _agreement(rows)
+    if within < least:
         return [
             f"{experiment.name}: its runs have nothing in common (correlation {within:.2f} on the same sentence pairs; "
-            f"honest seeds are above {UNLIKE:g})"
+            f"honest seeds are above {least:.2g})"
         ]
-    known = recorded_margins().get(experiment.folder("").name)
     if known is not None and known.shape[1] == rows.shape[1]:
         likeness = (rows @ centred(known.mean(0, keepdims=True)).T).mean()
-        if likeness < UNLIKE:
+        if likeness < least:
             return [
                 f"{experiment.name}: its runs are unlike every other run of it (correlation {likeness:.2f} with the "
-                f"course's own; honest ones are above {UNLIKE:g})"
+                f"course's own; honest ones are above {least:.2g})"
             ]
     return []
+
+
+def _agreement(rows: np.ndarray) -> float:
+    """The mean correlation of every two of some centred rows (runs, examples)."""
+    return float((rows @ rows.T)[np.triu_indices(len(rows), 1)].mean())
 
 
 def _alike(runs: Sequence[tuple[Experiment, Run]]) -> list[tuple[Experiment, bool, str]]:
@@ -280,7 +298,7 @@ def shapes(margins: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 class ResultsCheck(Check):
     """A check of experiments' results. `notebook` names the experiments in `utils.rte`.
 
-    At home it calls the student's function with the folder RESULTS, which runs what is not there yet, and
+    At home it calls the student's function with this session's folder of results, which runs what is not there yet, and
     reads the files there. In grading nothing is run: the judge passes the files that were handed in.
     """
 
@@ -289,17 +307,21 @@ class ResultsCheck(Check):
         self.notebook = notebook
 
     def verdict(self, ask: Ask, cells: Sequence[Cell]) -> Verdict:
-        """The verdict at home, on the files in RESULTS."""
+        """The verdict at home, on the files in this session's folder of results."""
         try:
-            named(ask, self.names[0])(RESULTS)
+            results = results_folder()
+            named(ask, self.names[0])(str(results))
         except StudentError as error:
             outcome = Outcome.BLANK if error.blank else Outcome.ERROR
             return Verdict(self.exercise, self.points, outcome, "" if error.blank else error.sentence())
-        files = read_files(Path(RESULTS))
+        files = read_files(results)
         if not files:
             message = f"`{self.names[0]}` left no runs in the folder that it was given: pass `results` to run_seeds."
             return Verdict(self.exercise, self.points, Outcome.WRONG, message)
-        return self.verdict_on(files)[0]
+        verdict = self.verdict_on(files)[0]
+        if verdict.outcome is Outcome.PASSED and sizes.name() == "smoke":
+            return Verdict(self.exercise, 0.0, Outcome.PASSED, SMOKE_AT_HOME)
+        return verdict
 
     def verdict_on(
         self, files: Files, profiles: Sequence[str] = (), standing: Standing | None = None
@@ -316,6 +338,8 @@ class ResultsCheck(Check):
         against = [*(standing.against if standing else ()), *against]
         if not against:
             return Verdict(self.exercise, self.points, Outcome.PASSED), [], unsure
+        if self._smoke_alone(files, profiles):
+            against = [SMOKE_CAME]
         more = f" (and {len(against) - 1} more)" if len(against) > 1 else ""
         return Verdict(self.exercise, self.points, Outcome.WRONG, f"{against[0]}.{more}"), against, unsure
 
@@ -343,6 +367,13 @@ class ResultsCheck(Check):
                 if best is None or fits > rank:
                     rank, best = fits, ({} if sure else runs, [*refused, *sure], unsure)
         return best or ({}, ["no run says whose it is"], [])
+
+    def _smoke_alone(self, files: Files, profiles: Sequence[str]) -> bool:
+        """Whether there are runs of the size smoke, and none of a size that counts."""
+        came = {name.split("/")[0] for name in files}
+        counting = {one.folder("").name for some in self._tables(profiles) for one in some}
+        smoke = {one.folder("").name for one in rte.experiments(self.notebook, "smoke").values()}
+        return not came & counting and bool(came & smoke)
 
     def _tables(self, profiles: Sequence[str]) -> list[list[Experiment]]:
         return [list(rte.experiments(self.notebook, one).values()) for one in profiles or (None,)]

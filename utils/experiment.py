@@ -8,6 +8,7 @@ import hashlib
 import json
 import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -21,6 +22,8 @@ VARIES = ("head", "order", "dropout")
 MAX_FILE = 2**20  # bytes
 MAX_FILES = 500  # in one hand-in
 Files = Mapping[str, bytes]  # "NAME-DIGEST/seed_N.json" -> content
+RESULTS = "results"  # the folder, as students know it
+DRIVE = Path("/content/drive/MyDrive/attention_graded/results")  # the same in Colab, where a student's Drive is mounted
 DIGITS = 5  # of logits and curves
 LATER = ("student", "epochs")  # fields that the runs which come with the course do not have yet
 # What `parse` takes at most, far above any run of ours, so that nothing which a file holds is slow or overflows.
@@ -77,8 +80,11 @@ class Experiment:
         return Path(results) / f"{re.sub(r'[^A-Za-z0-9]+', '_', self.name)}-{self.digest()}"
 
     def seeds_of(self, seed: int) -> dict[str, int]:
-        """The seeds of head, order and dropout: `seed` for what varies, 0 for the rest."""
-        return {what: seed if what in self.varies else 0 for what in VARIES}
+        """The seeds of head, order and dropout: they follow from `seed` for what varies, from 0 for the rest.
+
+        No two parts have the same, neither of one run nor of two runs that differ in their seed.
+        """
+        return {what: 3 * (seed if what in self.varies else 0) + place for place, what in enumerate(VARIES)}
 
 
 @dataclass(frozen=True)
@@ -185,6 +191,30 @@ def parse(text: bytes) -> Run:
     run = Run(**content)
     _check_sense(run)
     return run
+
+
+def results_folder(say: bool = False) -> Path:
+    """Where the runs of this session are kept: `results` in the working folder, or DRIVE where Colab has mounted it.
+
+    Runs that were made before it was mounted are copied there. With `say`, it prints what a student has to know.
+    """
+    here = Path(RESULTS)
+    if "google.colab" not in sys.modules:
+        return here
+    if not DRIVE.parents[1].is_dir():
+        if say:
+            print(
+                "Colab throws the runs away when this session ends. To keep them on your Drive, run "
+                '`from google.colab import drive; drive.mount("/content/drive")`, then this cell again.'
+            )
+        return here
+    for name, content in read_files(here).items():
+        if not (DRIVE / name).exists():
+            files.write(DRIVE / name, content)
+    DRIVE.mkdir(parents=True, exist_ok=True)
+    if say:
+        print(f"The runs are kept on your Drive, in {DRIVE}.")
+    return DRIVE
 
 
 def read_files(results: Path) -> dict[str, bytes]:

@@ -1,20 +1,23 @@
 """One run of an experiment on sentence pairs: the encoder, the batches, the training loop.
 
-Faster than a general trainer for three reasons: batches hold pairs of similar length and are padded to
-their own longest, the optimiser is fused, and matrices are multiplied in bfloat16 where the processor does so.
+Faster than a general trainer for four reasons: batches hold pairs of similar length and are padded to
+their own longest, the optimiser is fused, matrices are multiplied in bfloat16 where the processor does so, and
+dropout draws 16 bits for each number instead of a float.
 """
 
 import contextlib
+import copy
+import functools
 import importlib.metadata
+import math
 import os
 import platform
-import random
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -24,16 +27,23 @@ from tqdm.auto import tqdm
 
 from data import encoders, pairs
 from data.documentation import cache_folder
-from utils import profiles
+from utils import profiles, student
 from utils.experiment import DIGITS, Experiment, Run
-from utils.training import seed_everything
 
 POOL = 50  # batches of one pool are sorted by length, then shuffled
 EVALUATION_BATCH = 64
 PART_VALIDATION = 1000  # pairs; of a part only its weights are used
 ENCODER = "encoder.safetensors"
+# What `tiny` is pretrained on, in about two seconds: whose words are whose, and nothing about comparing sentences.
+PRETRAINING = Experiment(
+    "tiny's pretraining", f"made-up-{pairs.WORDS}", "tiny", "random", train_examples=1500, epochs=2, lr=3e-3, max_len=24
+)
 LIBRARIES = ("torch", "transformers", "adapters", "tokenizers")
+DRAWS = 2**16  # values that one draw of `Dropout` can have
+T = TypeVar("T")
+Own = Callable[..., Any]  # a function of the student's, see `utils.student.use`
 Step = Callable[[str], None]
+Streams = Mapping[str, torch.Generator]
 
 
 @dataclass(frozen=True)
@@ -53,26 +63,111 @@ class Encoded:
 def encode(loaded: pairs.Pairs, tokenizer: Any, max_len: int) -> Encoded:
     """`[CLS] first [SEP] second [SEP]`, the longer side cut where both exceed `max_len` tokens."""
     made = tokenizer(loaded.first, loaded.second, truncation="longest_first", max_length=max_len)
-    return Encoded(
-        made["input_ids"], made["token_type_ids"], loaded.labels, len(loaded.classes), tokenizer.pad_token_id
-    )
+    tokens, types = made["input_ids"], made["token_type_ids"]
+
+    def with_own(encode_pair: Own) -> list[tuple[list[int], list[int]]]:
+        sides = (tokenizer(side, add_special_tokens=False)["input_ids"] for side in (loaded.first, loaded.second))
+        special = tokenizer.cls_token_id, tokenizer.sep_token_id
+        return [tuple(encode_pair(a, b, *special, max_len)) for a, b in zip(*sides, strict=True)]
+
+    found = _own("encode_pair", with_own, lambda one: one == [*zip(tokens, types, strict=True)])
+    if found is not None:
+        tokens, types = ([*side] for side in zip(*found, strict=True))
+    return Encoded(tokens, types, loaded.labels, len(loaded.classes), tokenizer.pad_token_id)
 
 
-def batches(encoded: Encoded, size: int, seed: int) -> list[list[int]]:
+def _own(name: str, made_with: Callable[[Own], T], same: Callable[[T], bool]) -> T | None:
+    """What the student's function of this name makes, where that is the same as what the course's makes.
+
+    None where there is no such function; where it makes something else or fails, that is said, and it is left.
+    """
+    function = student.own(name)
+    if function is None:
+        return None
+    try:
+        made = made_with(function)
+        why = "" if same(made) else "it gives something else"
+    except Exception as problem:  # whatever the student's code raises
+        why = f"it raised {type(problem).__name__}"
+    if why:
+        student.leave(name, why)
+        return None
+    return made
+
+
+def streams(experiment: Experiment, seed: int) -> Streams:
+    """A random generator on the CPU for each of head, order and dropout; no two draw the same numbers.
+
+    Exercise 5.2 says why: what one of them draws must not move the others.
+    """
+    made = {what: torch.Generator().manual_seed(own) for what, own in experiment.seeds_of(seed).items()}
+
+    def same(found: Streams) -> bool:
+        return {*found} == {*made} and all(torch.equal(found[one].get_state(), made[one].get_state()) for one in made)
+
+    return _own("streams", lambda function: function(seed, varies=experiment.varies), same) or made
+
+
+def schedule(step: int, warmup: int, total: int, peak: float) -> float:
+    """The learning rate when `step` steps are done: 0 at the start, `peak` after `warmup`, 0 from `total` on.
+
+    That of exercise 5.3.
+    """
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / max(1, total - warmup)
+
+
+class Dropout(nn.Module):
+    """Dropout that draws from a generator of its own; torch's draws from the default one, as everything does.
+
+    A number is dropped with probability p, rounded to a multiple of 1 / DRAWS, and divided by 1 - p otherwise.
+    """
+
+    def __init__(self, p: float, generator: torch.Generator):
+        super().__init__()
+        self.p, self.generator = round(p * DRAWS) / DRAWS, generator
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x of any shape on the generator's device -> the same, with dropout where the module is in training."""
+        if not self.training or not self.p:
+            return x
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device)
+        drawn = words.random_(-(2**63), None, generator=self.generator).view(torch.int16)[: x.numel()].view(x.shape)
+        return x * (drawn >= self.p * DRAWS - DRAWS // 2).to(x.dtype).div_(1 - self.p)
+
+
+def own_dropout(model: nn.Module, generator: torch.Generator) -> None:
+    """Let every dropout of `model` draw from `generator`, which lies where the model does."""
+    found = [(part, name, one.p) for part in model.modules() for name, one in part.named_children() if _drops(one)]
+    for part, name, p in found:
+        setattr(part, name, Dropout(p, generator))
+
+
+def _drops(part: nn.Module) -> bool:
+    return isinstance(part, (nn.Dropout, Dropout))
+
+
+@contextlib.contextmanager
+def drawing_from(generator: torch.Generator) -> Iterator[None]:
+    """Torch's default generator on the CPU draws what `generator` would; afterwards both are as they were."""
+    with torch.random.fork_rng(devices=()):
+        torch.set_rng_state(generator.get_state())
+        yield
+
+
+def batches(encoded: Encoded, size: int, generator: torch.Generator) -> list[list[int]]:
     """The positions of one epoch's examples, in batches of similar length, all in random order.
 
     Every example occurs once. Within pools of POOL batches the examples are sorted by length, so that
     little is padded, and pools and batches are random.
     """
-    draw = random.Random(seed)
-    order = list(range(len(encoded)))
-    draw.shuffle(order)
+    order = torch.randperm(len(encoded), generator=generator).tolist()
     made = []
     for start in range(0, len(order), POOL * size):
         pool = sorted(order[start : start + POOL * size], key=lambda position: len(encoded.tokens[position]))
         made += [pool[first : first + size] for first in range(0, len(pool), size)]
-    draw.shuffle(made)
-    return made
+    return [made[place] for place in torch.randperm(len(made), generator=generator).tolist()]
 
 
 def collate(encoded: Encoded, positions: Sequence[int], device: torch.device) -> tuple[dict[str, Any], torch.Tensor]:
@@ -106,20 +201,93 @@ def steps_of(experiment: Experiment, examples: int) -> int:
 
 
 def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Trainable parameters for AdamW; biases and norms (one-dimensional) do not decay."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    decays = {True: weight_decay, False: 0.0}
-    groups = [
-        {"params": [one for one in trained if (one.dim() > 1) is wide], "weight_decay": decay}
-        for wide, decay in decays.items()
-    ]
-    return [group for group in groups if group["params"]]
+    """Trainable parameters for AdamW; biases and norms (one-dimensional) do not decay.
+
+    Nor do the value matrices of a fusion: they are kept near the identity by a penalty, not near zero.
+    """
+    groups: dict[float, list[nn.Parameter]] = {weight_decay: [], 0.0: []}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            value = "adapter_fusion_layer" in name and name.endswith("value.weight")
+            groups[weight_decay if parameter.dim() > 1 and not value else 0.0].append(parameter)
+    return [{"params": some, "weight_decay": decay} for decay, some in groups.items() if some]
+
+
+def make_optimizer(model: nn.Module, experiment: Experiment) -> torch.optim.Optimizer:
+    """AdamW on the trainable parameters of `model`, fused; the student's where it has the same groups."""
+    groups = parameter_groups(model, experiment.weight_decay)
+    made = torch.optim.AdamW(groups, lr=experiment.lr, betas=(0.9, 0.999), fused=True)
+
+    def facts(optimizer: torch.optim.Optimizer) -> set[tuple[Any, ...]]:
+        names = ("lr", "betas", "eps", "weight_decay", "amsgrad", "maximize")
+        return {
+            (id(one), *(group[name] for name in names))
+            for group in optimizer.param_groups
+            for one in group["params"]
+            if one.requires_grad
+        }
+
+    found = _own(
+        "make_optimizer",
+        lambda function: function(model, experiment.lr),
+        lambda one: type(one) is torch.optim.AdamW and facts(one) == facts(made),
+    )
+    for group in found.param_groups if found is not None else ():
+        group["fused"] = True
+    return found if found is not None else made
+
+
+def learning_rates(experiment: Experiment, total: int) -> list[float]:
+    """The rate of each of `total` steps. The student's `schedule` is asked, too: another order of the same products
+    may give another last digit, and then that of the course's counts.
+    """
+    warmup = round(experiment.warmup * total)
+
+    def rates(one: Own) -> list[float]:
+        return [float(one(step, warmup, total, experiment.lr)) for step in range(total)]
+
+    made = rates(schedule)
+    close = functools.partial(math.isclose, rel_tol=1e-9)
+    _own("schedule", rates, lambda one: all(map(close, one, made)))
+    return made
+
+
+def _forward(model: nn.Module, encoded: Encoded, device: torch.device) -> Own:
+    """From a model in training and a batch with labels to logits (B, C): the student's `pair_logits` if it is right.
+
+    Right is what gives the same logits, with dropout and without, and leaves the model in its mode.
+    """
+
+    def course(model: Any, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        return model(**{name: part for name, part in batch.items() if name != "labels"}).logits
+
+    if student.own("pair_logits") is None:
+        return course
+    inputs, labels = collate(encoded, range(min(4, len(encoded))), device)
+    was_training = model.training
+
+    @torch.no_grad()
+    def both_ways(function: Own) -> list[torch.Tensor]:
+        made = []
+        for training in (True, False):
+            model.train(training)
+            with torch.random.fork_rng():
+                torch.manual_seed(0)
+                made.append(function(model, inputs | {"labels": labels}))
+            if any(part.training is not training for part in model.modules()):
+                raise RuntimeError("it changed the model's mode")
+        return made
+
+    wanted = both_ways(course)
+    found = _own("pair_logits", lambda one: (one, both_ways(one)), lambda made: all(map(torch.equal, made[1], wanted)))
+    model.train(was_training)
+    return found[0] if found is not None else course
 
 
 def train(
     model: nn.Module,
     experiment: Experiment,
-    seeds: dict[str, int],
+    generators: Streams,
     training: Encoded,
     validation: Encoded,
     device: torch.device,
@@ -128,37 +296,40 @@ def train(
 ) -> tuple[list[torch.Tensor], list[dict[str, float]]]:
     """Train `model` in place: linear warm-up and decay, AdamW, gradients clipped to norm 1.
 
-    `on_step` is called after each step with a few words. Dropout is drawn after seeding torch with
-    `seeds["dropout"]`; the order of epoch e from `seeds["order"]` and e.
+    What is minimised is cross-entropy, and for a fusion the penalty on its value matrices. `on_step` is called
+    after each step with a few words. `generators` draw order and dropout, see `streams`.
 
     Returns:
-        validation logits (examples, classes) after each epoch, on the CPU, and the curve.
+        validation logits (examples, classes) after each epoch, on the CPU, and the curve, whose `train_loss` is the
+        mean cross-entropy of the epoch's batches, with dropout and without the penalty.
     """
-    groups = parameter_groups(model, experiment.weight_decay)
-    optimizer = torch.optim.AdamW(groups, lr=experiment.lr, betas=(0.9, 0.999), fused=True)
+    optimizer = make_optimizer(model, experiment)
     total = steps_of(experiment, len(training))
-    warm = max(1, round(experiment.warmup * total))
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: min((step + 1) / warm, (total - step) / max(1, total - warm + 1))
-    )
-    trained = [parameter for group in groups for parameter in group["params"]]
-    seed_everything(seeds["dropout"])
+    rates = learning_rates(experiment, total)
+    forward = _forward(model, training, device)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    own_dropout(model, torch.Generator(device).manual_seed(generators["dropout"].initial_seed()))
+    done = 0
     curve: list[dict[str, float]] = []
     tables = []
     for epoch in range(experiment.epochs):
         model.train()
         losses = torch.zeros((), device=device)  # no .item() a step: the host does not wait for the device
-        made = batches(training, experiment.batch, seeds["order"] * 1_000_003 + epoch)
+        made = batches(training, experiment.batch, generators["order"])
         for positions in made:
             inputs, labels = collate(training, positions, device)
             with torch.autocast(device.type, precision, enabled=precision is not torch.float32):
-                loss = F.cross_entropy(model(**inputs).logits.float(), labels)
+                loss = F.cross_entropy(forward(model, inputs | {"labels": labels}).float(), labels)
+            losses += loss.detach()
+            if experiment.method == "fusion":
+                loss = loss + model.get_fusion_regularization_loss()
             loss.backward()
             nn.utils.clip_grad_norm_(trained, 1.0)
+            for group in optimizer.param_groups:
+                group["lr"] = rates[done]
             optimizer.step()
-            schedule.step()
             optimizer.zero_grad()
-            losses += loss.detach()
+            done += 1
             on_step(f"epoch {epoch + 1} of {experiment.epochs}")
         logits = predict(model, validation, device, precision)
         tables.append(logits)
@@ -214,9 +385,9 @@ def run_seed(
         for split, limit in (("train", experiment.train_examples), ("validation", None))
     )
     started = time.perf_counter()
-    seeds = experiment.seeds_of(seed)
-    model = build(experiment, training.classes, seeds["head"], device, precision, folder)
-    tables, curve = train(model, experiment, seeds, training, validation, device, precision, on_step)
+    generators = streams(experiment, seed)
+    model = build(experiment, training.classes, generators["head"], device, precision, folder)
+    tables, curve = train(model, experiment, generators, training, validation, device, precision, on_step)
     *epochs, rows = ([[round(value, DIGITS) for value in row] for row in table.tolist()] for table in tables)
     return Run(
         experiment=experiment.plain(),
@@ -243,41 +414,80 @@ def name_of(device: torch.device) -> str:
 def build(
     experiment: Experiment,
     classes: int,
-    seed: int,
+    generator: torch.Generator,
     device: torch.device,
     precision: torch.dtype,
     folder: Path | str | None = None,
 ) -> Any:
-    """The model of an experiment, ready to train on `device`; whatever is new in it is drawn from `seed`.
+    """The model of an experiment, ready to train on `device`; whatever is new in it is drawn from `generator`.
 
-    Experiments that it comes after are run first, with seed 0, or taken from the cache.
+    Whatever its method, it has the same head on the state of [CLS], the adapters library's own: dropout, a linear map
+    of the encoder's width, tanh, dropout, a linear map to the classes. Experiments that it comes after are run first,
+    with seed 0, or taken from the cache.
     """
     kept = [part(one, device, precision, folder) for one in experiment.after]
     pretrained = experiment.start == "pretrained"
-    seed_everything(seed)
-    if experiment.method == "full":
-        model: Any = encoders.classifier(experiment.encoder, classes, pretrained)
-        for path in kept:
+    tiny = part(PRETRAINING, device, precision) if pretrained and experiment.encoder == "tiny" else None
+    with encoders.quiet(), drawing_from(generator):  # adapters warns of inactive ones while it activates them
+        model: Any = encoders.adapter_model(experiment.encoder, pretrained)
+        for path in (tiny, *(kept if experiment.method == "full" else ())):
             if path is not None:
                 model.bert.load_state_dict(load_file(path / ENCODER))
-        return model.to(device)
-    from adapters.composition import Fuse
-
-    with encoders.quiet():  # train_adapter warns of adapters that are inactive while it activates them
-        model = encoders.adapter_model(experiment.encoder, pretrained)
-        names = [_load_adapter(model, one, path) for one, path in zip(experiment.after, kept, strict=True)]
-        seed_everything(seed)
-        if experiment.method == "fusion":
-            setup = Fuse(*names)
-            model.add_adapter_fusion(setup)
+        if experiment.method == "full":
             model.add_classification_head(experiment.task, num_labels=classes)
-            model.train_adapter_fusion(setup)
+        elif experiment.method == "fusion":
+            places = {one.task: _place(one, path) for one, path in zip(experiment.after, kept, strict=True)}
+            _own("sources", lambda one: one({name: [name] for name in places}, experiment.task), [*places].__eq__)
+            model = _composed(model, places, experiment.task, classes)
         else:
             model.add_adapter(experiment.task, config="seq_bn")
             model.add_classification_head(experiment.task, num_labels=classes)
             model.train_adapter(experiment.task)
+            wanted = _learning(model)
+            parts = [part for name, part in model.named_modules() if name.endswith(f".adapters.{experiment.task}")]
+            parts += [model.heads[experiment.task]]
+            _own("train_only", lambda one: one(model, parts), lambda _: _learning(model) == wanted)
+            for name, parameter in model.named_parameters():
+                parameter.requires_grad = name in wanted
     model.active_head = experiment.task
     return model.to(device)
+
+
+def compose(model: Any, folders: Mapping[str, str], head: str, classes: int) -> None:
+    """Load adapters, fuse them, add a head, and make fusion and head ready to train: exercise 6.4."""
+    from adapters.composition import Fuse
+
+    for name, place in folders.items():
+        model.load_adapter(place, load_as=name, with_head=False)
+    setup = Fuse(*folders)
+    model.add_adapter_fusion(setup)
+    model.add_classification_head(head, num_labels=classes)
+    model.train_adapter_fusion(setup)
+
+
+def _composed(model: Any, folders: Mapping[str, str], head: str, classes: int) -> Any:
+    """What `compose` makes of `model`; the student's work where it ends at the same weights and the same setup."""
+    other = copy.deepcopy(model) if student.own("compose") else None
+    state = torch.get_rng_state()
+    compose(model, folders, head, classes)
+
+    def with_own(function: Own) -> Any:
+        torch.set_rng_state(state)
+        function(other, dict(folders), head, n_classes=classes)
+        return other
+
+    def same(found: Any) -> bool:
+        theirs, ours = found.state_dict(), model.state_dict()
+        alike = {*theirs} == {*ours} and all(torch.equal(theirs[name], ours[name]) for name in ours)
+        setups = [(str(one.active_adapters), one.active_head, _learning(one)) for one in (found, model)]
+        return alike and setups[0] == setups[1]
+
+    return _own("compose", with_own, same) or model
+
+
+def _learning(model: nn.Module) -> set[str]:
+    """The names of the parameters that learn."""
+    return {name for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
 def part(
@@ -298,15 +508,15 @@ def part(
         encode(pairs.load(experiment.task, split, folder, limit), tokenizer, experiment.max_len)
         for split, limit in (("train", experiment.train_examples), ("validation", PART_VALIDATION))
     )
-    model = build(experiment, training.classes, 0, device, precision, folder)
+    generators = streams(experiment, 0)
+    model = build(experiment, training.classes, generators["head"], device, precision, folder)
     with tqdm(total=steps_of(experiment, len(training)), desc=f"first, {experiment.name}") as bar:
-        train(
-            model, experiment, experiment.seeds_of(0), training, validation, device, precision, lambda _: bar.update()
-        )
+        train(model, experiment, generators, training, validation, device, precision, lambda _: bar.update())
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as made:
         if experiment.method == "full":
-            whole = {name: weight.cpu().contiguous() for name, weight in model.bert.state_dict().items()}
+            # Some share memory, which safetensors refuses.
+            whole = {name: weight.cpu().clone() for name, weight in model.bert.state_dict().items()}
             save_file(whole, Path(made, ENCODER))
         else:
             model.save_adapter(made, experiment.task, with_head=False)
@@ -327,6 +537,6 @@ def train_size(experiment: Experiment, folder: Path | str | None = None) -> int:
     return len(pairs.load(experiment.task, "train", folder, experiment.train_examples))
 
 
-def _load_adapter(model: Any, experiment: Experiment, path: Path | None) -> str:
-    place = str(path) if path else encoders.PUBLISHED_ADAPTERS[experiment.task]
-    return model.load_adapter(place, load_as=experiment.task, with_head=False)
+def _place(experiment: Experiment, path: Path | None) -> str:
+    """Where the adapters library finds the adapter of an experiment: a folder, or a name of the hub."""
+    return str(path) if path else encoders.PUBLISHED_ADAPTERS[experiment.task]

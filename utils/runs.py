@@ -132,6 +132,8 @@ def _on_cluster(
         import distributed
     except ImportError:
         raise ImportError("a cluster needs dask's distributed: pip install distributed") from None
+    if student.any_own():
+        print("On a cluster the course's functions run, not yours: what is written in a notebook does not travel.")
     found = {}
     address = cluster if cluster != LOCAL else None
     local = None if address else distributed.LocalCluster(threads_per_worker=1, dashboard_address=None)

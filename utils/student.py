@@ -1,4 +1,6 @@
-"""Who runs the experiments, and with which seeds: they follow from the name, so nobody else's runs will do.
+"""Who runs the experiments, with which seeds and with whose code.
+
+Seeds follow from the name, so nobody else's runs will do.
 
 A notebook says it once, `student.sign(STUDENT, KEY)`. Whoever grades computes the same seeds from the name that
 the files of the runs carry. With keys (the instructor hands them out) a name alone does not give its seeds away.
@@ -8,6 +10,9 @@ import hashlib
 import hmac
 import re
 import unicodedata
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
 
 COURSE = "attention_graded"  # as course.toml calls it
 LOWEST, HIGHEST = 1_000, 999_999  # of a student's seeds; the runs that come with the course have 1 to 5
@@ -15,6 +20,7 @@ MAX_NAME = 100  # characters
 SIGNS = 12  # of a key; four more find a typing error at home, before hours of training
 ASK = "Write your name into STUDENT, near the top of the notebook, and run that cell; then run this one again."
 _signed = ("", "")
+_own: dict[str, Callable[..., Any]] = {}
 
 
 def fold(name: str) -> str:
@@ -50,6 +56,39 @@ def sign(name: str, key: str = "") -> None:
 def signed() -> tuple[str, str]:
     """The name and the key of this session, "" where there is none."""
     return _signed
+
+
+def use(checks: ModuleType, **functions: Callable[..., Any]) -> None:
+    """Let the runs of this session use functions of the notebook, each under its name, and say which.
+
+    A function is taken if its check has passed in this session. Whoever runs an experiment takes it only where it
+    gives what the course's own function gives, so that no number of a run depends on whose code it was; see `leave`.
+    """
+    found = [one for one in vars(checks).values() if getattr(one, "latest", None) is not None]
+    passed = {name for one in found if one.latest.outcome == "passed" for name in one.names}
+    _own.clear()
+    _own.update({name: function for name, function in functions.items() if name in passed})
+    others = [name for name in functions if name not in passed]
+    if _own:
+        print(f"Yours, in the runs: {', '.join(_own)}.")
+    if others:
+        print(f"The course's, until you have passed their checks in this session: {', '.join(others)}.")
+
+
+def own(name: str) -> Callable[..., Any] | None:
+    """The student's function of this name that runs are to use, if there is one."""
+    return _own.get(name)
+
+
+def any_own() -> bool:
+    """Whether runs are to use any function of the student's."""
+    return bool(_own)
+
+
+def leave(name: str, why: str) -> None:
+    """Use the course's function of this name from now on, and say why."""
+    del _own[name]
+    print(f"The runs use the course's `{name}` instead of yours, so that they can be repeated: {why}.")
 
 
 def seeds_of(name: str, key: str, count: int) -> list[int]:

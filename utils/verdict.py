@@ -41,7 +41,8 @@ class Verdict:
     def sentence(self) -> str:
         """The line a student reads."""
         if self.outcome is Outcome.PASSED:
-            return f"Exercise {self.exercise}: passed ({self.points:g} point{'s' * (self.points != 1)})"
+            more = f". {self.message}" if self.message else ""
+            return f"Exercise {self.exercise}: passed ({self.points:g} point{'s' * (self.points != 1)}){more}"
         if self.outcome is Outcome.BLANK:
             return f"Exercise {self.exercise}: not attempted yet."
         return f"Exercise {self.exercise}: {self.message}"

@@ -1,7 +1,8 @@
 """Record the runs that come with notebooks 05 and 06: `python solutions/05_seed_variance/record.py`.
 
-Needs the packaged encoder and a data folder (COURSE_DATA). Hours on two cores; interrupt it and call it again.
-`--cluster local` trains on every core at a time.
+Needs the packaged encoder and a data folder (COURSE_DATA). About an hour of an idle core; interrupt it and call it
+again.
+`--cluster local` trains on every core at a time; names of experiments limit it to these.
 """
 
 import argparse
@@ -18,13 +19,16 @@ from utils.seed_table import SeedTable
 
 if __name__ == "__main__":
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("names", nargs="*", help="experiments, by default all")
     ask.add_argument("--cluster", help="local, or the address of a dask scheduler")
     given = ask.parse_args()
     torch.set_num_threads(1)
-    for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION):
-        experiments = rte.experiments(notebook, "cpu")
+    tables = [(rte.experiments(one, "cpu"), rte.RECORDED) for one in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION)]
+    for experiments, folder in [*tables, (rte.on_sick(), rte.RECORDED_ON_SICK)]:
         runs = {
-            name: run_seeds(experiment, rte.RECORDED_SEEDS, rte.RECORDED, cluster=given.cluster)
+            name: run_seeds(experiment, rte.RECORDED_SEEDS, folder, cluster=given.cluster)
             for name, experiment in experiments.items()
+            if name in (given.names or experiments)
         }
-        print(SeedTable(runs))
+        if runs:
+            print(SeedTable(runs))
