@@ -87,6 +87,8 @@ def test_the_nursery_refuses_what_initialises_cuda(tmp_path, monkeypatch, capfd)
         time.sleep(0.05)
     assert nursery._process is None and process.returncode == 1, "it goes on, or was started again"
     assert "initialises CUDA" in capfd.readouterr().err
+    while os.path.exists(os.path.dirname(nursery.path)) and time.monotonic() < late:
+        time.sleep(0.05)
     assert not os.path.exists(os.path.dirname(nursery.path)), "who waits for its socket is not told"
 
 

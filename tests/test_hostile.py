@@ -291,7 +291,8 @@ class World:
 
 
 def wrong(case, exercise):
-    return case.exercise == exercise and not case.right and not case.private
+    """A wrong answer that is called: of one that takes what is forbidden nothing is asked."""
+    return case.exercise == exercise and not (case.right or case.private or "does all the work" in (case.says or ""))
 
 
 def packed(members):
