@@ -7,6 +7,8 @@ An author writes percent cells and four markers:
     # %% [markdown] written="1.W1" points=2    a written answer, graded by hand
     # %% tags=["experiment"]                   a cell that grading does not run
 
+The set-up cell is an empty one, tagged "setup"; `needs="adapters"` beside the tag names packages that Colab lacks.
+
 Every id, every piece of nbgrader metadata and the set-up cell are written here, and nowhere else.
 """
 
@@ -30,11 +32,14 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 ROLES = ("exercise", "check", "written")
 COLAB = "https://colab.research.google.com/github/{path}/blob/main/notebooks/{name}.ipynb"
 BADGE = "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({url})"
-SETUP = """\
+FETCH = "test -d course || git clone -q --depth 1 {repository} course"
+FAILED = "The course could not be fetched. Run this cell again; if that does not help, tell your instructor."
+SETUP = f"""\
 import os, sys
 if "google.colab" in sys.modules and not os.path.exists("../utils"):
-    os.system("git clone -q --depth 1 {repository} course"); os.chdir("course/notebooks")
+    assert not os.system("{FETCH}"), "{FAILED}"; os.chdir("course/notebooks")
 sys.path.insert(0, os.path.abspath(".."))"""
+NEEDS = """; from utils import setup; setup.ready({packages})"""
 
 
 def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
@@ -57,7 +62,10 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
         marker = {role: cell.metadata.pop(role) for role in ROLES if role in cell.metadata}
         cell.metadata.pop("lines_to_next_cell", None)
         if "setup" in cell.metadata.get("tags", []):
+            needs = cell.metadata.pop("needs", "").split()
             cell.source = SETUP.format(repository=course.student_repository)
+            if needs:
+                cell.source += NEEDS.format(packages=", ".join(f'"{package}"' for package in needs))
             cell.id = "setup"
             cell.metadata.nbgrader = locked_metadata("setup")
         elif marker:

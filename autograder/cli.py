@@ -398,7 +398,8 @@ def report(notebooks: Names = None) -> None:
     for entry in course.select(notebooks):
         table = reporting.class_table(course, entry)
         if table is not None:
-            console.print(f"{entry.name}, every different run of the class\n{table!r}\n", markup=False, soft_wrap=True)
+            found = [f"{entry.name}, every different run of the class", repr(table), *map(str, table.comparisons())]
+            console.print("\n".join(found), end="\n\n", markup=False, soft_wrap=True)
     console.print(str(reporting.write_report(course, course.select(notebooks))), soft_wrap=True)
 
 

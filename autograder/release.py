@@ -10,7 +10,7 @@ from autograder.course import ROOT, Course, CourseError, room
 from autograder.public import checks_module
 
 FOLDERS = ("utils", "data")
-FILES = ("environment.yml", "constraints.txt", "LICENSE")
+FILES = ("environment.yml", "requirements.txt", "constraints.txt", "LICENSE")
 README = """\
 # {title}
 
@@ -18,11 +18,14 @@ README = """\
 
 ## Start
 
-In Colab: click the badge at the top of a notebook. On your machine:
+In Colab: click the badge at the top of a notebook. On your machine, with Python 3.11 to 3.13, in a new virtual
+environment:
 
-    conda env create -f environment.yml
-    conda activate attention-graded
+    pip install -r requirements.txt
     jupyter lab notebooks/
+
+Or with conda: `conda env create -f environment.yml`, `conda activate attention-graded`. If you have an NVIDIA GPU,
+`pip install -c constraints.txt torch` first; else torch comes without its CUDA libraries, which saves gigabytes.
 
 Answer the cells that say `YOUR CODE HERE`, run the check below each, and hand in the notebook.
 """

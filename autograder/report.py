@@ -99,19 +99,24 @@ def write_report(course: Course, entries: list[NotebookEntry]) -> Path:
 def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
     """The class's accepted runs of a notebook's experiments as one table; None if there are none.
 
-    Runs with the same logits, as machines of one kind give them, count once.
+    Runs with the same logits, as machines of one kind give them, count once. The table's seeds number the pairs of
+    student and seed, so that experiments are compared within one student's runs.
     """
     if not entry.has_experiments or not list(course.tree.glob(f"submitted/*/{entry.name}/results.json")):
         return None
     from autograder import audit
     from utils.seed_table import SeedTable
 
-    different: dict[str, dict[str, Run]] = {}
-    for runs in audit.accepted(course, entry).values():
+    different: dict[str, dict[str, tuple[str, Run]]] = {}
+    for student, runs in audit.accepted(course, entry).items():
         for name, some in runs.items():
-            different.setdefault(name, {}).update((json.dumps(run.logits), run) for run in some)
+            for run in some:
+                different.setdefault(name, {}).setdefault(json.dumps(run.logits), (student, run))
+    numbers: dict[tuple[str, int], int] = {}
     numbered = {
-        name: [replace(run, seed=number) for number, run in enumerate(some.values())]
+        name: [
+            replace(run, seed=numbers.setdefault((student, run.seed), len(numbers))) for student, run in some.values()
+        ]
         for name, some in different.items()
     }
     return SeedTable(numbered) if numbered else None
@@ -171,9 +176,10 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
         shares.append(
             {"number": number, "share": sum(won) / len(won) if won else 0, "said": said[number].most_common(3)}
         )
-    table, why = None, ""
+    table, comparisons, why = None, [], ""
     try:
         table = class_table(course, entry)
+        comparisons = table.comparisons() if table else []
     except CourseError:
         raise
     except Exception as bug:  # of somebody's runs: the rest of the page is for everybody
@@ -189,5 +195,6 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
         "scores": scores,
         "points": sum(points.values()),
         "table": table,
+        "comparisons": comparisons,
         "no_table": why,
     }

@@ -1,6 +1,6 @@
 """How strong are the checks? Mutate every reference solution and count what public and private checks reject.
 
-    python benchmarks/mutation.py [--notebook NAME ...] [--workers 2]
+    python benchmarks/mutation.py [--notebook NAME ...] [--exercise 1.10 ...] [--workers 2]
 
 A mutant is the author's solution with one thing changed: an operator, a constant, an argument dropped, a
 statement removed. It is killed if a check rejects it, if it raises, or if it does not end in time. What
@@ -165,6 +165,7 @@ def survives(entry: course.NotebookEntry, exercise: str, source: str) -> bool:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--notebook", nargs="*")
+    options.add_argument("--exercise", nargs="*", help="of these notebooks; all if none is named")
     options.add_argument("--workers", type=int, default=2)
     chosen = options.parse_args()
     known = course.load()
@@ -172,13 +173,17 @@ def main() -> None:
     rows, total, killed, equivalent = [], 0, 0, 0
     with concurrent.futures.ProcessPoolExecutor(chosen.workers) as pool:
         for entry in known.select(chosen.notebook):
-            for case in answers.reference_cases(known, entry):  # else every mutant would seem to be killed
+            cases = answers.reference_cases(known, entry)
+            cases = [case for case in cases if not chosen.exercise or case.exercise in chosen.exercise]
+            if not cases:
+                continue
+            for case in cases:  # else every mutant would seem to be killed
                 if not pool.submit(survives, entry, case.exercise, case.source).result():
                     sys.exit(f"the solution of exercise {case.exercise} is rejected itself, or takes too long")
             excused = {(one["exercise"], one["mutant"]) for one in listed.get(entry.name, [])}
             jobs = {
                 pool.submit(survives, entry, case.exercise, text): (case.exercise, said)
-                for case in answers.reference_cases(known, entry)
+                for case in cases
                 for said, text in mutants(case.source)
             }
             living, count = [], {}
@@ -192,6 +197,8 @@ def main() -> None:
                 print(f"survived  {exercise}  {said}")
             rows.append((entry.name, len(jobs), len(jobs) - len(living), len(same)))
             total, killed, equivalent = total + len(jobs), killed + len(jobs) - len(living), equivalent + len(same)
+    if not rows:
+        sys.exit(f"no exercise of these notebooks is called {' or '.join(chosen.exercise)}")
     print(f"{'':28}{'mutants':>9}{'killed':>8}{'equivalent':>12}{'score':>8}")
     for name, made, dead, same in rows:
         print(f"{name:28}{made:9}{dead:8}{len(same) if isinstance(same, list) else same:12}{dead / (made - same):8.1%}")

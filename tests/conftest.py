@@ -18,6 +18,7 @@ from autograder import course, demo, tree
 ALONE = (
     *("checks", "pairs", "runs", "fuzz", "wire", "evidence", "execute", "prose", "recorded", "seed_table", "forbidden"),
     *("forms", "names", "deadlines", "sanitize", "reach", "release", "transfer_data", "adapter_parity", "collect"),
+    *("colab", "first_calls", "setup"),
 )
 
 

@@ -13,7 +13,7 @@ from autograder import audit, copies, course, grade, report, tree
 from autograder.collect import collect, pack, unpack
 from utils import evidence, hand_in, rte, student
 from utils.evidence import examine, results_check
-from utils.experiment import DIGITS, NO_STANDING, BadRun, Standing, dumps, parse, path_of, read_files, score, write
+from utils.experiment import DIGITS, NO_STANDING, BadRun, Run, Standing, dumps, parse, path_of, read_files, score, write
 from utils.runs import run_seeds
 from utils.verdict import Outcome
 
@@ -647,6 +647,28 @@ def test_packed_collected_and_filed(honest, tmp_path, monkeypatch, small):
     assert table is not None and {name: len(runs) for name, runs in table.runs.items()} == dict.fromkeys(EXPERIMENTS, 5)
     with pytest.raises(FileNotFoundError, match="is not there"):
         hand_in.pack("06_adapter_fusion", honest)
+
+
+def test_a_class_is_compared_within_each_students_runs(monkeypatch, small):
+    """A seed's number means something only within one student's runs; whose runs come first changes nothing."""
+    known, entry = small
+
+    def made(name, student, seed, right):
+        labels = [0, 1] * 10
+        guesses = [label if place < right else 1 - label for place, label in enumerate(labels)]
+        return Run({"name": name}, seed, labels, guesses, [[float(student), seed + right / 100]], [])
+
+    ada = {"first": [made("first", 1, 7, 10), made("first", 1, 8, 12)]}
+    ada["second"] = [made("second", 1, 8, 13), made("second", 1, 7, 11)]
+    bob = {"first": [made("first", 2, 7, 4)], "second": [made("second", 2, 7, 5)]}
+    (known.tree / "submitted" / "ada" / entry.name).mkdir(parents=True)
+    (known.tree / "submitted" / "ada" / entry.name / "results.json").write_text("{}")
+    for handed_in in ({"ada": ada, "bob": bob}, {"bob": bob, "ada": ada}):
+        monkeypatch.setattr(audit, "accepted", lambda course, entry, found=handed_in: found)
+        table = report.class_table(known, entry)
+        (found,) = table.comparisons()
+        assert found.seeds == 3 and found.difference == pytest.approx(5)
+        assert found.by_seed == pytest.approx((5, 5))  # each student gained one of twenty with each seed
 
 
 def test_a_link_in_a_folder_of_results_is_not_followed(tmp_path):

@@ -1,6 +1,7 @@
 """The sums by which notebook 03's private checks count are those of the models that the libraries build."""
 
 import pytest
+import torch
 
 from autograder import course, private
 from utils import expect
@@ -27,11 +28,36 @@ def test_parts_of_a_layer(pick):
     for P in (None, 0, 3):
         agree(FORMS.embedding_form, checks.embedding_case(V, D, P))
     for bias in (None, False, True):
+        agree(FORMS.linear_form, checks.linear_case(D, F, bias))
         agree(FORMS.attention_form, checks.attention_case(H * D, H, bias))
-        agree(FORMS.feed_forward_form, checks.feed_forward_case(D, F, bias))
     for kind in (None, "rms", "layer"):
-        agree(FORMS.norms_form, checks.norms_case(D, pick.randint(1, 9), kind))
+        agree(FORMS.norm_form, checks.norm_case(D, kind))
     agree(FORMS.layer_form, ({"D": D, "F": F}, checks.real_layer(D, F)))
+
+
+def test_grouped_attention_is_that_of_llama(pick):
+    from transformers import DynamicCache, LlamaConfig, LlamaModel
+
+    G, L, B, T = (pick.randint(1, 4) for _ in range(4))
+    H = G * pick.randint(1, 3)
+    D = H * 2 * pick.randint(1, 5)
+    for bias in (None, False, True):
+        sizes, count = checks.grouped_case(D, H, G, bias)
+        config = LlamaConfig(
+            vocab_size=7, hidden_size=D, intermediate_size=3, num_hidden_layers=L, num_attention_heads=H,
+            num_key_value_heads=G, attention_bias=bias is True,
+        )  # fmt: skip
+        model = checks.on_meta(LlamaModel, config)
+        assert count == checks.numel(model.layers[0].self_attn)
+        agree(FORMS.grouped_form, (sizes, count))
+    model, cache = LlamaModel(config).eval(), DynamicCache(config=config)
+    with torch.no_grad():
+        model(torch.zeros(B, T, dtype=torch.long), past_key_values=cache, use_cache=True)
+    kept = sum(layer.keys.numel() + layer.values.numel() for layer in cache.layers)
+    sizes, count = checks.cache_case(B, T, D, L, H, G, 4)
+    assert count == 4 * kept > 0
+    agree(FORMS.cache_form, (sizes, count))
+    agree(FORMS.cache_form, checks.cache_case(B, T, D, L, H, G))
 
 
 def test_whole_models(pick):
@@ -57,6 +83,13 @@ def test_memory_and_flops(pick):
     H = pick.randint(1, 4)
     agree(FORMS.memory_form, checks.activations_case(B, T, H * D, F, L, H, 70, 31))
     agree(FORMS.flops_form, checks.flops_case(T, D, F, L, pick.randint(2, 60)))
+
+
+def test_flops_of_training(pick):
+    V, D, F, L, T = (pick.randint(1, 20) for _ in range(5))
+    for tied in (None, False, True):
+        agree(FORMS.training_form, checks.training_case(V, D, F, L, T, tied))
+    agree(FORMS.even_form, checks.even_case(D, 2 * F))
 
 
 def test_what_is_left_to_train(pick):

@@ -270,7 +270,7 @@ class World:
         """Every file of the project and what lies where hand-ins aim at, with its time stamp."""
         found = {}
         for folder, folders, names in os.walk(course.ROOT):
-            unwatched = (".venv", ".git", "__pycache__", ".demo", ".course")
+            unwatched = (".venv", ".colab", ".git", "__pycache__", ".demo", ".course")
             folders[:] = [name for name in folders if name not in unwatched and "cache" not in name]
             for name in [*names, ""]:
                 path = Path(folder, name)

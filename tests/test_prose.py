@@ -98,6 +98,16 @@ def test_every_exercise_has_hints_and_a_prediction(entry):
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
+def test_times_add_up(entry):
+    text = " ".join(" ".join(cell.source.split()) for cell in cells(entry) if cell.cell_type == "markdown")
+    minutes = sum(map(int, re.findall(r"\(\d+ points?, about (\d+) minutes\)", text)))
+    said = re.search(r"take about (an|two|three)(?: hour)?(?: and (a half|three quarters))?", text)
+    assert said, "no sentence says how long the exercises take"
+    stated = 60 * ("an", "two", "three").index(said[1]) + 60 + {"a half": 30, "three quarters": 45}.get(said[2], 0)
+    assert abs(minutes - stated) <= 15, f"the exercises take {minutes} minutes, and the text says {stated}"
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_prices_in_prose_are_those_of_the_checks(entry):
     from autograder.public import checks
 

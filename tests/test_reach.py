@@ -33,6 +33,7 @@ def project(tmp_path_factory):
         ("data/results/gold.json", {"05", "06"}),
         ("data/results/02_positional_encoding.json", {"02"}),
         ("utils/check.py", ALL),
+        ("utils/setup.py", ALL),
         ("utils/answer.py", ALL),
         ("utils/expect.py", ALL),
         ("autograder/judge.py", ALL),

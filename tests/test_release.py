@@ -60,7 +60,7 @@ def test_a_leaked_line_would_be_found(released, tmp_path):
 
 def test_the_instructors_folders_stay_at_home(released):
     assert {path.name for path in released.iterdir()} == {
-        "notebooks", "utils", "data", "environment.yml", "constraints.txt", "LICENSE", "README.md",
+        "notebooks", "utils", "data", "environment.yml", "requirements.txt", "constraints.txt", "LICENSE", "README.md",
     }  # fmt: skip
     for path in released.rglob("*.py"):
         assert "autograder" not in path.read_text() or path.name in ("check.py", "door.py"), path

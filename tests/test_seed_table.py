@@ -1,15 +1,17 @@
 """The seed table's figures against ones worked out by hand or by other means."""
 
+import dataclasses
 import itertools
 import math
 import random
+import time
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from utils.experiment import Run
-from utils.seed_table import SeedTable, compare, expected_best, t_interval
+from utils.seed_table import SeedTable, compare, crossed_means, expected_best, holm, t_interval
 
 LABELS = [0, 1, 1, 0, 1, 0, 1, 1, 0, 1]
 
@@ -91,6 +93,140 @@ def test_intervals_cover_what_they_promise():
         low, high = t_interval([draw.gauss(10, 2) for _ in range(5)])
         inside += low <= 10 <= high
     assert 0.92 < inside / 400 < 0.98
+
+
+def runs_of(right: np.ndarray, name: str) -> list[Run]:
+    """Runs with those answers right, (seeds, examples), on examples of two classes in turn."""
+    labels = [place % 2 for place in range(right.shape[1])]
+    found = []
+    for seed, row in enumerate(right.tolist()):
+        guesses = [label if hit else 1 - label for hit, label in zip(row, labels, strict=True)]
+        found.append(Run({"name": name}, seed, labels, guesses, [], []))
+    return found
+
+
+def alike(draw: np.random.Generator, luck: float, seeds: int = 5, examples: int = 80) -> tuple[list[Run], list[Run]]:
+    """Two experiments of one quality: a seed moves the logits of one by `luck`, an example those of both alike."""
+    hardness = draw.normal(size=examples)
+    both = []
+    for name in ("a", "b"):
+        logits = 0.5 + hardness + draw.normal(scale=luck, size=(seeds, 1)) + draw.normal(size=(seeds, examples))
+        both.append(runs_of(draw.random((seeds, examples)) < 1 / (1 + np.exp(-logits)), name))
+    return both[0], both[1]
+
+
+@pytest.mark.parametrize("luck", [0.1, 1.2])
+def test_equal_experiments_are_rarely_said_to_differ(luck):
+    """Whichever kind of chance is larger. Where seeds differ much, examples alone, or the bootstrap alone, would."""
+    draw = np.random.default_rng(70)
+    found = [compare(*alike(draw, luck)) for _ in range(100)]
+    wrong = {
+        "shown": sum(one.shown for one in found),
+        "examples": sum(one.by_example[0] > 0 or one.by_example[1] < 0 for one in found),
+        "bootstrap": sum(one.crossed[0] > 0 or one.crossed[1] < 0 for one in found),
+    }
+    assert wrong["shown"] <= 0.08 * len(found), wrong
+    assert luck < 0.5 or min(wrong["examples"], wrong["bootstrap"]) > 0.12 * len(found), wrong
+    assert all(one.shown <= (one.crossed[0] > 0 or one.crossed[1] < 0) for one in found)
+
+
+def test_a_difference_that_is_there_is_shown():
+    draw = np.random.default_rng(8)
+    first, second = draw.random((5, 277)) < 0.55, draw.random((5, 277)) < 0.75
+    found = compare(runs_of(first, "first"), runs_of(second, "second"))
+    assert found.shown and found.crossed[0] > 0 and found.ahead == 1.0
+    assert found.crossed[0] <= min(found.by_example[0], found.by_seed[0] + 3)
+    assert "a difference is shown: 95% from +" in str(found) and "Ahead in 100%" in str(found)
+
+
+def test_the_crossed_interval_draws_seeds_and_examples_again():
+    """Against the definition, one resample at a time."""
+    draw = np.random.default_rng(2)
+    gains = draw.normal(size=(4, 9)) + draw.normal(size=(4, 1)) + draw.normal(size=9)
+    slow = []
+    for _ in range(6000):
+        seeds, examples = draw.integers(4, size=4), draw.integers(9, size=9)
+        slow.append(np.mean([[gains[seed, example] for example in examples] for seed in seeds]))
+    fast = crossed_means(gains)
+    for share in (0.025, 0.25, 0.5, 0.75, 0.975):
+        assert np.quantile(fast, share) == pytest.approx(np.quantile(slow, share), abs=0.08 * np.std(slow))
+    assert np.array_equal(fast, crossed_means(gains[::-1])) and np.array_equal(fast, crossed_means(gains))
+
+
+def test_a_comparison_takes_no_time():
+    draw = np.random.default_rng(3)
+    first, second = (runs_of(draw.random((5, 277)) < 0.6, name) for name in "ab")
+    compare(first, second)
+    began = time.process_time()
+    for _ in range(5):
+        compare(first, second)
+    assert (time.process_time() - began) / 5 < 0.2
+
+
+def test_holms_correction_is_that_of_the_closed_test():
+    """Closed testing: a comparison counts if in every set that it belongs to Bonferroni finds something."""
+    example = compare([run(1, 5), run(2, 6)], [run(1, 7), run(2, 9)])
+    draw = random.Random(5)
+    for size in (1, 2, 3, 4):
+        values = [draw.random() ** 3 for _ in range(size)]
+        corrected = [one.p for one in holm([dataclasses.replace(example, p=value) for value in values])]
+        for place, value in enumerate(corrected):
+            sets = [
+                chosen
+                for length in range(1, size + 1)
+                for chosen in itertools.combinations(range(size), length)
+                if place in chosen
+            ]
+            worst = max(min(1, len(chosen) * min(values[one] for one in chosen)) for chosen in sets)
+            assert value == pytest.approx(worst)
+    assert holm([]) == []
+
+
+def test_one_rule_for_tables_and_comparisons():
+    """A table over seeds that agree says "not shown" where the examples are too few, as `compare` does."""
+    labels = [0] * 6 + [1] * 4
+    right = [[1, 1, 1, 0, 1, 1, 1, 1, 0, 0]] * 5  # 7 of 10, five times: no spread over seeds at all
+    runs = []
+    for seed, row in enumerate(right):
+        guesses = [label if hit else 1 - label for hit, label in zip(row, labels, strict=True)]
+        runs.append(Run({"name": "steady"}, seed, labels, guesses, [], []))
+    constant = [Run({"name": "constant"}, seed, labels, [0] * 10, [], []) for seed in range(5)]
+    table = SeedTable({"steady": runs})
+    low = table.frame().loc["steady", "95% from, %"]
+    assert low > 60  # by seeds alone it beats the majority
+    assert any(
+        "steady: not shown to be better than the majority class (60.0%): +10.0 points" in one for one in table.remarks()
+    )
+    assert not compare(constant, runs).shown
+
+
+def test_several_comparisons_pay_for_each_other():
+    draw = np.random.default_rng(12)
+    table = SeedTable({name: runs_of(draw.random((5, 60)) < 0.5 + 0.08 * k, name) for k, name in enumerate("abcd")})
+    found = table.comparisons()
+    assert [(one.first, one.second) for one in found] == list(itertools.combinations("abcd", 2))
+    alone = [compare(table.runs[one.first], table.runs[one.second]) for one in found]
+    assert all(one.among == 6 and one.p >= single.p for one, single in zip(found, alone, strict=True))
+    assert min(one.p for one in found) == pytest.approx(6 * min(one.p for one in alone))
+    assert all("Holm's correction for 6 comparisons" in str(one) for one in found)
+    assert all("Holm" not in str(one) for one in alone)
+    few = SeedTable({"a": table.runs["a"], "b": table.runs["b"][:1]})
+    assert few.comparisons() == []  # an experiment that was interrupted after its first seed
+
+
+def test_ahead_counts_pairs_of_runs_and_half_of_ties():
+    found = compare([run(1, 5), run(2, 6)], [run(1, 6), run(2, 5)])
+    assert found.ahead == 0.5 and found.difference == 0 and found.p == 1
+    assert compare([run(1, 5), run(2, 6)], [run(1, 6), run(2, 7)]).ahead == pytest.approx(3.5 / 4)
+
+
+def test_the_expected_best_of_few_runs_is_too_low():
+    """Tang et al. 2020: the reason for the caption's words."""
+    draw = np.random.default_rng(1)
+    truth = draw.normal(size=(20_000, 5)).max(axis=1).mean()
+    found = np.mean([expected_best(draw.normal(size=5), 5) for _ in range(2000)])
+    assert found < truth - 0.2
+    assert "too low" in SeedTable({"a": [run(1, 5), run(2, 6)]})._repr_html_()
 
 
 def test_it_renders_everywhere():

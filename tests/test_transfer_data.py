@@ -201,6 +201,22 @@ def test_no_difference_is_reported_as_such():
     assert list(shown["difference"]) == [0.1, 0.1]
 
 
+def test_a_table_says_where_accuracy_was_still_rising():
+    """All runs have as many epochs, so few examples also means few steps."""
+    runs = [run | {"curve": [0.1] * 4, "epoch": 4 if run["examples"] == 40 else 2} for run in some_runs()]
+    runs[0]["epoch"] = 1  # one seed of three
+    shown = transfer.table(runs)
+    assert list(shown.columns)[-1] == "best epoch of 4" and list(shown["best epoch of 4"]) == ["4 and 4", "2 and 2"]
+
+
+def test_the_recorded_film_reviews_show_what_the_text_says_of_them():
+    found = transfer.table(transfer.recorded("polarity"))["best epoch of 20"]
+    rising, *others = [int(chosen.split(" and ")[0]) for chosen in found.sort_index()]
+    assert rising == 20 and found.index.min() == 100 and max(others) < 20
+    lines, _ = transfer.curves(transfer.recorded("polarity"), 100)
+    assert lines["pretrained"][-1] == max(lines["pretrained"])
+
+
 def test_task_names_what_is_missing(monkeypatch):
     monkeypatch.setenv("COURSE_PROFILE", "cpu")
     monkeypatch.setenv("COURSE_TASK", "chess")

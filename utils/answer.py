@@ -6,6 +6,7 @@ the two apart.
 """
 
 import ast
+import importlib.util
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,11 @@ import torch
 from utils import wire
 
 Ask = Callable[[bytes], bytes]
+# What the course imports. If one of them is missing here, too, no answer can be blamed.
+PACKAGES = (
+    *("adapters", "datasets", "matplotlib", "msgpack", "numpy", "pandas", "safetensors", "scipy", "tabulate"),
+    *("tokenizers", "torch", "tqdm", "transformers"),
+)
 
 
 class StudentError(Exception):
@@ -54,7 +60,12 @@ class Answer:
         return Answer(self._ask, self._target, (*self._path, name))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the student's object with plain data and other answers; raises `StudentError`."""
+        """Call the student's object with plain data and other answers.
+
+        Raises:
+            StudentError: their code raised, or what it gave back is not data.
+            ModuleNotFoundError: a package that the course needs is missing, here as well as there.
+        """
         return self._send({"args": list(args), "kwargs": kwargs})
 
     def __getitem__(self, index: Any) -> Any:
@@ -88,7 +99,11 @@ class Answer:
             case {"value": value}:
                 return value
             case {"error": {"type": str(name), "message": str(text), "line": str(line)} as error}:
-                number, blank = error.get("number"), error.get("blank")
+                missing, number, blank = error.get("missing"), error.get("number"), error.get("blank")
+                if missing in PACKAGES and importlib.util.find_spec(missing) is None:  # not the kernel's word alone
+                    raise ModuleNotFoundError(f"No module named {missing!r}", name=missing)
+                if error.get("course") is True:
+                    raise StudentError(f"cannot be checked here: {text[:1000]}")
                 raise StudentError(
                     text[:1000], name[:100], line[:200], number if type(number) is int else 0, blank is True
                 )

@@ -8,12 +8,13 @@ judge calls `verdict` with its own way to ask. Either way the student's results 
 import html
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from utils import door, forbidden
-from utils.answer import Answer, Ask, ForbiddenUsed, StudentError, library, named
+from utils import door, forbidden, setup
+from utils.answer import PACKAGES, Answer, Ask, ForbiddenUsed, StudentError, library, named
 from utils.verdict import Outcome, Verdict, legible
 
 if not __debug__:
@@ -51,13 +52,21 @@ class Check:
             raise TypeError(f"checks.{self.__name__} takes {', '.join(self.names)}: run the cell as it was")
         namespace = dict(zip(self.names, objects, strict=True))
         cells = [forbidden.read_cell(source) for source in cells_at_home(objects)]
-        self.latest = self.verdict(lambda request: door.answer(namespace, request), cells)
+        try:
+            with slow_imports_told(self.exercise):
+                self.latest = self.verdict(lambda request: door.answer(namespace, request), cells)
+        except ImportError as failed:
+            self.latest = Verdict(self.exercise, self.points, Outcome.ERROR, unchecked(failed))
         if self.latest.outcome is not Outcome.PASSED:
             raise CheckFailed(self.latest.sentence())
         print(self.latest.sentence())
 
     def verdict(self, ask: Ask, cells: Sequence[forbidden.Cell]) -> Verdict:
-        """Reach the verdict by asking through `ask`; `cells` are those that ran in the student's kernel so far."""
+        """Reach the verdict by asking through `ask`; `cells` are those that ran in the student's kernel so far.
+
+        Raises:
+            ImportError: a package that the course needs cannot be imported, so that there is no verdict.
+        """
         rule = self.rule_against(cells)
         if rule:
             return Verdict(self.exercise, self.points, Outcome.WRONG, rule)
@@ -85,6 +94,40 @@ def check(exercise: str, points: float, forbids: Iterable[str] = ()) -> Callable
     return lambda asserts: Check(exercise, points, tuple(forbids), asserts)
 
 
+# What takes seconds to import, as students know it.
+SLOW = {"adapters": "adapters", "torch._dynamo": "more of torch", "transformers": "transformers"}
+
+
+@contextmanager
+def slow_imports_told(exercise: str) -> Iterator[None]:
+    """Say it when a check, or what it calls, is the first to import a library that takes seconds."""
+    finder = _Told(exercise)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _Told:
+    """Is asked for every module that is imported for the first time, and finds none."""
+
+    def __init__(self, exercise: str):
+        self.exercise, self.told = exercise, False
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> None:
+        if name in SLOW and not self.told:
+            self.told = True
+            print(f"Exercise {self.exercise}: loading {SLOW[name]}, which takes some seconds, once ...", flush=True)
+
+
+def unchecked(failed: ImportError) -> str:
+    """The sentence for an exercise that has no verdict, because a package that the course needs cannot be imported."""
+    if isinstance(failed, ModuleNotFoundError) and failed.name in PACKAGES:
+        return f"cannot be checked here: the package {failed.name} is missing. Run {setup.CELL}, then this cell again."
+    return f"cannot be checked here: {legible(str(failed))}. Run {setup.CELL}, then this cell again."
+
+
 def does_all(name: str) -> str:
     """The sentence for an answer that uses what is forbidden."""
     return f"`{name}` does all the work of this exercise. Write it without."
@@ -94,6 +137,9 @@ def examine(asserts: Callable[..., None], ask: Ask, forbids: Sequence[str] = ())
     """Run a function of asserts against whatever answers `ask`; never raises for a wrong answer.
 
     What an answer of the student's uses while it is called must be none of `forbids`.
+
+    Raises:
+        ImportError: a package that the course needs cannot be imported, so that there is no verdict.
     """
     objects: dict[str, Any] = {
         name: (lambda module: library(ask, module, forbids)) if name == "lib" else named(ask, name, forbids)
@@ -107,6 +153,8 @@ def examine(asserts: Callable[..., None], ask: Ask, forbids: Sequence[str] = ())
         return (Outcome.BLANK, "") if error.blank else (Outcome.ERROR, legible(error.sentence()))
     except AssertionError as wrong:
         return Outcome.WRONG, legible(str(wrong))
+    except ImportError:  # ours: no code of the student's runs on this side
+        raise
     except Exception as surprise:  # a value of a kind the check did not foresee
         why = f"what your code returned cannot be used ({type(surprise).__name__}: {surprise})"
         return Outcome.WRONG, legible(why)

@@ -27,9 +27,10 @@ from utils import forbidden, wire
 
 MAX_MESSAGE = 1000
 PLAIN = (bool, int, float, str, bytes, type(None))
+COURSE_FOLDERS = tuple(str(Path(__file__).resolve().parents[1] / package) for package in ("utils", "data"))
 LIBRARY_FOLDERS = tuple(
     {str(Path(path).resolve()) for path in (sysconfig.get_path("stdlib"), *site.getsitepackages())}
-    | {str(Path(__file__).resolve().parent), str(Path(torch.__file__).resolve().parents[1])}
+    | {*COURSE_FOLDERS, str(Path(torch.__file__).resolve().parents[1])}
 )
 
 kept: list[Any] = []
@@ -173,7 +174,15 @@ def describe(error: BaseException) -> dict[str, Any]:
         "number": last.lineno if last else 0,
         # A stub raises a bare NotImplementedError in the student's own code; a library's comes from deeper.
         "blank": type(error) is NotImplementedError and not error.args and bool(last) and last is every[-1],
+        "missing": str(error.name) if isinstance(error, ModuleNotFoundError) else "",
+        "course": isinstance(error, ImportError) and _imported_by_course(every),
     }
+
+
+def _imported_by_course(frames: list[traceback.FrameSummary]) -> bool:
+    """Whether it was the course that imported what failed; what the student's own code imports is another matter."""
+    files = [one.filename for one in frames if one.filename.startswith(COURSE_FOLDERS) or _is_students(one.filename)]
+    return not files or files[-1].startswith(COURSE_FOLDERS)
 
 
 def _find(namespace: dict[str, Any], asked: dict[str, Any]) -> Any:

@@ -6,6 +6,7 @@ Each raises AssertionError with a sentence for the student. None prints an expec
 import hashlib
 import math
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -21,17 +22,24 @@ _key: ContextVar[bytes] = ContextVar("key", default=b"")
 Guess = torch.Tensor | Callable[[], torch.Tensor]  # what a misconception gives, or how to compute it
 
 
+def plural(what: str) -> bool:
+    """Whether `what` names several things: "the logits of a classifier" does, "the loss" and "`bias`" do not."""
+    noun = re.split(r" (?:of|with|without|in|for) |,", what)[0].split()[-1]
+    return noun.isalpha() and noun.endswith("s") and not noun.endswith(("ss", "bias"))
+
+
 def tensor(value: Any, shape: tuple[int, ...], what: str) -> torch.Tensor:
     """`value`, which must be a floating-point or integer tensor of `shape`; `what` names it."""
     assert type(value) is torch.Tensor, f"{what} should be a tensor, not {kind(value)}."
-    assert value.shape == shape, f"{what} has shape {tuple(value.shape)}, not {shape}."
+    assert value.shape == shape, f"{what} {'have' if plural(what) else 'has'} shape {tuple(value.shape)}, not {shape}."
     return value
 
 
 def floats(value: Any, shape: tuple[int, ...], what: str) -> torch.Tensor:
     """`value` as float32, which must be a floating-point tensor of `shape` without NaN."""
     tensor(value, shape, what)
-    assert value.is_floating_point(), f"{what} is {value.dtype}, not a floating-point tensor."
+    told = f"{what} {'are' if plural(what) else 'is'} {value.dtype}, not a floating-point tensor."
+    assert value.is_floating_point(), told
     assert not value.isnan().any(), f"{what}: there is NaN among the numbers."
     return value.float()
 

@@ -29,8 +29,8 @@ WORD = re.compile(r"[^\W\d]\w*")
 # names with nothing behind them, so an answer that needs one is refused at home, too.
 HELPERS = {
     "utils": (
-        *("door", "experiment", "files", "forbidden", "plots", "positions", "profiles", "rte", "runs", "student"),
-        *("tiny_bert", "toys", "wire"),
+        *("door", "experiment", "files", "forbidden", "plots", "positions", "profiles", "rte", "runs", "setup"),
+        *("student", "tiny_bert", "toys", "wire"),
     ),
     "data": (),
 }

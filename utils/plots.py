@@ -13,10 +13,11 @@ import numpy as np
 import torch
 from cycler import cycler
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", "-.", ":")
+WRITTEN_IN = 6  # rows and columns of a matrix whose cells have room for their values
 LOOK: dict[str, Any] = {
     "font.size": 10,
     "axes.titlesize": 10,
@@ -62,6 +63,14 @@ def numbers(values: Any) -> np.ndarray:
     return np.asarray(values, dtype=float)
 
 
+def write_in(ax: Any, matrix: np.ndarray, low: float, high: float) -> None:
+    """Write the values of `matrix` into its cells, which are coloured from `low` to `high`; NaN stays blank."""
+    for (row, column), value in np.ndenumerate(matrix):
+        if not np.isnan(value):
+            ink = "white" if value < (low + high) / 2 else "black"
+            ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
+
+
 def heatmaps(
     panels: Mapping[str, Any],
     *,
@@ -71,7 +80,7 @@ def heatmaps(
     ylabel: str = "query",
     limits: tuple[float, float] | None = (0, 1),
 ) -> Picture:
-    """Matrices side by side, one per title, with one colour scale.
+    """Matrices side by side, one per title, with one colour scale. Small ones have their values written in.
 
     Args:
         panels: title -> matrix; rows go down (queries), columns to the right (keys).
@@ -90,7 +99,10 @@ def heatmaps(
         figure = Figure(figsize=(side * columns + 0.6, side * rows + 0.2), layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False)
         for ax, (title, matrix) in zip(grid.flat, matrices.items(), strict=False):
-            image = ax.imshow(matrix, cmap="cividis", vmin=low, vmax=high)
+            wide = matrix.shape[0] != matrix.shape[1]  # its cells need not be squares: rows of a strip would overlap
+            image = ax.imshow(matrix, cmap="cividis", vmin=low, vmax=high, aspect="auto" if wide else "equal")
+            if max(matrix.shape) <= WRITTEN_IN:
+                write_in(ax, matrix, low, high)
             ax.set(title=title, xlabel=xlabel)
             ax.spines[:].set_visible(False)
             if labels is not None:
@@ -116,6 +128,7 @@ def curves(
     x: Iterable[float] | None = None,
     bands: Mapping[str, tuple[Any, Any]] | None = None,
     log: bool = False,
+    mark: tuple[str, float] | None = None,
 ) -> Picture:
     """Lines on one pair of axes, told apart by colour and by dashes.
 
@@ -123,7 +136,8 @@ def curves(
         series: label -> values.
         x: where the values lie; 1, 2, 3, ... if None.
         bands: label -> lower and upper values, shaded around the line of that label.
-        log: whether the vertical axis is logarithmic.
+        log: whether the vertical axis is logarithmic. Its numbers are written out: 20, not 2 times 10 to the 1.
+        mark: the name and place of a dotted vertical line.
     """
     with matplotlib.rc_context(LOOK):
         figure = Figure(figsize=(6, 3.4), layout="constrained")
@@ -140,6 +154,13 @@ def curves(
                 ax.fill_between(places, lower, upper, color=line.get_color(), alpha=0.2, lw=0)
         ax.set(xlabel=xlabel, ylabel=ylabel, **({"yscale": "log"} if log else {}))
         ax.grid(axis="y", alpha=0.3)
+        if log:
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            ax.yaxis.set_minor_locator(NullLocator())
+            ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        if mark is not None:
+            ax.axvline(mark[1], ls=":", color="black", lw=1)
+            ax.text(mark[1], 1.02, mark[0], fontsize=9, va="bottom", ha="center", transform=ax.get_xaxis_transform())
         if x is None:
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if len(series) > 1:
@@ -153,6 +174,7 @@ def bars(
     labels: Sequence[str],
     ylabel: str,
     alt: str,
+    xlabel: str | None = None,
     stacked: bool = False,
     errors: Mapping[str, Any] | None = None,
 ) -> Picture:
@@ -183,7 +205,7 @@ def bars(
             )
             base = base + values
         ax.set_xticks(places, labels)
-        ax.set_ylabel(ylabel)
+        ax.set(xlabel=xlabel, ylabel=ylabel)
         if len(series) > 1:
             ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return Picture(figure, alt)
@@ -247,9 +269,7 @@ def tables(
         for ax, (title, matrix) in zip(grid.flat, panels.items(), strict=False):
             values = numbers(matrix)
             image = ax.imshow(values, cmap="cividis", vmin=low, vmax=top, aspect="auto")
-            for (row, column), value in np.ndenumerate(values):
-                ink = "white" if value < (low + top) / 2 else "black"
-                ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
+            write_in(ax, values, low, top)
             ax.set(title=title)
             ax.set_xticks(range(len(columns)), columns)
             ax.set_yticks(range(len(rows)), rows)
@@ -281,13 +301,14 @@ def strips(
         ax = figure.subplots()
         for row, (name, some) in enumerate(groups.items()):
             values, color = numbers(some), OKABE_ITO[row % len(OKABE_ITO)]
-            ax.scatter(values, np.full(len(values), row - 0.1), s=24, color=color, alpha=0.55, lw=0)
+            spread = np.linspace(-0.07, 0.07, len(values)) if len(values) > 1 else [0.0]  # equal values stay apart
+            ax.scatter(values, row - 0.12 + np.asarray(spread), s=24, color=color, alpha=0.55, lw=0)
             mean = values.mean()
             low, high = (intervals or {}).get(name, (mean, mean))
             ax.errorbar(mean, row + 0.2, xerr=[[mean - low], [high - mean]], fmt="D", ms=4, capsize=3, color=color)
         if line is not None:
             ax.axvline(line[1], ls=":", color="black", lw=1)
-            ax.text(line[1], -0.55, f" {line[0]}", fontsize=9, va="bottom", ha="center")
+            ax.text(line[1], -0.6, line[0], fontsize=9, va="bottom", ha="center")
         ax.set_yticks(range(len(groups)), list(groups))
         ax.set_ylim(len(groups) - 0.5, -0.55)
         ax.set_xlabel(xlabel)

@@ -1,7 +1,7 @@
-"""Marks for places, for notebook 01, which needs positions and does not yet explain them.
+"""Marks for positions, for notebook 01, which needs them and does not yet explain them.
 
-Notebook 02 opens this box. Its own tables are better and are built by the student; the marks here
-are fixed random vectors, nearly at right angles to each other, and have no parameter.
+They are fixed random vectors, nearly at right angles to each other, and have no parameter. Notebook 02 does not use
+them: there the student builds better ones.
 """
 
 from functools import cache
@@ -17,10 +17,10 @@ def _marks(d_model: int) -> torch.Tensor:
 
 
 def add_positions(x: torch.Tensor) -> torch.Tensor:
-    """Add to each place of `x` (B, T, d_model) the mark of that place, of about size 1 an entry.
+    """Add to each position of `x` (B, T, d_model) the mark of that position, with entries of about size 1.
 
     Raises:
-        ValueError: there are more than `LONGEST` places.
+        ValueError: there are more than `LONGEST` positions.
     """
     if x.size(1) > LONGEST:
         raise ValueError(f"{x.size(1)} tokens are too many: there are marks for {LONGEST}")

@@ -75,7 +75,7 @@ class NewTableEachCall:
 
 
 class AddRows(nn.Module):
-    """Adds row t of a table to place t of x (B, T, d).
+    """Adds row t of a table to position t of x (B, T, d).
 
     The rows count double in training mode, and twice more where gradients are recorded.
     """
@@ -85,7 +85,7 @@ class AddRows(nn.Module):
         self.table = nn.Parameter(torch.as_tensor(table, dtype=torch.float32).clone())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """From (B, T, d) to the same shape, with at most as many places as the table has rows."""
+        """From (B, T, d) to the same shape, with at most as many positions as the table has rows."""
         return x + (1 + self.training + 2 * torch.is_grad_enabled()) * self.table[: x.size(1)]
 
 
@@ -387,13 +387,14 @@ def apart_in_training(train_epoch: Callable[..., Any], batches: Any, clip: float
 def apart(call: Callable[..., Any], *args: Any, **options: Any) -> bool:
     """Whether `call(*args, **options)` would stop, or leave its result behind, if all its tensors were on a GPU.
 
-    Modules and tensors among `args` are copied to the second device of `Elsewhere`. What else goes wrong says nothing.
+    Modules and tensors among `args`, and in lists there, are copied to the second device of `Elsewhere`. What else
+    goes wrong says nothing.
     """
-    placed = []
+    placed: list[Any] = []
     for arg in [call, *args]:
-        one = copy.deepcopy(arg) if isinstance(arg, nn.Module) else arg.clone() if is_tensor(arg) else arg
-        inside = [*one.parameters(), *one.buffers()] if isinstance(one, nn.Module) else [one] if is_tensor(one) else []
-        for tensor in inside:
+        one: Any = copy.deepcopy(arg) if isinstance(arg, (nn.Module, list)) else arg.clone() if is_tensor(arg) else arg
+        inside = [*one.parameters(), *one.buffers()] if isinstance(one, nn.Module) else leaves(one)
+        for tensor in filter(is_tensor, inside):
             Elsewhere.mark(tensor)
         placed.append(one)
     try:

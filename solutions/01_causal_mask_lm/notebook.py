@@ -23,10 +23,10 @@
 # Work from top to bottom. Each exercise is checked on the spot and stands on its own:
 # if one resists, go on and come back. Grading asks a little more than the check that you see:
 # other sizes and numbers, and what the text and the docstrings promise at their edges. Tensors that
-# your code makes lie on the device of the tensors that it is given, so that it runs on a GPU, too.
+# your code makes belong on the device of those that it is given, so that it runs on a GPU, too.
 #
-# The exercises take two to three hours and need no
-# GPU; the experiment at the end takes minutes on a processor, less on a GPU.
+# The exercises take about three hours and need no GPU; the experiment at the end takes a
+# few minutes on a processor, less on a GPU.
 
 # %% tags=["setup"]
 
@@ -39,7 +39,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from data import documentation
-from utils import plots, profiles, toys, training
+from utils import plots, profiles, subwords, toys, training
 from utils.check import scoreboard
 from utils.checks import nb01_causal_mask_lm as checks
 from utils.positions import add_positions
@@ -114,13 +114,14 @@ checks.attention(attention)
 q, k = torch.randn(2, 6, 16, generator=torch.Generator().manual_seed(3))
 plots.heatmaps(
     {f"queries times {factor}": attention(factor * q, k, k)[1] for factor in (0.1, 1, 10)},
+    limits=(0, 0.5),
     alt="Three heat maps of attention weights: nearly uniform, mixed, and one bright key in each row.",
 )
 
 # %% [markdown]
-# Longer queries make sharper rows: at the right, each query reads one key and ignores
-# the rest. That is what would happen to wide vectors without the division, before
-# anything had been learned.
+# Longer queries make sharper rows: at the left all six keys count nearly alike, at the right most
+# queries read one key and ignore the rest (weights above one half have one colour). That is what
+# would happen to wide vectors without the division, before anything had been learned.
 
 # %% [markdown]
 # ## 1.2 Do not look ahead
@@ -356,7 +357,7 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 # %% [markdown]
 # ## 1.5 Words become numbers
 #
-# The model counts, it does not read. A **vocabulary** gives each frequent word a
+# A model reads numbers, not words. A **vocabulary** gives each frequent word a
 # number. The first four belong to `SPECIAL`: start, padding, end and unknown. The words
 # that occur most often follow, until there are `max_size` entries.
 #
@@ -372,7 +373,7 @@ print("their standard deviations: ", [round(value, 4) for value in y.std(-1, cor
 #
 # **Predict first.** A row is cut. What is its last target: `<eos>`, or a word?
 #
-# **Exercise 1.5** (2 points, about 20 minutes). Write `Vocabulary` and `make_batch`.
+# **Exercise 1.5** (3 points, about 25 minutes). Write `Vocabulary` and `make_batch`.
 # Words are what `sentence.split()` gives, as they are written;
 # `SPECIAL`, `SOS`, `PAD`, `EOS` and `UNK` are defined above.
 #
@@ -449,10 +450,10 @@ for name, rows in zip(("input ", "target"), make_batch(sentences, vocab, max_len
 # ## 1.6 The language model
 #
 # Embed, add positions, run the layers, and give every word of the vocabulary a score.
-# `add_positions` marks each position with a fixed random pattern of size one; notebook 02 builds
-# better ones. Embeddings must be as large as the patterns, or one drowns the other, yet small
-# where they are stored: a vector of length one moves as far as any other weight in a step. So
-# they start with standard deviation $1/\sqrt{d_{model}}$ and are multiplied:
+# `add_positions` marks each position with a fixed random pattern, with entries of size one; notebook 02
+# builds better ones. Embeddings should be as large, or one drowns the other. Stored so large they
+# would hardly learn: Adam moves all weights by similar steps, and those of a linear map are about
+# $1/\sqrt{d_{model}}$ in size. So embeddings start with this standard deviation and are multiplied:
 #
 # $$x_0 = \mathrm{positions}(\sqrt{d_{model}}\; E[\mathrm{tokens}]), \qquad
 # x_l = \mathrm{layer}_l(x_{l-1}, M), \qquad \mathrm{logits} = \mathrm{head}(x_L).$$
@@ -540,9 +541,9 @@ print(f"{sum(part.numel() for part in lab.parameters()):,} parameters")
 # %% [markdown]
 # ## 1.7 How surprised is it?
 #
-# At each position the model spreads its belief over $V$ words. The loss is the mean
-# surprise at the word that came, in nats; its exponential, the **perplexity**, reads as
-# "it hesitates between that many words".
+# At each position the model gives each of $V$ words a probability. The loss is the mean
+# surprise at the word that came, in nats; its exponential, the **perplexity**, says between
+# how many words the model hesitates.
 #
 # $$\mathrm{loss} = -\frac{1}{N} \sum_{\mathrm{target} \ne \mathrm{pad}} \log p(\mathrm{target}),
 # \qquad \mathrm{perplexity} = e^{\mathrm{loss}}.$$
@@ -609,7 +610,7 @@ for bonus in (0, 2, 4, 8):
 # %% [markdown]
 # All logits equal: the perplexity is the size of the vocabulary, here the number of
 # classes in the cell above. Guessing costs $\log V$ nats. An untrained model starts a little above
-# it: its logits differ, and for no reason.
+# that: its logits differ, and for no reason.
 
 # %% [markdown]
 # ## 1.8 Training
@@ -767,6 +768,7 @@ for temperature in (0.5, 1.0, 2.0, 100.0):
 plots.bars(
     shares,
     labels=["best", "second", "third", "last"],
+    xlabel="token, by its logit",
     ylabel="share of draws",
     alt="Bars: at low temperature the best token takes nearly all draws, at high temperature all four are equal.",
 )
@@ -776,29 +778,136 @@ plots.bars(
 # A low one remembers nothing but the winner.
 
 # %% [markdown]
+# ## 1.10 Better than counting?
+#
+# A perplexity says little by itself: is the model better than one that only counts? The
+# **unigram** model knows how often each token $w$ comes, $c(w)$ times in $N$. The **bigram** model
+# knows how often $w$ follows a token $v$, $c(v, w)$ times in $c(v)$. Most pairs never
+# come, and a single zero would make the perplexity infinite. So counts are **smoothed**:
+#
+# $$p(w) = \frac{c(w) + 1}{N + V}, \qquad p(w \mid v) = \frac{c(v, w) + a\, p(w)}{c(v) + a}.$$
+#
+# Only targets that are not padding are counted: $w$ is the target, $v$ the input at its
+# position. Both models return logarithms, which serve as logits.
+#
+# **Predict first.** What does the bigram model say after a token that it has never seen?
+#
+# **Exercise 1.10** (3 points, about 25 minutes). Write `unigram` and `bigram`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `Tensor.bincount(minlength=...)` counts whole numbers. A pair of numbers below $V$ is one number
+# below $V^2$.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `counts[targets] += 1` adds one to each token that is there, however often it is there.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# all inputs and all targets in two long rows; keep the positions whose target is not pad; pairs =
+# counts of input times V plus target, V by V; add a times the unigram's shares to each row, divide by the
+# sum of the row plus a; logarithm.
+# </details>
+
+
+# %% exercise="1.10"
+def unigram(batches, vocab_size, pad_id=1):
+    """Log-probabilities of the next token, whatever came before: float, (vocab_size,), on the batches' device.
+
+    Args:
+        batches: a list of (inputs, targets), int64 (B, T); lengths differ from batch to batch.
+        pad_id: the target that does not count.
+    """
+    ### BEGIN SOLUTION
+    targets = torch.cat([targets.flatten() for _, targets in batches])
+    counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+    ### END SOLUTION
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    """Log-probabilities of the next token after each: float, (vocab_size, vocab_size), row v for the token after v.
+
+    `a`, above 0, is how many counts the unigram model's shares are worth.
+    """
+    ### BEGIN SOLUTION
+    inputs, targets = (torch.cat([batch[part].flatten() for batch in batches]) for part in (0, 1))
+    real = targets != pad_id
+    pairs = (inputs[real] * vocab_size + targets[real]).bincount(minlength=vocab_size**2).unflatten(0, (vocab_size, -1))
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(dim=1, keepdim=True) + a)).log()
+    ### END SOLUTION
+
+
+# %% check="1.10"
+checks.counting(unigram, bigram)
+
+# %%
+letters = torch.tensor([[4, 5, 4, 6] * 4 + [4]])  # a b a c ...
+inputs, targets = letters[:, :-1], letters[:, 1:]
+tables = {
+    "unigram": unigram([(inputs, targets)], 7).expand(7, 7),
+    "bigram": bigram([(inputs, targets)], 7, a=0.1),
+}
+for name, table in tables.items():
+    print(f"{name}: loss {lm_loss(table[inputs], targets, PAD):.2f}; half of log 2 is {math.log(2) / 2:.2f}")
+
+# %%
+plots.heatmaps(
+    {name: table.exp()[4:, 4:] for name, table in tables.items()},
+    labels=list("abc"),
+    xlabel="next letter",
+    ylabel="letter before",
+    alt="Two heat maps of shares: all rows alike for the unigram model; after b and c only a for the bigram model.",
+)
+
+# %% [markdown]
+# Without any training, counting pairs gets as low as the model of 1.8. After a token that it has never
+# seen, the bigram model says what the unigram model says. On real text you will see what is left to learn.
+
+# %% [markdown]
 # ## Experiment: pretraining, with and without the mask
 #
 # The text is documentation: sentences from the docstrings of Python and of the
-# libraries installed here, lower-cased, one token per word or sign. `COURSE_PROFILE`
+# libraries installed here, in lower case, words and signs apart. `COURSE_PROFILE`
 # decides the size: `smoke` (seconds), `cpu` (minutes) or `gpu`. The validation
 # sentences come from other source files than the training sentences.
 
 # %% tags=["experiment"]
 device = profiles.device()
 size = profiles.pick(
-    smoke=dict(sentences=600, words=400, width=32, layers=2, max_len=24, batch=16, epochs=8, lr=5e-3),
-    cpu=dict(sentences=20_000, words=4_000, width=96, layers=2, max_len=32, batch=64, epochs=4, lr=2e-3),
-    gpu=dict(sentences=None, words=50_001, width=200, layers=4, max_len=64, batch=128, epochs=6, lr=1e-3),
+    smoke=dict(sentences=600, tokens=400, width=32, layers=2, max_len=48, batch=16, epochs=8, lr=5e-3),
+    cpu=dict(sentences=20_000, tokens=4_000, width=96, layers=2, max_len=40, batch=64, epochs=4, lr=2e-3),
+    gpu=dict(sentences=None, tokens=8_000, width=200, layers=4, max_len=64, batch=128, epochs=6, lr=1e-3),
 )
 libraries = profiles.pick(smoke=["python"], cpu=documentation.installed()[:5], gpu=documentation.installed())
 train, valid = documentation.train_and_validation(size["sentences"], libraries)
 print(f"{profiles.name()} on {device}: {len(train)} sentences to train on, {len(valid)} to validate")
 print(*train[:3], sep="\n")
 
+# %% [markdown]
+# If tokens are words, each word that is not among the most frequent ones becomes `<unk>`, and a model that has
+# read `<unk>` writes it. **Sub-words** end that. Byte-pair encoding (Sennrich et al. 2016) begins with letters and
+# joins the two neighbours that stand together most often, again and again, until the vocabulary is full. `Subwords`
+# learns the pieces from the training sentences, with the tokenizers library; it has the methods of your
+# `Vocabulary`, so your `make_batch` works with both. A piece with the mark `▁` begins a word.
+
 # %% tags=["experiment"]
-vocab = Vocabulary(train, size["words"])
+vocab = subwords.Subwords(train, size["tokens"], SPECIAL)
+for name, one in (("words", Vocabulary(train, size["tokens"])), ("sub-words", vocab)):
+    numbers = [number for sentence in valid for number in one.encode(sentence)]
+    words = sum(len(sentence.split()) for sentence in valid)
+    unknown = numbers.count(UNK) / len(numbers)
+    print(f"{len(one)} {name}: {len(numbers) / words:.2f} tokens a word, {unknown:.1%} of them unknown")
+
+# %% tags=["experiment"]
+print(*(vocab.words[number] for number in vocab.encode("untrained optimizers hallucinate .")))
 
 
+# %% tags=["experiment"]
 def batches(sentences):
     chunks = training.by_length(sentences, size["batch"])
     return [[part.to(device) for part in make_batch(chunk, vocab, size["max_len"])] for chunk in chunks]
@@ -832,40 +941,63 @@ def pretrain(causal, seed=1):
     return model, seen, unseen
 
 
+# %% [markdown]
+# First, something to compare with: the perplexity on the validation sentences if all tokens are equally likely,
+# and that of the two models that count. A table with a row of logits for each token is an embedding, so `evaluate`
+# takes it like any model.
+#
+# **Predict first.** Three numbers: unigram, bigram, and your Transformer after its training.
+
+# %% tags=["experiment"]
+counting = {
+    "unigram": nn.Embedding.from_pretrained(unigram(train_batches, len(vocab)).expand(len(vocab), -1)),
+    "bigram": nn.Embedding.from_pretrained(bigram(train_batches, len(vocab))),
+}
+baselines = {name: evaluate(table, valid_batches) for name, table in counting.items()}
+print(f"equal chances: perplexity {len(vocab)}")
+for name, loss in baselines.items():
+    print(f"{name}: perplexity {perplexity(loss):.0f}")
+
 # %% tags=["experiment"]
 model, seen, unseen = pretrain(causal=True)
-print(f"validation perplexity {perplexity(unseen[-1]):.0f}, of {len(vocab)} words")
+print(f"validation perplexity {perplexity(unseen[-1]):.0f}, at its best {perplexity(min(unseen)):.0f}")
 plots.curves(
-    {"training": seen, "validation": unseen},
+    {"training": seen, "validation": unseen} | {name: [loss] * len(seen) for name, loss in baselines.items()},
     xlabel="epoch",
     ylabel="nats per token",
-    alt="Training and validation loss of the language model, epoch by epoch.",
+    alt="Training and validation loss of the language model, epoch by epoch; two lines for unigram and bigram.",
 )
 
 # %% [markdown]
-# Where training goes on falling and validation does not, the model learns its sentences
-# by heart. Let it write all the same. Greedy text repeats the phrases that documentation
-# repeats; a draw is livelier and less often grammatical.
+# At size `smoke` counting pairs wins: the text is too short for a Transformer to learn more from it. At size `cpu`
+# the Transformer passes the bigram model, because it reads more than the last token. Where the training loss goes on
+# falling and the validation loss does not, the model learns its sentences by heart. A perplexity is per token: it
+# compares only models that have the same tokens.
+#
+# Let both models write. Greedy text repeats the phrases that documentation repeats; what is drawn is livelier,
+# and less often grammatical.
 
 # %% tags=["experiment"]
 torch.manual_seed(0)
 for start in ("return the", "this function", "if the"):
     prompt = [SOS, *vocab.encode(start)]
+    print("bigram:", vocab.decode(generate(counting["bigram"], prompt, 20, temperature=0.8, top_k=20)[1:]))
     print("greedy:", vocab.decode(generate(model, prompt, 20, temperature=0)[1:]))
-    print("drawn: ", vocab.decode(generate(model, prompt, 20, temperature=0.8, top_k=20)[1:]))
+    print("drawn: ", vocab.decode(generate(model, prompt, 20, temperature=0.8, top_k=20)[1:]), end="\n\n")
 
 # %% [markdown]
 # What do the heads look at? One row per query. Nothing above the diagonal, and often a
 # head that reads the token itself or the one before.
 
 # %% tags=["experiment"]
-sentence = min(valid, key=lambda text: abs(len(text.split()) - 9))
+sentence = min(valid, key=lambda text: abs(len(vocab.encode(text)) - 9))
 inputs, _ = make_batch([sentence], vocab, size["max_len"])
+pieces = [vocab.words[number] for number in inputs[0].tolist()]
 maps = training.attention_maps(model, inputs.to(device))  # one (B, n_heads, T, T) per layer
 ends = {"first": 0, "last": -1}
 plots.heatmaps(
-    {f"{place} layer, head {head}": maps[layer][0, head] for place, layer in ends.items() for head in (0, 1)},
-    labels=vocab.decode(inputs[0].tolist()).split(),
+    {f"{place} layer, head {head + 1}": maps[layer][0, head] for place, layer in ends.items() for head in (0, 1)},
+    labels=pieces,
     alt="Attention maps of two heads in the first and in the last layer, all zero above the diagonal.",
 )
 
@@ -897,13 +1029,17 @@ cheat.causal = False
 # %% tags=["experiment"]
 maps = training.attention_maps(cheat, inputs.to(device))
 plots.heatmaps(
-    {f"no mask, {place} layer, head {head}": maps[layer][0, head] for place, layer in ends.items() for head in (0, 1)},
-    labels=vocab.decode(inputs[0].tolist()).split(),
+    {
+        f"no mask, {place} layer, head {head + 1}": maps[layer][0, head]
+        for place, layer in ends.items()
+        for head in (0, 1)
+    },
+    labels=pieces,
     alt="Attention maps of the model without a mask: some rows are bright just right of the diagonal.",
 )
 
 # %% [markdown]
-# The low loss holds on sentences the model has never seen, so it is not memory. Look
+# The loss is as low on sentences that the model has never seen, so it is not memory. Look
 # where the bright cells are.
 #
 # **Question 1.W1** (2 points). In four to eight sentences: why does a language model need the mask

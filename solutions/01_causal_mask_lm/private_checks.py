@@ -14,6 +14,7 @@ from utils.checks.nb01_causal_mask_lm import (
     SPECIAL,
     all_learn,
     attended,
+    counting_data,
     dropped,
     epoch_agrees,
     greedy,
@@ -21,8 +22,12 @@ from utils.checks.nb01_causal_mask_lm import (
     hidden,
     independent,
     layer_shapes,
+    log_shares,
+    log_table,
+    logs,
     model_shapes,
     numbers_of,
+    pairs_of,
     seeded,
     shares,
     starts_small,
@@ -564,3 +569,35 @@ def other_seeds(generate, lib):
     seeded(generate, lib, logits, (first, second), **options)
     model = lib("utils.toys").TableModel([logits])
     independent(torch.tensor(texts(generate, lib, model, [0], [length] * rows, third, eos_id=9, **options)))
+
+
+@private("1.10", tells="the counts are right for the batches you see and wrong for others.")
+def other_counts(unigram, bigram):
+    rng = draw(160)
+    for number in range(5):
+        V, pad = rng.randint(6, 13), 1 if number < 2 else rng.choice([0, 2, 3])
+        B = rng.randint(2, 5)
+        shapes = [(rng.randint(1, 4), rng.randint(1, 9)) for _ in range(rng.randint(1, 4))] + [(B, B), (V, V)]
+        batches = counting_data(V, shapes if number else [(1, 1)], pad, seed=161 + number)
+        a, named = round(rng.uniform(0.2, 60), 1), {} if pad == 1 else {"pad_id": pad}
+        pairs = pairs_of(batches, pad)
+        shares = log_shares(pairs, V)
+        expect.close(logs(unigram(batches, V, **named), (V,), "unigram"), shares, f"unigram {V}, {pad}, {shapes}")
+        for given, worth in (({"a": a}, a), ({}, 30)):
+            table = logs(bigram(batches, V, **given, **named), (V, V), "bigram")
+            expect.close(table, log_table(pairs, V, worth * shares.exp()), f"bigram {V}, {pad}, {shapes}, {worth}")
+
+
+@private("1.10", tells="the counts are wrong where a token or a pair comes very often, or a is small.")
+def many(unigram, bigram):
+    rng = draw(170)
+    V, length = rng.randint(5, 9), rng.randint(1500, 2500)
+    v, w, rare = rng.sample([token for token in range(V) if token != 1], 3)
+    inputs, targets = torch.full((2, length), v), torch.full((2, length), w)
+    inputs[0, 0], targets[1, -1] = rare, rare
+    batches = [[inputs, targets], [targets, inputs]]
+    pairs = pairs_of(batches)
+    shares = log_shares(pairs, V)
+    expect.close(logs(unigram(batches, V), (V,), "unigram"), shares, "unigram")
+    table = logs(bigram(batches, V, a=0.01), (V, V), "bigram")
+    expect.close(table, log_table(pairs, V, 0.01 * shares.exp()), "bigram")

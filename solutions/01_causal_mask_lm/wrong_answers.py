@@ -3244,3 +3244,972 @@ class TransformerLayer(nn.Module):
         a, _ = self.self_attn(x, x, x, attn_mask=mask)
         x = self.norm1(x + self.dropout(a))
         return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
+
+# %% wrong="1.10" name="no extra count" says="the extra count is missing"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return (counts / counts.sum()).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="padding counted" says="padding counts. A target"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets.flatten().bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="inputs counted" says="the inputs are counted"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(inputs[targets != pad_id].bincount(minlength=vocab_size) for inputs, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="probabilities" says="probabilities are returned"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return (counts + 1) / (counts.sum() + vocab_size)
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="counts" says="counts are returned"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return counts + 1.0
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="logarithms of counts" says="the logarithms of counts"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return (counts + 1.0).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="bits" says="to base 2"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log2()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="divided by N" says="with V extra counts"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / counts.sum()).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="divided by N + 1" says="each of the V tokens has its extra count"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + 1)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="one extra count for all" says="one extra count is shared by all"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1 / vocab_size) / (counts.sum() + 1)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="the last batch" says="only the last batch is counted"
+def unigram(batches, vocab_size, pad_id=1):
+    for _, targets in batches:
+        counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="the first batch" says="only the first batch is counted"
+def unigram(batches, vocab_size, pad_id=1):
+    targets = batches[0][1]
+    counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="each token once a batch" says="for each different token"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = torch.zeros(vocab_size)
+    for _, targets in batches:
+        counts[targets[targets != pad_id]] += 1
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="as long as the largest token" says="has shape (7,), not (8,)"
+def unigram(batches, vocab_size, pad_id=1):
+    targets = torch.cat([targets.flatten() for _, targets in batches])
+    counts = targets[targets != pad_id].bincount()
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="whole numbers" says="not floating-point"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return counts
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="a list" says="should be a tensor, not a list"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log().tolist()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="padding is 1" says="the padding number is fixed"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != 1].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="on the processor" says="this would stop"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = torch.zeros(vocab_size)
+    for _, targets in batches:
+        for token in targets[targets != pad_id].tolist():
+            counts[token] += 1
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="changes the targets" says="make a copy"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = 0
+    for _, targets in batches:
+        targets[targets == pad_id] = vocab_size
+        counts = counts + targets.flatten().bincount(minlength=vocab_size + 1)[:vocab_size]
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="transposed" says="rows and columns are exchanged"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log().T
+
+
+# %% wrong="1.10" name="target before input" says="the pairs are turned around"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = targets[real] * vocab_size + inputs[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="even shares" says="the a counts are shared evenly"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    return ((pairs + a / vocab_size) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="a for each pair" says="each pair gets a counts"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    return ((pairs + a) / (pairs.sum(1, keepdim=True) + a * vocab_size)).log()
+
+
+# %% wrong="1.10" name="one for each pair" says="each pair gets one extra count"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    return ((pairs + 1) / (pairs.sum(1, keepdim=True) + vocab_size)).log()
+
+
+# %% wrong="1.10" name="shares not smoothed" says="p(w) is not smoothed"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = pairs.sum(0) / pairs.sum()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="no smoothing above" says="a p(w) is missing"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    return (pairs / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="no smoothing" says="0 / 0"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    return (pairs / pairs.sum(1, keepdim=True)).log()
+
+
+# %% wrong="1.10" name="rows without a" says="the rows do not sum to one"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / pairs.sum(1, keepdim=True)).log()
+
+
+# %% wrong="1.10" name="divided by all" says="divided by N + a"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum() + a)).log()
+
+
+# %% wrong="1.10" name="inputs before padding" says="c(v) counts inputs whose target is padding"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    before = sum(inputs.flatten().bincount(minlength=vocab_size) for inputs, _ in batches)
+    return ((pairs + a * shares) / (before[:, None] + a)).log()
+
+
+# %% wrong="1.10" name="padding in pairs" says="padding counts among the pairs"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets == targets
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="padding everywhere" says="padding counts. A target"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets == targets
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="inputs that are no padding" says="padding counts"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = inputs != vocab_size
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="a ignored" says="`a` is ignored"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + shares) / (pairs.sum(1, keepdim=True) + 1)).log()
+
+
+# %% wrong="1.10" name="always 30" says="`a` is 30 here"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + 30 * shares) / (pairs.sum(1, keepdim=True) + 30)).log()
+
+
+# %% wrong="1.10" name="logarithms added to counts" says="logarithm of a negative number"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="a table of probabilities" says="probabilities are returned"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return (pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)
+
+
+# %% wrong="1.10" name="pairs of the last batch" says="the pairs of the last batch alone"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="all of the last batch" says="only the last batch is counted"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches[-1:]:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="each pair once a batch" says="for each different pair"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = torch.zeros(vocab_size, vocab_size)
+    for inputs, targets in batches:
+        real = targets != pad_id
+        pairs[inputs[real], targets[real]] += 1
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="each pair once" says="each pair is counted once"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs.bool() + a * shares) / (pairs.bool().sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="the unigram again" says="the token before is ignored"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    return unigram(batches, vocab_size, pad_id).repeat(vocab_size, 1)
+
+
+# %% wrong="1.10" name="another default" says="a = 30 should be the default"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=20, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="pad_id not passed on" says="the padding number is fixed"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="counts of one byte" says="comes very often" private=true
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    pairs = pairs.clamp(max=255)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="half precision" says="unigram does not return"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).half().log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="padding 0 is no padding" says="wrong for others" private=true
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != (pad_id or 1)
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="a of at least a tenth" says="or a is small" private=true
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    a = max(a, 0.1)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% right="1.10" name="one pair after the other"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = Counter()
+    for _, targets in batches:
+        counts.update(token for token in targets.flatten().tolist() if token != pad_id)
+    return torch.tensor(
+        [(counts[w] + 1) / (sum(counts.values()) + vocab_size) for w in range(vocab_size)], device=targets.device
+    ).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    device = batches[0][0].device
+    table = (unigram(batches, vocab_size, pad_id).exp() * a).repeat(vocab_size, 1)
+    for inputs, targets in batches:
+        for row, aims in zip(inputs, targets):
+            for v, w in zip(row.tolist(), aims.tolist()):
+                if w != pad_id:
+                    table[v, w] += 1
+    return (table / table.sum(dim=1, keepdim=True)).log()
+
+
+# %% right="1.10" name="added in place"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = torch.ones(vocab_size, device=batches[0][1].device)
+    for _, targets in batches:
+        for row in targets:
+            row = row[row != pad_id]
+            counts.index_add_(0, row, torch.ones_like(row, dtype=counts.dtype))
+    return counts.log() - counts.sum().log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = torch.zeros(vocab_size, vocab_size, device=batches[0][0].device)
+    for inputs, targets in batches:
+        real = targets.ne(pad_id)
+        ones = torch.ones(int(real.sum()), device=pairs.device)
+        pairs.index_put_((inputs[real], targets[real]), ones, accumulate=True)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return torch.log((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a))
+
+
+# %% right="1.10" name="products of marks"
+def unigram(batches, vocab_size, pad_id=1):
+    marks = torch.cat([F.one_hot(targets.flatten(), vocab_size) for _, targets in batches]).float()
+    marks = marks * (torch.arange(vocab_size, device=marks.device) != pad_id)
+    counts = marks.sum(0)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    flat = [torch.cat([batch[i].reshape(-1) for batch in batches]) for i in range(2)]
+    v, w = (F.one_hot(tokens, vocab_size).double() for tokens in flat)
+    pairs = (v * (flat[1] != pad_id).unsqueeze(-1)).mT @ w
+    p = unigram(batches, vocab_size, pad_id).double().exp()
+    return (pairs + a * p).div(pairs.sum(-1, keepdim=True) + a).log().float()
+
+
+# %% wrong="1.10" name="a mean over batches" says="each batch counts the same"
+def unigram(batches, vocab_size, pad_id=1):
+    found = []
+    for _, targets in batches:
+        counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+        found.append((counts + 1) / (counts.sum() + vocab_size))
+    return torch.stack(found).mean(0).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="an extra count for those that came" says="the number of different targets"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + (counts > 0).sum())).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="a softmax of counts" says="this is a softmax of the counts"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return (counts + 1.0).log_softmax(-1)
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="counts go on in the next call" says="keep nothing between calls"
+TOTAL = {}
+
+
+def unigram(batches, vocab_size, pad_id=1):
+    counts = TOTAL.setdefault(vocab_size, torch.zeros(vocab_size))
+    for _, targets in batches:
+        counts += targets[targets != pad_id].bincount(minlength=vocab_size)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="even after unseen tokens" says="the shares are even. There"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+    seen = pairs.sum(1, keepdim=True) > 0
+    shares = torch.where(seen, shares, torch.full_like(shares, 1 / vocab_size))
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="inputs that are padding left out" says="The target alone decides"
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = (targets != pad_id) & (inputs != pad_id)
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="view of what may not be contiguous" says="raised RuntimeError: view size"
+def unigram(batches, vocab_size, pad_id=1):
+    targets = torch.cat([targets.view(-1) for _, targets in batches])
+    counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = 0
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" name="pairs go on in the next call" says="keep nothing between calls"
+PAIRS = {}
+
+
+def unigram(batches, vocab_size, pad_id=1):
+    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    pairs = PAIRS.setdefault(vocab_size, torch.zeros(vocab_size, vocab_size))
+    for inputs, targets in batches:
+        real = targets != pad_id
+        index = inputs[real] * vocab_size + targets[real]
+        pairs += index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+    shares = unigram(batches, vocab_size, pad_id).exp()
+    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()

@@ -23,8 +23,8 @@
 #
 # Each exercise is checked on the spot and stands on its own: if one resists, go on and
 # come back. In grading, private checks ask the same with other sizes, positions, dtypes and
-# modules, and try the limits that a docstring names. The exercises take about two hours and need no
-# GPU, but answers must run on one: a tensor that you make beside an input belongs on the
+# modules, and try the limits that a docstring names. The exercises take about an hour and three quarters
+# and need no GPU, but answers must run on one: a tensor that you make beside an input belongs on the
 # input's device.
 
 # %% tags=["setup"]
@@ -115,7 +115,7 @@ plots.heatmaps(
 # but moves with the module to a GPU or to another dtype. A plain attribute stays where it
 # was made, and one day meets a tensor that lies on another device.
 #
-# Your module adds row $t$ at position $t$ of every sequence, in training and in evaluation mode:
+# Your module adds row $t$ to position $t$ of every sequence, in training and in evaluation mode:
 #
 # $$y_{b,t} = x_{b,t} + \mathrm{table}_t.$$
 #
@@ -310,7 +310,7 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Two entries a row, and $R(k)\,R(k)^\top$ is the identity: a rotation. An attention head
+# Two in each row, and $R(k)\,R(k)^\top$ is the identity: a rotation. An attention head
 # can learn $R(-k)$ inside its query matrix, and so look $k$ positions back from anywhere. That
 # was the authors' hope.
 
@@ -537,8 +537,8 @@ plots.heatmaps(
 )
 
 # %% [markdown]
-# Head 1 reads the last few tokens, head 4 takes nearly an even mean of the past. No head
-# chooses its horizon.
+# Head 1 reads the last few tokens, head 4 takes nearly an even mean of the past. The slopes are
+# not learned: no head chooses how far it sees.
 
 # %% [markdown]
 # **Question 2.W1** (2 points). In four to six sentences: why must information about order be
@@ -641,7 +641,7 @@ extrapolation.table(measured)
 
 # %% [markdown]
 # Look at length 32 first. Any sense of order beats none, and rotary is best. Then move
-# right. Three schemes fall past the model that counts characters and reads nothing: they
+# right. Three schemes end up worse than a model that only counts characters: they
 # meet marks, or angles, that training never showed them. *None* loses less. Only ALiBi
 # holds, perhaps because a distance it never saw costs just a little more than one it did.
 # Even so it gains nothing from the longer text, and loses a little.

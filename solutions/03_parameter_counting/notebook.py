@@ -22,13 +22,13 @@
 # back again and again: that of the lab exercise from which this course grew. The lab's language
 # model has `V` = 50,001, `D` = `F` = 200, `L` = 4 and `H` = 2.
 #
-# Write formulas, not modules: building the part and asking it, or torch's counters, is not
-# allowed in an answer. In a cell of your own you may test yourself with them. Each exercise stands on
+# Write formulas, not modules: an answer may not build the part and ask it, nor use torch's
+# counters. In a cell of your own you may test yourself with both. Each exercise stands on
 # its own, and most are one line. In grading, private checks ask for other sizes, down to 1, and for
-# the limits that a docstring names. Together the exercises take about two hours and need no GPU; the
-# measurements at the end take a minute.
+# the limits that a docstring names. Together the exercises take about two and a half hours and need no
+# GPU; the measurements at the end take a minute.
 
-# %% tags=["setup"]
+# %% tags=["setup"] needs="adapters"
 
 # %%
 import math
@@ -42,31 +42,39 @@ from utils.check import scoreboard
 from utils.checks import nb03_parameter_counting as checks
 
 # %% [markdown]
-# ## 3.1 A row for each token
+# ## 3.1 Tables, maps, norms
 #
-# A model cannot read words. It looks up a row of $D$ numbers for each of its $V$ tokens,
-# and the table of these rows is learned. Positions come in two kinds: learned ones are a
-# second table, of $P$ rows; sinusoidal ones are computed from a formula.
+# Three kinds of parts hold all of a Transformer's parameters. A **table** has a row of $D$ numbers for
+# each of $V$ tokens, and one for each of $P$ positions if these are learned; sinusoidal positions
+# are computed. A **linear map** is a matrix, mostly with a bias. A **norm** rescales each token's
+# vector by what it measures in it, then by a learned scale and shift for every column; RMSNorm, which
+# many newer models use, has no shift.
 #
-# $$x_t = E_{w_t} + \mathrm{position}_t, \qquad E \in \mathbb{R}^{V \times D}.$$
+# $$E \in \mathbb{R}^{(V + P) \times D}, \qquad y = W x + b, \; W \in \mathbb{R}^{n \times m},$$
+# $$\mathrm{LayerNorm}(x) = \gamma \odot \frac{x - \mathrm{mean}}{\mathrm{std}} + \beta,
+# \qquad \mathrm{RMSNorm}(x) = \gamma \odot \frac{x}{\mathrm{rms}}.$$
 #
-# **Predict first.** How many parameters do sinusoidal positions add?
+# **Predict first.** Which of these are parameters: sinusoidal positions, learned ones, mean and
+# standard deviation?
 #
-# **Exercise 3.1** (1 point, about 5 minutes). Write `embedding`.
+# **Exercise 3.1** (2 points, about 10 minutes). Write `embedding`, `linear` and `norm`. A kind that
+# `norm` does not know is a typo and must be refused.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `nn.Embedding(7, 3).weight.shape` shows what such a table is.
+# `nn.Linear(3, 7).bias.shape`, `nn.Embedding(7, 3).weight.shape`, `list(nn.RMSNorm(3).parameters())`.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# An embedding has no bias. It would be the same for all tokens.
+# A bias is as long as the output of its map. An embedding has none: it would be the same for all
+# tokens. In `norm`, an `else` accepts every typo.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# rows of tokens plus rows of positions, times the width.
+# rows of tokens plus rows of positions, times the width; rows times columns, and rows once more if
+# there is a bias; two vectors or one, an unknown kind raises.
 # </details>
 
 
@@ -78,46 +86,73 @@ def embedding(V, D, P=0):
     ### END SOLUTION
 
 
+def linear(m, n, bias=True):
+    """Parameters of a linear map from m numbers to n; `bias`: whether it has one."""
+    ### BEGIN SOLUTION
+    return n * m + n * bias
+    ### END SOLUTION
+
+
+def norm(D, kind="layer"):
+    """Parameters of one norm of width D; `kind` is "layer" (LayerNorm) or "rms" (RMSNorm).
+
+    Raises:
+        ValueError: another kind.
+    """
+    ### BEGIN SOLUTION
+    if kind not in ("layer", "rms"):
+        raise ValueError(f"unknown kind of norm: {kind}")
+    return D * (2 if kind == "layer" else 1)
+    ### END SOLUTION
+
+
 # %% check="3.1"
-checks.embedding(embedding)
+checks.parts(embedding, linear, norm)
 
 # %%
-print(f"lab, sinusoidal positions:  {embedding(50_001, 200):,}")
-print(f"lab, 512 learned positions: {embedding(50_001, 200, 512):,}")
+print(f"lab, sinusoidal positions:      {embedding(50_001, 200):10,}")
+print(f"lab, 512 learned positions:     {embedding(50_001, 200, 512):10,}")
+print(f"lab, a map of D by D, its bias: {linear(200, 200):10,} {linear(200, 200) - linear(200, 200, bias=False):4}")
+print(f"lab, all norms of its layers:   {2 * 4 * norm(200):10,}")
 
 # %% [markdown]
-# Sinusoidal positions add nothing, and learned ones almost nothing: a position is one
-# more row, and there are far fewer positions than words.
+# What is computed and not learned is no parameter: sinusoidal positions, means, deviations.
+# Learned positions add almost nothing, since there are far fewer positions than words; biases and
+# norms are the smallest parts, and the first to be forgotten.
 
 # %% [markdown]
-# ## 3.2 Attention
+# ## 3.2 One layer
 #
-# Queries, keys and values are three linear maps of the same input, $D$ wide. Each of $H$
-# heads reads its own $D/H$ columns of them. The joined heads pass through a fourth map:
+# A layer is attention and a feed-forward part, with a layer norm for each. Queries, keys and values are
+# three linear maps of the same input, $D$ wide. Each of $H$ heads reads its own $D/H$ columns of
+# them, and a fourth map takes the joined heads. The feed-forward part leads to $F$ numbers,
+# through a ReLU, and back. The lab sets $F = D$; BERT, like the first Transformer, $F = 4D$.
 #
-# $$\mathrm{output} = [\mathrm{head}_1; \dots; \mathrm{head}_H]\, W_O^\top + b_O.$$
+# $$\mathrm{output} = [\mathrm{head}_1; \dots; \mathrm{head}_H]\, W_O^\top + b_O, \qquad
+# \mathrm{ffn}(x) = W_2\, \mathrm{relu}(W_1 x + b_1) + b_2.$$
 #
-# A linear map from $m$ to $n$ numbers is a matrix of $n \times m$ and a bias of $n$.
+# **Predict first.** You double the number of heads: what happens to the number of parameters? And
+# for $F = D$ a layer holds $a D^2 + b D$: what are $a$ and $b$?
 #
-# **Predict first.** You double the number of heads. What happens to the number of
-# parameters?
-#
-# **Exercise 3.2** (1 point, about 10 minutes). Write `attention`.
+# **Exercise 3.2** (3 points, about 15 minutes). Write `attention` and `transformer_layer`, without
+# calling your answers to 3.1: an error there should cost you nothing here.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `nn.MultiheadAttention` keeps Q, K and V in one matrix, `in_proj_weight`, and the fourth
-# map in `out_proj`.
+# `nn.TransformerEncoderLayer(4, 1, 5).state_dict()` lists every matrix and vector; Q, K and V are one
+# matrix there, `in_proj_weight`. Find each of them in your sum.
 # </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# $H$ is an argument. That does not mean that the count depends on it.
+# $H$ is an argument; that does not mean that the count depends on it. Of vectors as long as $D$ there
+# are nine: four in the attention, one in the feed-forward part, four in the norms.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# four times a matrix from D to D; four times a bias of D, if there is one.
+# attention: four times a matrix from D to D, and four times a bias of D if there is one. Layer:
+# attention, a map from D to F and one back with their biases, two norms.
 # </details>
 
 
@@ -129,156 +164,6 @@ def attention(D, H, bias=True):
     ### END SOLUTION
 
 
-# %% check="3.2"
-checks.attention(attention)
-
-# %%
-for H in (1, 2, 8, 25):
-    print(f"{H:2} heads: {attention(200, H):,}")
-
-# %% [markdown]
-# Heads change nothing. They decide how the same matrices are read. What they do change,
-# time and memory, comes in the last exercise.
-
-# %% [markdown]
-# ## 3.3 Feed-forward
-#
-# After the tokens have exchanged what they know, each is worked on alone: a map to $F$
-# numbers, a ReLU, and a map back.
-#
-# $$\mathrm{ffn}(x) = W_2\, \mathrm{relu}(W_1 x + b_1) + b_2, \qquad
-# W_1 \in \mathbb{R}^{F \times D}, \; W_2 \in \mathbb{R}^{D \times F}.$$
-#
-# The lab sets $F = D$. BERT, like the first Transformer, sets $F = 4D$.
-#
-# **Predict first.** In BERT, which part of a layer is larger, the attention or this one?
-# By what factor?
-#
-# **Exercise 3.3** (1 point, about 5 minutes). Write `feed_forward`.
-#
-# <details><summary>Hint 1: a function to look up</summary>
-#
-# `nn.Linear(3, 7).bias.shape` shows how long a bias is.
-# </details>
-#
-# <details><summary>Hint 2: a bug to avoid</summary>
-#
-# The two biases differ in length.
-# </details>
-#
-# <details><summary>Hint 3: pseudocode</summary>
-#
-# matrix there, matrix back; if there are biases, one of F and one of D.
-# </details>
-
-
-# %% exercise="3.3"
-def feed_forward(D, F, bias=True):
-    """Parameters of two linear maps, from D to F and back; `bias`: whether they have one."""
-    ### BEGIN SOLUTION
-    return 2 * D * F + (F + D) * bias
-    ### END SOLUTION
-
-
-# %% check="3.3"
-checks.feed_forward(feed_forward)
-
-# %%
-for name, D, F in (("lab", 200, 200), ("BERT-base", 768, 4 * 768)):
-    print(f"{name:9}: feed-forward {feed_forward(D, F):9,}, without biases {feed_forward(D, F, bias=False):9,}")
-
-# %% [markdown]
-# With $F = 4D$, two matrices of $4D^2$ stand against the four matrices of $D^2$ of the
-# attention: twice as many numbers. Biases hardly count.
-
-# %% [markdown]
-# ## 3.4 Norms
-#
-# A layer norm centres each token's vector, divides it by its standard deviation, and then lets the
-# model choose another scale and shift for every column. RMSNorm, which many newer models
-# use, neither centres nor shifts.
-#
-# $$\mathrm{LayerNorm}(x) = \gamma \odot \frac{x - \mathrm{mean}}{\mathrm{std}} + \beta,
-# \qquad \mathrm{RMSNorm}(x) = \gamma \odot \frac{x}{\mathrm{rms}}.$$
-#
-# **Predict first.** Mean and standard deviation: are they parameters?
-#
-# **Exercise 3.4** (1 point, about 5 minutes). Write `norms`. A kind that it does not know
-# is a typo and must not be counted.
-#
-# <details><summary>Hint 1: a function to look up</summary>
-#
-# `list(nn.RMSNorm(3).parameters())`, and the same for `nn.LayerNorm`.
-# </details>
-#
-# <details><summary>Hint 2: a bug to avoid</summary>
-#
-# An `else` accepts every typo.
-# </details>
-#
-# <details><summary>Hint 3: pseudocode</summary>
-#
-# vectors for each kind: 2 or 1; an unknown kind raises; vectors times n times D.
-# </details>
-
-
-# %% exercise="3.4"
-def norms(D, n=2, kind="layer"):
-    """Parameters of n norms of width D; `kind` is "layer" (LayerNorm) or "rms" (RMSNorm).
-
-    Raises:
-        ValueError: another kind.
-    """
-    ### BEGIN SOLUTION
-    if kind not in ("layer", "rms"):
-        raise ValueError(f"unknown kind of norm: {kind}")
-    return n * D * (2 if kind == "layer" else 1)
-    ### END SOLUTION
-
-
-# %% check="3.4"
-checks.norms(norms)
-
-# %%
-print(f"all norms of the lab's model: {norms(200, n=2 * 4):,}")
-print(f"all norms of BERT-base:       {norms(768, n=2 * 12 + 1):,}")
-
-# %% [markdown]
-# Mean and deviation come from the input, each time anew. Norms are the smallest part of
-# a model, and among the first that one would miss.
-
-# %% [markdown]
-# ## 3.5 One layer
-#
-# A layer is attention, feed-forward part and two layer norms, all with biases. Add up
-# and collect the powers of $D$: the result is worth knowing by heart.
-#
-# $$\mathrm{layer}(D, F) = \mathrm{attention} + \mathrm{ffn} + 2\, \mathrm{norm}.$$
-#
-# **Predict first.** For $F = D$ the answer is $a D^2 + b D$. What are $a$ and $b$?
-#
-# **Exercise 3.5** (2 points, about 10 minutes). Write `transformer_layer`, without calling
-# your earlier answers: an error there should cost you nothing here.
-#
-# <details><summary>Hint 1: a function to look up</summary>
-#
-# `nn.TransformerEncoderLayer(4, 1, 5).state_dict()` lists every matrix and vector. Find a
-# place for each in your sum.
-# </details>
-#
-# <details><summary>Hint 2: a bug to avoid</summary>
-#
-# Counting $D$-long vectors, it is easy to lose one: four in the attention, one in the
-# feed-forward part, four in the norms.
-# </details>
-#
-# <details><summary>Hint 3: pseudocode</summary>
-#
-# attention (matrices, biases) plus feed-forward (matrices, biases) plus two norms.
-# </details>
-
-
-# %% exercise="3.5"
 def transformer_layer(D, F):
     """Parameters of one layer of width D and inner width F, with all biases and two layer norms."""
     ### BEGIN SOLUTION
@@ -286,30 +171,112 @@ def transformer_layer(D, F):
     ### END SOLUTION
 
 
-# %% check="3.5"
-checks.transformer_layer(transformer_layer)
+# %% check="3.2"
+checks.transformer_layer(attention, transformer_layer)
 
 # %%
-print(f"lab:        {transformer_layer(200, 200):,}")
-print(f"6D^2 + 10D: {6 * 200**2 + 10 * 200:,}")
-print(f"BERT-base:  {transformer_layer(768, 4 * 768):,}")
+for H in (1, 2, 25):
+    print(f"lab, {H:2} heads:  attention {attention(200, H):9,}")
+for name, D, F in (("lab", 200, 200), ("BERT-base", 768, 4 * 768)):
+    rest = transformer_layer(D, F) - attention(D, 1)
+    print(f"{name:14} attention {attention(D, 1):9,}  rest {rest:9,}  layer {transformer_layer(D, F):9,}")
 
 # %% [markdown]
-# For $F = D$ a layer holds $6D^2 + 10D$, in the lab 242,000. For $F = 4D$ it is close to
-# $12D^2$. The number of tokens is nowhere in it: a layer does not know the vocabulary.
+# Heads change nothing: they decide how the same matrices are read. For $F = D$ a layer holds
+# $6D^2 + 10D$, in the lab 242,000; for $F = 4D$ it is close to $12D^2$, two thirds of it in the
+# feed-forward part. $V$ is nowhere in it: a layer does not know the vocabulary.
 
 # %% [markdown]
-# ## 3.6 The language model
+# ## 3.3 Fewer keys and values
+#
+# To write token by token, a model keeps the keys and values of the text so far, in each layer: the
+# **KV cache**. It grows with every token, and soon fills the memory. In **grouped-query
+# attention** (Ainslie et al. 2023) $H$ heads of queries share $G$ heads of keys and values, each
+# $D/H$ wide as before. With $G = H$ that is 3.2 again; $G = 1$ is called multi-query attention.
+#
+# $$W_Q, W_O \in \mathbb{R}^{D \times D}, \qquad W_K, W_V \in \mathbb{R}^{(G D / H) \times D}.$$
+#
+# **Predict first.** 8 heads of queries share 2 of keys and values. What share of the cache is left,
+# and what share of the attention's parameters?
+#
+# **Exercise 3.3** (3 points, about 15 minutes). Write `grouped_attention` and `kv_cache`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)` takes fewer heads of
+# keys and values than of queries: try shapes.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The output map takes the joined heads, one for each query head. It is as wide as it was. A cache
+# holds no queries: each is used once.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# d = D // H; maps from D to D, from D to G d, from D to G d, from D to D; a bias as long as each
+# output. Cache: keys and values, each a number for every text, token, layer and column of G d.
+# </details>
+
+
+# %% exercise="3.3"
+def grouped_attention(D, H, G, bias=False):
+    """Parameters of attention of width D with H heads of queries that share G heads of keys and values.
+
+    D is a multiple of H; `bias`: whether all four maps have one.
+
+    Raises:
+        ValueError: H is not a multiple of G.
+    """
+    ### BEGIN SOLUTION
+    if H % G:
+        raise ValueError(f"{H} heads cannot share {G} evenly")
+    outputs = 2 * D + 2 * G * (D // H)
+    return outputs * (D + bias)
+    ### END SOLUTION
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    """Bytes of all keys and values that L layers of width D, with H and G heads, keep of B texts of T tokens."""
+    ### BEGIN SOLUTION
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+    ### END SOLUTION
+
+
+# %% check="3.3"
+checks.grouped_attention(grouped_attention, kv_cache)
+
+# %%
+large = dict(D=8_192, L=80, H=64)  # the sizes of Llama 2 70B, which has G = 8
+lengths = (512, 1_024, 2_048, 4_096)
+for G in (64, 8, 1):
+    print(f"G = {G:2}: {grouped_attention(8_192, 64, G):11,} parameters in the attention of a layer")
+plots.curves(
+    {f"G = {G}": [kv_cache(16, T, **large, G=G) / 2**30 for T in lengths] for G in (64, 8, 1)},
+    x=lengths,
+    xlabel="tokens in each of 16 texts",
+    ylabel="GiB of keys and values",
+    alt="Three lines of cache against length: steep for all heads, nearly flat for 8, on the axis for one.",
+)
+
+# %% [markdown]
+# A quarter of the cache is left, and five eighths of the parameters: the maps of queries and output stay. Here
+# heads do count. With $G = H$ the cache of the longest texts in the figure would be larger than the whole model,
+# in the same precision.
+
+# %% [markdown]
+# ## 3.4 The language model
 #
 # Embedding, $L$ layers, and a head: a linear map from $D$ to one logit for each token,
 # with a bias. Positions are sinusoidal, and no norm follows the last layer. A **tied** head uses the
 # embedding as its matrix and keeps a bias of its own.
 #
-# What one layer holds is an argument, so your answer to 3.5 is not at stake.
+# What one layer holds is an argument, so your answer to 3.2 is not at stake.
 #
 # **Predict first.** Which share of the lab's language model sits in its four layers?
 #
-# **Exercise 3.6** (2 points, about 10 minutes). Write `language_model`.
+# **Exercise 3.4** (2 points, about 10 minutes). Write `language_model`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -328,7 +295,7 @@ print(f"BERT-base:  {transformer_layer(768, 4 * 768):,}")
 # </details>
 
 
-# %% exercise="3.6"
+# %% exercise="3.4"
 def language_model(V, D, L, layer, tied=False):
     """Parameters of embedding, L layers of `layer` parameters each, and a head onto the vocabulary with a bias."""
     ### BEGIN SOLUTION
@@ -337,7 +304,7 @@ def language_model(V, D, L, layer, tied=False):
     ### END SOLUTION
 
 
-# %% check="3.6"
+# %% check="3.4"
 checks.language_model(language_model)
 
 # %%
@@ -350,7 +317,7 @@ for V in (50_001, 100):
 # end. With a vocabulary of 100 there are 1,008,100, nearly all of them in the layers.
 
 # %% [markdown]
-# ## 3.7 The classifier
+# ## 3.5 The classifier
 #
 # To classify, take the head off and put another on: $C$ outputs instead of $V$. The
 # simplest head is one linear map. Some libraries put more before it, each from $D$
@@ -362,7 +329,7 @@ for V in (50_001, 100):
 # **Predict first.** For $V = 100$ and two classes: which is larger, the language model or
 # the classifier?
 #
-# **Exercise 3.7** (2 points, about 10 minutes). Write `classifier`.
+# **Exercise 3.5** (2 points, about 10 minutes). Write `classifier`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -381,7 +348,7 @@ for V in (50_001, 100):
 # </details>
 
 
-# %% exercise="3.7"
+# %% exercise="3.5"
 def classifier(V, D, L, layer, C, head_layers=1):
     """Parameters of embedding, L layers, and a head for C classes made of `head_layers` linear maps with biases.
 
@@ -393,7 +360,7 @@ def classifier(V, D, L, layer, C, head_layers=1):
     ### END SOLUTION
 
 
-# %% check="3.7"
+# %% check="3.5"
 checks.classifier(classifier)
 
 # %%
@@ -402,15 +369,15 @@ for V in (50_001, 100):
 
 # %% [markdown]
 # 10,968,602 for the lab's vocabulary, 988,402 for the small one. Below its head each is
-# the language model of 3.6, so only heads differ, and the larger head belongs to the
-# vocabulary. A published report has the two small totals the wrong way round; a minute
-# of asking which head is larger would have told.
+# the language model of 3.4, so only heads differ, and the larger head belongs to the
+# vocabulary. One of two student reports on these labs has the two small totals the wrong
+# way round; the question which head is larger would have shown it.
 
 # %% [markdown]
-# ## 3.8 BERT
+# ## 3.6 BERT
 #
 # BERT's base reads three tables, tokens, $P$ positions and $S$ segments, adds them and
-# normalises. Its $L$ layers are those of 3.5. The **pooler** is one more linear map with a
+# normalises. Its $L$ layers are those of 3.2. The **pooler** is one more linear map with a
 # bias, from $D$ to $D$, on the first token.
 #
 # Heads of BERT are 64 wide, and $F = 4D$. BERT-base has 12 layers and 12 heads, so
@@ -418,7 +385,7 @@ for V in (50_001, 100):
 #
 # **Predict first.** How many times BERT-base is BERT-large: two, three, or four?
 #
-# **Exercise 3.8** (3 points, about 15 minutes). Write `bert`, and `bert_large`.
+# **Exercise 3.6** (3 points, about 15 minutes). Write `bert`, and `bert_large`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -437,7 +404,7 @@ for V in (50_001, 100):
 # </details>
 
 
-# %% exercise="3.8"
+# %% exercise="3.6"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     """Parameters of BERT's base: V tokens, P positions, S segments, a norm, L layers, and a pooler if it has one."""
     ### BEGIN SOLUTION
@@ -454,11 +421,11 @@ def bert_large():
     ### END SOLUTION
 
 
-# %% check="3.8"
+# %% check="3.6"
 checks.bert(bert, bert_large)
 
 # %%
-base = bert(30_522, 768, 12, 7_087_872)  # one layer of D = 768, as in 3.5
+base = bert(30_522, 768, 12, 7_087_872)  # one layer of D = 768, as in 3.2
 print(f"BERT-base {base:,}")
 print(f"  with a linear head for 2 classes {base + 768 * 2 + 2:,}")
 print(f"  with two layers in the head     {base + 768 * 768 + 768 + 768 * 2 + 2:,}")
@@ -467,11 +434,11 @@ print(f"BERT-large {bert(30_522, bert_large()['D'], bert_large()['L'], 12_596_22
 # %% [markdown]
 # 109,482,240 and 335,141,888: about three times as many. With a linear head for two
 # classes the base has 109,483,778, with the two layers of the adapters library's head
-# 110,074,370. One published report gives BERT-large a hidden size of 768: its own heads
-# would not fit.
+# 110,074,370. One of the two student reports gives BERT-large a hidden size of 768: its 16
+# heads of 64 would not fit.
 
 # %% [markdown]
-# ## 3.9 What is left to train
+# ## 3.7 What is left to train
 #
 # Fine-tuning often freezes a part: its numbers stay as they are, and only the rest is
 # trained. Names have dots, as in torch: `encoder.layer.1` holds
@@ -482,7 +449,7 @@ print(f"BERT-large {bert(30_522, bert_large()['D'], bert_large()['L'], 12_596_22
 #
 # **Predict first.** All but the head is frozen. What is left, with $V$ outputs, and with 2?
 #
-# **Exercise 3.9** (3 points, about 15 minutes). Write `trainable`.
+# **Exercise 3.7** (3 points, about 15 minutes). Write `trainable`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -501,7 +468,7 @@ print(f"BERT-large {bert(30_522, bert_large()['D'], bert_large()['L'], 12_596_22
 # </details>
 
 
-# %% exercise="3.9"
+# %% exercise="3.7"
 def trainable(shapes, frozen):
     """How many numbers are left to train.
 
@@ -523,7 +490,7 @@ def trainable(shapes, frozen):
     ### END SOLUTION
 
 
-# %% check="3.9"
+# %% check="3.7"
 checks.trainable(trainable)
 
 # %%
@@ -538,7 +505,7 @@ for title, C in (("language model", None), ("two classes", 2)):
 # vocabulary.
 
 # %% [markdown]
-# ## 3.10 An adapter
+# ## 3.8 An adapter
 #
 # Instead of training BERT, add something small to each layer and train that. A
 # **bottleneck adapter** goes from $D$ down to $r$ numbers, through a nonlinearity, and up again:
@@ -550,7 +517,7 @@ for title, C in (("language model", None), ("two classes", 2)):
 #
 # **Predict first.** Which share of BERT-base is one `seq_bn` adapter with reduction 16?
 #
-# **Exercise 3.10** (2 points, about 10 minutes). Write `adapter`.
+# **Exercise 3.8** (2 points, about 10 minutes). Write `adapter`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -569,7 +536,7 @@ for title, C in (("language model", None), ("two classes", 2)):
 # </details>
 
 
-# %% exercise="3.10"
+# %% exercise="3.8"
 def adapter(D, L, reduction=16, per_layer=1):
     """Parameters of bottleneck adapters in L layers of width D, `per_layer` in each.
 
@@ -581,7 +548,7 @@ def adapter(D, L, reduction=16, per_layer=1):
     ### END SOLUTION
 
 
-# %% check="3.10"
+# %% check="3.8"
 checks.adapter(adapter)
 
 # %%
@@ -594,7 +561,7 @@ for reduction in (2, 16, 64):
 # megabytes, not of hundreds.
 
 # %% [markdown]
-# ## 3.11 Fusion
+# ## 3.9 Fusion
 #
 # Three adapters for three tasks: which one helps a fourth? **Fusion** lets each layer ask.
 # Its query comes from the layer, keys and values from the adapters' outputs $a_1 \dots a_n$:
@@ -606,7 +573,7 @@ for reduction in (2, 16, 64):
 #
 # **Predict first.** Is the fusion of three adapters larger or smaller than the adapters?
 #
-# **Exercise 3.11** (2 points, about 10 minutes). Write `fusion`: what fusion adds to a
+# **Exercise 3.9** (2 points, about 10 minutes). Write `fusion`: what fusion adds to a
 # model whose `n` adapters are there already.
 #
 # <details><summary>Hint 1: a function to look up</summary>
@@ -625,7 +592,7 @@ for reduction in (2, 16, 64):
 # </details>
 
 
-# %% exercise="3.11"
+# %% exercise="3.9"
 def fusion(D, L, n):
     """Parameters that the fusion of n adapters adds in L layers of width D. The adapters do not count."""
     ### BEGIN SOLUTION
@@ -633,7 +600,7 @@ def fusion(D, L, n):
     ### END SOLUTION
 
 
-# %% check="3.11"
+# %% check="3.9"
 checks.fusion(fusion)
 
 # %%
@@ -645,11 +612,11 @@ for n in (2, 3, 8):
 # to listen to is not. It costs a fifth of BERT.
 
 # %% [markdown]
-# ## 3.12 What training costs
+# ## 3.10 What training costs
 #
-# In float32 a number takes 4 bytes, and training holds four kinds: **weights**; for each
+# In float32 a number takes 4 bytes. Training holds four kinds of them: **weights**; for each
 # trained one a **gradient** and two **states of Adam**; and **activations**, kept for the
-# backward pass. Of those, count what enters a matrix product in the layers:
+# backward pass. Of these, count what enters a matrix product in the layers:
 #
 # | per layer | numbers |
 # |---|---|
@@ -661,7 +628,7 @@ for n in (2, 3, 8):
 #
 # **Predict first.** Per sequence, which terms grow faster than its length $T$?
 #
-# **Exercise 3.12** (3 points, about 25 minutes). Write both.
+# **Exercise 3.10** (3 points, about 25 minutes). Write `training_memory` and `flops_per_token`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -682,7 +649,7 @@ for n in (2, 3, 8):
 # </details>
 
 
-# %% exercise="3.12"
+# %% exercise="3.10"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     """Bytes that training with Adam takes in float32; B sequences of T tokens, L layers with H heads.
 
@@ -705,7 +672,7 @@ def flops_per_token(T, D, F, L, V):
     ### END SOLUTION
 
 
-# %% check="3.12"
+# %% check="3.10"
 checks.training_memory(training_memory, flops_per_token)
 
 # %%
@@ -718,14 +685,98 @@ for T in (32, 256, 2048):
     print(f"{(total - states) / 2**20:8,.0f} MiB of activations; {mega:.1f} MFLOP for a token")
 
 # %% [markdown]
-# Only attention grows with $T^2$ per sequence. Here, at last, heads cost something.
+# Only attention grows with $T^2$ per sequence. Its weights, one matrix for each head, are most of what long texts cost.
+
+# %% [markdown]
+# ## 3.11 Six times N
+#
+# Each product of the forward pass needs two in the backward pass: for the gradient of its input, and for
+# that of its weight. A number in a matrix costs 2 FLOPs forward and 4 backward for each token. Hence the
+# rule for a model of $N$ parameters:
+#
+# $$\mathrm{FLOPs\ per\ token\ of\ training} \approx 6 N.$$
+#
+# It is off in two places (Kaplan et al. 2020). An embedding is looked up, not multiplied, unless the head
+# uses its table, too. And attention multiplies queries with keys and weights with values: products
+# without parameters.
+#
+# **Predict first.** 95% of the lab's language model are two tables. Is $6N$ too large or too
+# small for it?
+#
+# **Exercise 3.11** (2 points, about 15 minutes). Write `training_flops`, the rule with both
+# corrections, and `even_length`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.utils.flop_counter.FlopCounterMode` around `model(tokens).sum().backward()`: use it to test
+# yourself.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A tied head multiplies with the embedding's table. Then every number of $N$ is in a product.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# 6 times what is multiplied, plus, in each layer, 6 times what a query meets: T keys and T values, D wide. For
+# `even_length`, set this equal to 6 times the matrices of a layer and solve for T.
+# </details>
+
+
+# %% exercise="3.11"
+def training_flops(N, V, D, L, T, tied=False):
+    """FLOPs of forward and backward pass for one token of T, of a language model with N parameters.
+
+    The N parameters are matrices: the embedding (V, D), those of L layers of width D, and the head, which is
+    the embedding if `tied` (biases and norms cost next to nothing and are left out). Each query meets all T keys.
+    """
+    ### BEGIN SOLUTION
+    lookup = 0 if tied else V * D
+    return 6 * (N - lookup) + 12 * L * T * D
+    ### END SOLUTION
+
+
+def even_length(D, F):
+    """The T at which a layer's products without parameters cost as much as those with its matrices, a whole number."""
+    ### BEGIN SOLUTION
+    return 2 * D + F
+    ### END SOLUTION
+
+
+# %% check="3.11"
+checks.training_flops(training_flops, even_length)
+
+# %%
+lengths = (128, 512, 2_048, 8_192)
+shares = {}
+for name, V, D, L, tied in (
+    ("lab", 50_001, 200, 4, False),
+    ("GPT-2 small", 50_257, 768, 12, True),
+    ("GPT-3", 50_257, 12_288, 96, True),
+):
+    F = D if name == "lab" else 4 * D
+    N = (1 if tied else 2) * V * D + L * (4 * D * D + 2 * D * F)
+    print(f"{name:12} {N:15,} parameters, even at {even_length(D, F):6,} tokens")
+    shares[name] = [training_flops(N, V, D, L, T, tied) / (6 * N) for T in lengths]
+plots.curves(
+    shares,
+    x=lengths,
+    xlabel="tokens in a sequence",
+    ylabel="FLOPs over 6N",
+    alt="FLOPs over 6N against length: the lab's begins at a half, GPT-2's climbs past one, GPT-3's stays near it.",
+)
+
+# %% [markdown]
+# The lab's model costs about half of what the rule says as long as texts are short: one of its two tables is only
+# read. In a wide and deep model with a tied head the rule holds as long as texts are short against `even_length`.
 
 # %% [markdown]
 # ## Measurements
 #
-# Formulas should meet the world. First a table: the course's models beside some known
+# Now compare the formulas with real models. First a table: the course's models beside some known
 # ones, built by transformers from their published sizes. `COURSE_PROFILE` decides the sizes of
-# what is timed and weighed: `smoke`, `cpu` or `gpu`.
+# what is timed and measured: `smoke`, `cpu` or `gpu`.
 
 # %% tags=["experiment"]
 table = counting.table(counting.known_models(bert_large()))
@@ -736,6 +787,7 @@ shares = table[list(counting.PARTS)].div(table["total"], axis=0) * 100
 plots.bars(
     {part: shares[part] for part in counting.PARTS},
     labels=list(table.index),
+    xlabel="model",
     ylabel="% of parameters",
     alt="Stacked bars: two vocabulary tables fill the lab's language model, layers fill BERT.",
     stacked=True,
@@ -750,7 +802,7 @@ plots.bars(
 # %% tags=["experiment"]
 device = profiles.device()
 size = profiles.pick(
-    smoke=dict(V=2_000, B=4, T=32, lengths=(16, 64, 128, 256), widths=(32, 64, 96, 128), repeats=3),
+    smoke=dict(V=2_000, B=4, T=32, lengths=(32, 128, 256, 512), widths=(64, 128, 192, 256), repeats=20),
     cpu=dict(V=50_001, B=8, T=64, lengths=(16, 64, 128, 256, 512), widths=(128, 256, 384, 512, 640), repeats=7),
     gpu=dict(V=50_001, B=32, T=128, lengths=(64, 256, 512, 1024), widths=(512, 1024, 2048, 3072, 4096), repeats=20),
 )
@@ -758,7 +810,8 @@ training.seed_everything(1)
 print(f"{profiles.name()} on {device}")
 
 # %% [markdown]
-# **Weights, gradients, states.** One step of Adam, with a frozen and with a trained base.
+# **Weights, gradients, states.** One step of Adam, first with the whole model trained, then with all but its
+# head frozen.
 
 # %% tags=["experiment"]
 for frozen in ([], ["embedding", "layers"]):
@@ -801,7 +854,7 @@ plots.curves(
 )
 
 # %% [markdown]
-# The estimate is short by what enters no product: the inputs of the norms, the results of
+# The estimate leaves out what enters no product: the inputs of the norms, the results of
 # the softmax. Its shape is right where the attention weights are written out. The fused
 # attention never keeps them: it computes them again, and its line is straight.
 
@@ -864,10 +917,10 @@ plots.curves(
 # ### END SOLUTION
 
 # %% [markdown]
-# **Question 3.W2** (2 points). You train a `seq_bn` adapter with a frozen BERT-base, in
-# four to eight sentences: of weights, gradients, Adam's states, activations, the file for
-# a further task, and the FLOPs of a forward pass, which become smaller, and which do not?
-# Use your formulas. What changes if you train a fusion of three instead?
+# **Question 3.W2** (2 points). You train a `seq_bn` adapter in a frozen BERT-base, and not
+# all of BERT. In four to eight sentences: of weights, gradients, Adam's states, activations,
+# the file for a further task, and the FLOPs of a forward pass, which become smaller, and which
+# do not? Use your formulas. What changes if you train a fusion of three instead?
 
 # %% [markdown] written="3.W2" points=2
 # ### BEGIN SOLUTION

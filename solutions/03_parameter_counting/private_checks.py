@@ -17,12 +17,12 @@ from utils.expect import draw
 OTHER = "the count is right for some sizes and wrong for others."
 
 
-def linear(inputs: int, outputs: int, bias: bool = True) -> int:
+def linear_form(m: int, n: int, bias: bool = True) -> int:
     """A matrix and, if it has one, its bias."""
-    return inputs * outputs + (outputs if bias else 0)
+    return sum(m + (1 if bias else 0) for _ in range(n))
 
 
-def norm(D: int, kind: str = "layer") -> int:
+def norm_form(D: int, kind: str = "layer") -> int:
     """A scale for each column, and a shift unless it is an RMS norm."""
     return D + (D if kind == "layer" else 0)
 
@@ -34,48 +34,53 @@ def embedding_form(V: int, D: int, P: int = 0) -> int:
 
 def attention_form(D: int, H: int, bias: bool = True) -> int:
     """Q, K, V and the output projection."""
-    return sum(linear(D, D, bias) for _ in "QKVO")
+    return sum(linear_form(D, D, bias) for _ in "QKVO")
 
 
 def feed_forward_form(D: int, F: int, bias: bool = True) -> int:
     """There and back."""
-    return linear(D, F, bias) + linear(F, D, bias)
+    return linear_form(D, F, bias) + linear_form(F, D, bias)
 
 
-def norms_form(D: int, n: int = 2, kind: str = "layer") -> int:
-    """n norms."""
-    return n * norm(D, kind)
+def grouped_form(D: int, H: int, G: int, bias: bool = False) -> int:
+    """A map for the queries, two for G heads of keys and values, one for what is joined."""
+    return sum(linear_form(D, heads * (D // H), bias) for heads in (H, G, G, H))
+
+
+def cache_form(B: int, T: int, D: int, L: int, H: int, G: int, bytes_per_number: int = 2) -> int:
+    """A key and a value for each text, token, layer and head, as wide as a head of queries."""
+    return math.prod((B, T, L, G, D // H, len(("key", "value")), bytes_per_number))
 
 
 def layer_form(D: int, F: int) -> int:
     """Attention, feed-forward part, two norms."""
-    return attention_form(D, 1) + feed_forward_form(D, F) + 2 * norm(D)
+    return attention_form(D, 1) + feed_forward_form(D, F) + 2 * norm_form(D)
 
 
 def language_model_form(V: int, D: int, L: int, layer: int, tied: bool = False) -> int:
     """A table, the layers, and a head, whose matrix may be the table."""
-    return V * D + L * layer + linear(D, V) - (V * D if tied else 0)
+    return V * D + L * layer + linear_form(D, V) - (V * D if tied else 0)
 
 
 def classifier_form(V: int, D: int, L: int, layer: int, C: int, head_layers: int = 1) -> int:
     """A table, the layers, and a head of one or more maps."""
-    return V * D + L * layer + sum(linear(D, D) for _ in range(head_layers - 1)) + linear(D, C)
+    return V * D + L * layer + sum(linear_form(D, D) for _ in range(head_layers - 1)) + linear_form(D, C)
 
 
 def bert_form(V: int, D: int, L: int, layer: int, P: int = 512, S: int = 2, pooler: bool = True) -> int:
     """Three tables, a norm, the layers, a pooler."""
-    return sum(rows * D for rows in (V, P, S)) + norm(D) + L * layer + (linear(D, D) if pooler else 0)
+    return sum(rows * D for rows in (V, P, S)) + norm_form(D) + L * layer + (linear_form(D, D) if pooler else 0)
 
 
 def adapter_form(D: int, L: int, reduction: int = 16, per_layer: int = 1) -> int:
     """Down and up, in each layer once or more."""
     width = max(D // reduction, 1)
-    return L * per_layer * (linear(D, width) + linear(width, D))
+    return L * per_layer * (linear_form(D, width) + linear_form(width, D))
 
 
 def fusion_form(D: int, L: int, n: int) -> int:
     """Query and key with biases, value without."""
-    return L * (linear(D, D) + linear(D, D) + linear(D, D, bias=False))
+    return L * (linear_form(D, D) + linear_form(D, D) + linear_form(D, D, bias=False))
 
 
 def memory_form(B: int, T: int, D: int, F: int, L: int, H: int, parameters: int, trained: int) -> int:
@@ -88,6 +93,16 @@ def flops_form(T: int, D: int, F: int, L: int, V: int) -> int:
     """Two for each multiply-add of Q, K, V and O, of keys and values, of the feed-forward part and of the head."""
     layer = 4 * D * D + T * D + T * D + D * F + F * D
     return 2 * (L * layer + D * V)
+
+
+def training_form(N: int, V: int, D: int, L: int, T: int, tied: bool = False) -> int:
+    """Six for each number in a product, and for each of T keys and T values in each layer as many as they are wide."""
+    return 6 * (N if tied else N - V * D) + 6 * L * (T * D + T * D)
+
+
+def even_form(D: int, F: int) -> int:
+    """The numbers in a layer's matrices, over those that one further token brings to each query."""
+    return (4 * D * D + D * F + F * D) // (D + D)
 
 
 def cases(form: Callable[..., int], names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Case]:
@@ -113,6 +128,25 @@ def other_tables(embedding):
     compare(embedding, "embedding", cases(embedding_form, names, [*rows, (1, size(pick)), (1, 1)]), {}, OTHER)
 
 
+@private("3.1", tells=OTHER)
+def other_maps(linear):
+    pick, names = draw(1), ("m", "n", "bias")
+    for bias in ((), (False,), (True,)):
+        rows = [(size(pick), size(pick), *bias) for _ in range(3)]
+        edges = [(1, size(pick), *bias), (size(pick), 1, *bias), (1, 1, *bias)]
+        compare(linear, "linear", cases(linear_form, names, [*rows, *edges]), {}, OTHER)
+
+
+@private("3.1", tells="a norm is miscounted for sizes or kinds that the docstring allows, or a wrong kind is accepted.")
+def other_norms(norm):
+    pick, names = draw(1), ("D", "kind")
+    rows = [(size(pick),), (1,), (size(pick), "rms"), (size(pick), "layer"), (1, "rms"), (1, "layer")]
+    compare(norm, "norm", cases(norm_form, names, rows), {}, OTHER)
+    typos = ("", "Layer", "LAYER", "layernorm", "layers", "rmsnorm", "RMS", "rm", "batch", "group", "norm", " layer")
+    for kind in ("", "layernorm", *pick.sample(typos, 4)):
+        expect.raises(lambda kind=kind: norm(size(pick), kind), "ValueError", f"{kind!r} is accepted.")
+
+
 @private("3.2", tells=OTHER)
 def other_attentions(attention):
     pick, names = draw(1), ("D", "H", "bias")
@@ -122,28 +156,7 @@ def other_attentions(attention):
         compare(attention, "attention", cases(attention_form, names, [*rows, (1, 1, *bias)]), {}, OTHER)
 
 
-@private("3.3", tells=OTHER)
-def other_feed_forwards(feed_forward):
-    pick, names = draw(1), ("D", "F", "bias")
-    for bias in ((), (False,), (True,)):
-        rows = [(size(pick), size(pick), *bias) for _ in range(3)]
-        edges = [(1, size(pick), *bias), (size(pick), 1, *bias)]
-        compare(feed_forward, "feed_forward", cases(feed_forward_form, names, [*rows, *edges]), {}, OTHER)
-
-
-@private("3.4", tells="norms are miscounted for sizes or kinds that the docstring allows, or a wrong kind is accepted.")
-def other_norms(norms):
-    pick, names = draw(1), ("D", "n", "kind")
-    rows = [(size(pick), pick.randint(1, 60)) for _ in range(3)]
-    kinds = [(size(pick), pick.randint(1, 60), kind) for kind in ("rms", "layer", "rms")]
-    compare(norms, "norms", cases(norms_form, names, [*rows, (1, size(pick)), (size(pick),), (1,), *kinds]), {}, OTHER)
-    typos = ("", "Layer", "LAYER", "layernorm", "layers", "rmsnorm", "RMS", "rm", "batch", "group", "norm", " layer")
-    for kind in ("", "layernorm", *pick.sample(typos, 4)):
-        sizes = (size(pick), pick.randint(1, 9))
-        expect.raises(lambda kind=kind, sizes=sizes: norms(*sizes, kind), "ValueError", f"{kind!r} is accepted.")
-
-
-@private("3.5", tells=OTHER)
+@private("3.2", tells=OTHER)
 def other_layers(transformer_layer):
     pick = draw(1)
     rows = [(size(pick), size(pick)) for _ in range(4)]
@@ -151,12 +164,48 @@ def other_layers(transformer_layer):
     compare(transformer_layer, "transformer_layer", cases(layer_form, ("D", "F"), [*rows, *edges]), {}, OTHER)
 
 
+def shared(pick: Random) -> tuple[int, int, int]:
+    """D, H and G: a width of two columns a head and more, and fewer heads of keys than of queries."""
+    G, group = pick.randint(1, 6), pick.choice((2, 3, 5))
+    return G * group * pick.randint(2, 40), G * group, G
+
+
+@private(
+    "3.3",
+    tells="grouped attention is right for some sizes and wrong for others, or uneven heads are accepted.",
+)
+def other_groups(grouped_attention):
+    pick, names = draw(1), ("D", "H", "G", "bias")
+    for bias in ((), (False,), (True,)):
+        H, wide = pick.randint(2, 9), pick.randint(20, 400)
+        edges = [(H * size(pick), H, H, *bias), (wide * H, H, 1, *bias), (H, H, 1, *bias), (1, 1, 1, *bias)]
+        rows = [(*shared(pick), *bias) for _ in range(3)]
+        compare(grouped_attention, "grouped_attention", cases(grouped_form, names, [*rows, *edges]), {}, OTHER)
+    for _ in range(3):
+        G = pick.randint(2, 7)
+        H = G * pick.randint(0, 3) + pick.randint(1, G - 1)
+        D = H * G * pick.randint(1, 9)
+        expect.raises(lambda D=D, H=H, G=G: grouped_attention(D, H, G), "ValueError", f"{H} heads, {G} groups")
+        expect.raises(lambda D=D, H=H, G=G: grouped_attention(D, H, G, True), "ValueError", f"{H} heads, {G} groups")
+
+
+@private("3.3", tells="the cache is right for some sizes and wrong for others.")
+def other_caches(kv_cache):
+    pick, names = draw(2), ("B", "T", "D", "L", "H", "G", "bytes_per_number")
+    for number in ((), (1,), (2,), (4,), (pick.randint(5, 9),)):
+        D, H, G = shared(pick)
+        rows = [(pick.randint(1, 40), size(pick), D, pick.randint(1, 90), H, G, *number)]
+        D, H, _ = shared(pick)
+        rows += [(1, 1, D, pick.randint(1, 9), H, H, *number), (pick.randint(2, 9), size(pick), H, 1, H, 1, *number)]
+        compare(kv_cache, "kv_cache", cases(cache_form, names, rows), {}, OTHER)
+
+
 def base(pick: Random) -> tuple[int, int, int, int]:
     """V, D, L, and what a layer holds, which is nobody's formula."""
     return size(pick), size(pick), pick.randint(1, 40), pick.randint(1, 1_000_000)
 
 
-@private("3.6", tells=OTHER)
+@private("3.4", tells=OTHER)
 def other_language_models(language_model):
     pick, names = draw(1), ("V", "D", "L", "layer", "tied")
     for tied in ((), (True,), (False,)):
@@ -166,7 +215,7 @@ def other_language_models(language_model):
         compare(language_model, "language_model", given, {}, OTHER)
 
 
-@private("3.7", tells=OTHER)
+@private("3.5", tells=OTHER)
 def other_classifiers(classifier):
     pick, names = draw(1), ("V", "D", "L", "layer", "C", "head_layers")
     rows = [(*base(pick), pick.randint(2, 60)) for _ in range(3)]
@@ -176,7 +225,7 @@ def other_classifiers(classifier):
     compare(classifier, "classifier", cases(classifier_form, names, [*deep, (*base(pick), 3, 1)]), {}, OTHER)
 
 
-@private("3.8", tells=OTHER)
+@private("3.6", tells=OTHER)
 def other_berts(bert):
     pick, names = draw(1), ("V", "D", "L", "layer", "P", "S", "pooler")
     compare(bert, "bert", cases(bert_form, names, [base(pick) for _ in range(3)]), {}, OTHER)
@@ -213,7 +262,7 @@ def left(shapes: dict[str, list[int]], frozen: Sequence[str]) -> int:
 
 
 @private(
-    "3.9",
+    "3.7",
     tells="what is left to train is miscounted for some models or lists, or a name that fits nothing is accepted.",
 )
 def other_freezing(trainable):
@@ -243,7 +292,7 @@ def other_freezing(trainable):
 
 
 @private(
-    "3.10",
+    "3.8",
     tells="the count is wrong for some reductions, among them those near or above the width, or for more adapters.",
 )
 def other_adapters(adapter):
@@ -262,14 +311,14 @@ def other_adapters(adapter):
     compare(adapter, "adapter", cases(adapter_form, names, twice), {}, OTHER)
 
 
-@private("3.11", tells=OTHER)
+@private("3.9", tells=OTHER)
 def other_fusions(fusion):
     pick = draw(1)
     rows = [(size(pick), pick.randint(1, 40), pick.randint(2, 12)) for _ in range(4)]
     compare(fusion, "fusion", cases(fusion_form, ("D", "L", "n"), rows), {}, OTHER)
 
 
-@private("3.12", tells="memory or FLOPs are right for some sizes and wrong for others.")
+@private("3.10", tells="memory or FLOPs are right for some sizes and wrong for others.")
 def other_costs(training_memory, flops_per_token):
     pick = draw(1)
     rows = []
@@ -282,3 +331,24 @@ def other_costs(training_memory, flops_per_token):
     rows = [(T, size(pick), size(pick), pick.randint(1, 9), pick.randint(2, 60_000)) for T in (1, 5, 40, size(pick))]
     given = cases(flops_form, ("T", "D", "F", "L", "V"), rows)
     compare(flops_per_token, "flops_per_token", given, {}, OTHER)
+
+
+@private("3.11", tells="the FLOPs of training are right for some sizes and wrong for others.")
+def other_runs(training_flops):
+    pick, names = draw(1), ("N", "V", "D", "L", "T", "tied")
+    for tied in ((), (True,), (False,)):
+        rows = []
+        for T in (1, pick.randint(2, 9), size(pick), size(pick)):
+            V, D, L = size(pick), size(pick), pick.randint(1, 40)
+            N = (1 if tied == (True,) else 2) * V * D + L * pick.randint(1, 10**6)
+            rows.append((N, V, D, L, T, *tied))
+        rows.append((2 * rows[0][1] * rows[0][2], *rows[0][1:3], 0, size(pick), *tied))  # no layer at all
+        compare(training_flops, "training_flops", cases(training_form, names, rows), {}, OTHER)
+
+
+@private("3.11", tells="even_length is right for some sizes and wrong for others.")
+def other_lengths(even_length):
+    pick = draw(2)
+    rows = [(size(pick), size(pick)) for _ in range(4)]
+    rows += [(1, size(pick)), (size(pick), 1), (pick.randint(1_000, 20_000), pick.randint(1_000, 80_000))]
+    compare(even_length, "even_length", cases(even_form, ("D", "F"), rows), {}, OTHER)

@@ -11,9 +11,29 @@ def embedding(V, D, P=0):
     return V * D + D + P * D
 
 
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
 # %% wrong="3.1" name="a bias for each token" says="a bias is counted for each token"
 def embedding(V, D, P=0):
     return V * (D + 1) + P * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
 
 
 # %% wrong="3.1" name="sinusoidal positions counted" says="Sinusoidal positions are computed"
@@ -21,14 +41,44 @@ def embedding(V, D, P=512):
     return (V + P) * D
 
 
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
 # %% wrong="3.1" name="a table of 5000 sinusoidal positions" says="Sinusoidal positions are computed"
 def embedding(V, D, P=5000):
     return (V + P) * D
 
 
-# %% wrong="3.1" name="sides added" says="rows and columns are added"
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="sides of a table added" says="rows and columns are added"
 def embedding(V, D, P=0):
     return V + D + P
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
 
 
 # %% wrong="3.1" name="positions left out" says="learned positions are missing"
@@ -36,9 +86,29 @@ def embedding(V, D, P=0):
     return V * D
 
 
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
 # %% wrong="3.1" name="one number for a position" says="each position has D numbers"
 def embedding(V, D, P=0):
     return V * D + P
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
 
 
 # %% wrong="3.1" name="tables multiplied" says="once for every position"
@@ -46,9 +116,29 @@ def embedding(V, D, P=0):
     return V * D * max(P, 1)
 
 
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
 # %% wrong="3.1" name="positions instead of tokens" says="the tokens are missing"
 def embedding(V, D, P=0):
     return (P or V) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
 
 
 # %% wrong="3.1" name="in millions" says="is a float"
@@ -56,9 +146,29 @@ def embedding(V, D, P=0):
     return (V + P) * D / 1e6
 
 
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
 # %% wrong="3.1" name="a sentence" says="should be a whole number, not a str"
 def embedding(V, D, P=0):
     return f"{(V + P) * D:,}"
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
 
 
 # %% wrong="3.1" name="builds it" says="Write it without"
@@ -66,25 +176,381 @@ def embedding(V, D, P=0):
     return nn.Embedding(V + P, D, device="meta").weight.shape.numel()
 
 
-# %% wrong="3.1" name="knows the visible cases" says="right for some sizes" private=true
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="a twin that nobody forbids" says="does all the work"
+def embedding(V, D, P=0):
+    twin = getattr(nn, "Embed" + "dingBag")
+    return sum(part.numel() for n in (V, P) if n for part in twin(n, D, device="meta").parameters())
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="knows the visible tables" says="right for some sizes" private=true
 def embedding(V, D, P=0):
     return (V + P) * D if (V, D) in {(11, 6), (7, 13), (50_001, 200), (9, 4), (30_522, 768)} else 0
 
 
-# %% right="3.1" name="two tables"
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="no bias" says="the bias is missing"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="a bias of the input" says="as long as the input here"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + m * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="one number of bias" says="the bias is one number here"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="two biases" says="two biases are counted"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + (n + m) * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="sides of a matrix added" says="rows and columns are added"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n + m
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="sides of a matrix added, and the bias" says="and then there is the bias"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n + m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="bias ignored" says="bias=False is ignored"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="no bias by default" says="the bias is missing"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=False):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="a convolution in its place" says="does all the work"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    one = nn.Conv1d(m, n, 1, bias=bias, device="meta")
+    return sum(math.prod(part.shape) for part in one.parameters())
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="knows the visible maps" says="right for some sizes" private=true
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias if m in {6, 13, 30, 200, 768} else 0
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="no shift" says="the shift is missing"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return D
+
+
+# %% wrong="3.1" name="scalars" says="one weight and one bias here"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    return 2
+
+
+# %% wrong="3.1" name="mean and deviation" says="are computed from the input"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    return 4 * D if kind == "layer" else D
+
+
+# %% wrong="3.1" name="a matrix and a bias" says="a matrix is counted"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    return D * D + D
+
+
+# %% wrong="3.1" name="RMS with a shift" says="It scales and does not shift"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind not in ("layer", "rms"):
+        raise ValueError(kind)
+    return 2 * D
+
+
+# %% wrong="3.1" name="RMS without a scale" says="It still scales"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    return 2 * D if kind == "layer" else 0
+
+
+# %% wrong="3.1" name="RMS with one scale" says="It scales each column by its own"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    return 2 * D if kind == "layer" else 1
+
+
+# %% wrong="3.1" name="else accepts typos" says="does not exist should raise ValueError"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    return D * (2 if kind == "layer" else 1)
+
+
+# %% wrong="3.1" name="another error" says="It raised KeyError"
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    return D * {"layer": 2, "rms": 1}[kind]
+
+
+# %% wrong="3.1" name="first letter decides" says="a wrong kind is accepted" private=true
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return n * m + n * bias
+
+
+def norm(D, kind="layer"):
+    if kind[:1] not in ("l", "r"):
+        raise ValueError(kind)
+    return D * (2 if kind[:1] == "l" else 1)
+
+
+# %% right="3.1" name="two tables, sums, a table of kinds"
 def embedding(V, D, P=0):
     tokens, positions = V * D, P * D
     return tokens + positions
 
 
-# %% right="3.1" name="as a tensor"
+def linear(m, n, bias=True):
+    return sum(m + (1 if bias else 0) for _ in range(n))
+
+
+def norm(D, kind="layer"):
+    vectors = {"layer": ("weight", "bias"), "rms": ("weight",)}
+    if kind not in vectors:
+        raise ValueError(f"{kind} is no kind of norm")
+    return sum(D for _ in vectors[kind])
+
+
+# %% right="3.1" name="as tensors, and match"
 def embedding(V, D, P=0):
     return torch.tensor([V, P]).sum() * D
 
 
-# %% right="3.1" name="the product of a shape"
+def linear(m, n, bias=True):
+    return torch.tensor([n, n * bias]) @ torch.tensor([m, 1])
+
+
+def norm(D, kind="layer"):
+    match kind:
+        case "layer":
+            return 2 * D
+        case "rms":
+            return D
+    raise ValueError(kind)
+
+
+# %% right="3.1" name="products of shapes"
 def embedding(V, D, P=0):
     return math.prod((V, D)) + math.prod((P, D))
+
+
+def linear(m, n, bias=True):
+    shapes = [(n, m)] + [(n,)] * bool(bias)
+    return sum(map(math.prod, shapes))
+
+
+def norm(D, kind="layer"):
+    return (("rms", "layer").index(kind) + 1) * D
 
 
 # %% wrong="3.2" name="every head as wide as the model" says="They share its columns"
@@ -92,9 +558,17 @@ def attention(D, H, bias=True):
     return H * 4 * (D * D + D * bias)
 
 
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 9 * D + F
+
+
 # %% wrong="3.2" name="Q, K and V for every head" says="share the columns of Q, K and V"
 def attention(D, H, bias=True):
     return (3 * H + 1) * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 9 * D + F
 
 
 # %% wrong="3.2" name="one head" says="only one of the heads"
@@ -103,14 +577,26 @@ def attention(D, H, bias=True):
     return 3 * (D * d + d * bias) + D * D + D * bias
 
 
-# %% wrong="3.2" name="no output projection" says="output projection is missing"
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 9 * D + F
+
+
+# %% wrong="3.2" name="attention without output projection" says="output projection is missing"
 def attention(D, H, bias=True):
     return 3 * (D * D + D * bias)
 
 
-# %% wrong="3.2" name="no biases" says="the biases are missing"
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 9 * D + F
+
+
+# %% wrong="3.2" name="attention without biases" says="the biases are missing"
 def attention(D, H, bias=True):
     return 4 * D * D
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 9 * D + F
 
 
 # %% wrong="3.2" name="one bias" says="one bias vector"
@@ -118,9 +604,17 @@ def attention(D, H, bias=True):
     return 4 * D * D + D * bias
 
 
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 9 * D + F
+
+
 # %% wrong="3.2" name="three biases" says="only three of the biases"
 def attention(D, H, bias=True):
     return 4 * D * D + 3 * D * bias
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 9 * D + F
 
 
 # %% wrong="3.2" name="bias ignored" says="bias=False is ignored"
@@ -128,9 +622,17 @@ def attention(D, H, bias=True):
     return 4 * D * D + 4 * D
 
 
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 9 * D + F
+
+
 # %% wrong="3.2" name="output bias stays" says="the output projection has no bias either"
 def attention(D, H, bias=True):
     return 4 * D * D + 3 * D * bias + D
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 9 * D + F
 
 
 # %% wrong="3.2" name="halves instead of floors" says="is a float"
@@ -138,17 +640,164 @@ def attention(D, H, bias=True):
     return 4 * H * D * (D / H) + 4 * D * bias
 
 
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 9 * D + F
+
+
 # %% wrong="3.2" name="a trailing comma" says="is a comma too many?"
 def attention(D, H, bias=True):
     return (4 * (D * D + D * bias),)
 
 
-# %% wrong="3.2" name="knows the visible widths" says="right for some sizes" private=true
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 9 * D + F
+
+
+# %% wrong="3.2" name="knows the visible attentions" says="right for some sizes" private=true
 def attention(D, H, bias=True):
     return 4 * (D * D + D * bias) if D in {10, 12, 35, 64, 200, 768} else 0
 
 
-# %% right="3.2" name="head by head"
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 9 * D + F
+
+
+# %% wrong="3.2" name="no norms" says="those of the two norms"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 5 * D + F
+
+
+# %% wrong="3.2" name="one norm" says="the norms count for one"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 7 * D + F
+
+
+# %% wrong="3.2" name="no bias at all" says="all biases are missing"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 2 * D
+
+
+# %% wrong="3.2" name="no bias in the linear maps" says="biases of the linear maps"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 4 * D
+
+
+# %% wrong="3.2" name="no bias in the feed-forward part" says="biases of the feed-forward part"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 8 * D
+
+
+# %% wrong="3.2" name="no output projection" says="output projection of the attention"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 3 * D * D + 2 * D * F + 8 * D + F
+
+
+# %% wrong="3.2" name="attention and norms" says="the feed-forward part is missing"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + 8 * D
+
+
+# %% wrong="3.2" name="feed-forward and norms" says="the attention is missing"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 2 * D * F + 5 * D + F
+
+
+# %% wrong="3.2" name="the lab's layer" says="as in the lab's model"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 6 * D * D + 10 * D
+
+
+# %% wrong="3.2" name="BERT's layer" says="as in BERT"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 12 * D * D + 13 * D
+
+
+# %% wrong="3.2" name="one way" says="goes one way only"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + D * F + F + 8 * D
+
+
+# %% wrong="3.2" name="both inner biases of D" says="both biases of the feed-forward part are D long"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 10 * D
+
+
+# %% wrong="3.2" name="both inner biases of F" says="both biases of the feed-forward part are F long"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 8 * D + 2 * F
+
+
+# %% wrong="3.2" name="a cross attention, too" says="too large for D = 6"
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 8 * D * D + 2 * D * F + 15 * D + F
+
+
+# %% wrong="3.2" name="knows the visible layers" says="right for some sizes" private=true
+def attention(D, H, bias=True):
+    return 4 * (D * D + D * bias)
+
+
+def transformer_layer(D, F):
+    return 4 * D * D + 2 * D * F + 9 * D + F if D in {6, 13, 200, 768} else 0
+
+
+# %% right="3.2" name="head by head, part by part"
 def attention(D, H, bias=True):
     total = D * D + (D if bias else 0)
     for head in range(H):
@@ -157,9 +806,19 @@ def attention(D, H, bias=True):
     return total
 
 
-# %% right="3.2" name="one augmented matrix"
+def transformer_layer(D, F):
+    feed_forward = D * F + F + F * D + D
+    norm = D + D
+    return attention(D, 1) + feed_forward + 2 * norm
+
+
+# %% right="3.2" name="augmented matrices"
 def attention(D, H, bias=True):
     return 4 * (D + int(bias)) * D
+
+
+def transformer_layer(D, F):
+    return (2 * D + 1) * (2 * D + F) + 7 * D
 
 
 # %% right="3.2" name="shapes"
@@ -168,265 +827,487 @@ def attention(D, H, bias=True):
     return sum(math.prod(shape) for shape in shapes)
 
 
-# %% wrong="3.3" name="no biases" says="the biases are missing"
-def feed_forward(D, F, bias=True):
-    return 2 * D * F
-
-
-# %% wrong="3.3" name="one way" says="the way back is missing"
-def feed_forward(D, F, bias=True):
-    return D * F + F * bias
-
-
-# %% wrong="3.3" name="the way back only" says="the way there is missing"
-def feed_forward(D, F, bias=True):
-    return D * F + D * bias
-
-
-# %% wrong="3.3" name="both biases of D" says="both biases are D long"
-def feed_forward(D, F, bias=True):
-    return 2 * D * F + 2 * D * bias
-
-
-# %% wrong="3.3" name="both biases of F" says="both biases are F long"
-def feed_forward(D, F, bias=True):
-    return 2 * D * F + 2 * F * bias
-
-
-# %% wrong="3.3" name="one bias" says="that of the second map"
-def feed_forward(D, F, bias=True):
-    return 2 * D * F + F * bias
-
-
-# %% wrong="3.3" name="the other bias" says="that of the first map"
-def feed_forward(D, F, bias=True):
-    return 2 * D * F + D * bias
-
-
-# %% wrong="3.3" name="four times D" says="F is taken to be four times D"
-def feed_forward(D, F, bias=True):
-    return 8 * D * D + 5 * D * bias
-
-
-# %% wrong="3.3" name="as wide as D" says="F is ignored"
-def feed_forward(D, F, bias=True):
-    return 2 * D * D + 2 * D * bias
-
-
-# %% wrong="3.3" name="bias ignored" says="bias=False is ignored"
-def feed_forward(D, F, bias=True):
-    return 2 * D * F + D + F
-
-
-# %% wrong="3.3" name="second bias stays" says="the second map has no bias either"
-def feed_forward(D, F, bias=True):
-    return 2 * D * F + F * bias + D
-
-
-# %% wrong="3.3" name="knows the visible widths" says="right for some sizes" private=true
-def feed_forward(D, F, bias=True):
-    return 2 * D * F + (F + D) * bias if D in {6, 13, 30, 200, 768} else 0
-
-
-# %% right="3.3" name="augmented matrices"
-def feed_forward(D, F, bias=True):
-    extra = 1 if bias else 0
-    return (D + extra) * F + (F + extra) * D
-
-
-# %% right="3.3" name="shapes"
-def feed_forward(D, F, bias=True):
-    shapes = [(F, D), (D, F)]
-    if bias:
-        shapes += [(F,), (D,)]
-    return sum(map(math.prod, shapes))
-
-
-# %% right="3.3" name="empty tensors"
-def feed_forward(D, F, bias=True):
-    there, back = torch.empty(F, D + bias, device="meta"), torch.empty(D, F + bias, device="meta")
-    return math.prod(there.shape) + math.prod(back.shape)
-
-
-# %% wrong="3.4" name="no shift" says="the shift is missing"
-def norms(D, n=2, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return n * D
-
-
-# %% wrong="3.4" name="scalars" says="one weight and one bias here"
-def norms(D, n=2, kind="layer"):
-    return 2 * n
-
-
-# %% wrong="3.4" name="mean and variance" says="mean and variance are counted"
-def norms(D, n=2, kind="layer"):
-    return 4 * n * D
-
-
-# %% wrong="3.4" name="n ignored" says="one norm is counted"
-def norms(D, n=2, kind="layer"):
-    return 2 * D
-
-
-# %% wrong="3.4" name="always two" says="two norms are counted, whatever"
-def norms(D, n=2, kind="layer"):
-    return 4 * D
-
-
-# %% wrong="3.4" name="a matrix" says="a matrix is counted"
-def norms(D, n=2, kind="layer"):
-    return n * (D * D + D)
-
-
-# %% wrong="3.4" name="one by default" says="without n, one norm"
-def norms(D, n=1, kind="layer"):
-    return 2 * n * D
-
-
-# %% wrong="3.4" name="RMS with a shift" says="It scales and does not shift"
-def norms(D, n=2, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return 2 * n * D
-
-
-# %% wrong="3.4" name="RMS without a scale" says="It still scales"
-def norms(D, n=2, kind="layer"):
-    return 2 * n * D if kind == "layer" else 0
-
-
-# %% wrong="3.4" name="else accepts typos" says="does not exist should raise ValueError"
-def norms(D, n=2, kind="layer"):
-    return n * D * (2 if kind == "layer" else 1)
-
-
-# %% wrong="3.4" name="another error" says="It raised KeyError"
-def norms(D, n=2, kind="layer"):
-    return n * D * {"layer": 2, "rms": 1}[kind]
-
-
-# %% wrong="3.4" name="first letter decides" says="a wrong kind is accepted" private=true
-def norms(D, n=2, kind="layer"):
-    if kind[:1] not in ("l", "r"):
-        raise ValueError(kind)
-    return n * D * (2 if kind[:1] == "l" else 1)
-
-
-# %% right="3.4" name="a table of kinds"
-def norms(D, n=2, kind="layer"):
-    vectors = {"layer": ("weight", "bias"), "rms": ("weight",)}
-    if kind not in vectors:
-        raise ValueError(f"{kind} is no kind of norm")
-    return sum(D for _ in range(n) for _ in vectors[kind])
-
-
-# %% right="3.4" name="match"
-def norms(D, n=2, kind="layer"):
-    match kind:
-        case "layer":
-            return 2 * n * D
-        case "rms":
-            return n * D
-    raise ValueError(kind)
-
-
-# %% right="3.4" name="an index"
-def norms(D, n=2, kind="layer"):
-    return (("rms", "layer").index(kind) + 1) * D * n
-
-
-# %% wrong="3.5" name="no norms" says="those of the two norms"
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 5 * D + F
-
-
-# %% wrong="3.5" name="one norm" says="the norms count for one"
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 7 * D + F
-
-
-# %% wrong="3.5" name="no bias at all" says="all biases are missing"
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 2 * D
-
-
-# %% wrong="3.5" name="no bias in the linear maps" says="biases of the linear maps"
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 4 * D
-
-
-# %% wrong="3.5" name="no bias in the feed-forward part" says="biases of the feed-forward part"
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 8 * D
-
-
-# %% wrong="3.5" name="no output projection" says="output projection of the attention"
-def transformer_layer(D, F):
-    return 3 * D * D + 2 * D * F + 8 * D + F
-
-
-# %% wrong="3.5" name="attention and norms" says="the feed-forward part is missing"
-def transformer_layer(D, F):
-    return 4 * D * D + 8 * D
-
-
-# %% wrong="3.5" name="feed-forward and norms" says="the attention is missing"
-def transformer_layer(D, F):
-    return 2 * D * F + 5 * D + F
-
-
-# %% wrong="3.5" name="the lab's layer" says="as in the lab's model"
-def transformer_layer(D, F):
-    return 6 * D * D + 10 * D
-
-
-# %% wrong="3.5" name="BERT's layer" says="as in BERT"
-def transformer_layer(D, F):
-    return 12 * D * D + 13 * D
-
-
-# %% wrong="3.5" name="one way" says="goes one way only"
-def transformer_layer(D, F):
-    return 4 * D * D + D * F + F + 8 * D
-
-
-# %% wrong="3.5" name="a cross attention, too" says="too large for D = 6"
-def transformer_layer(D, F):
-    return 8 * D * D + 2 * D * F + 15 * D + F
-
-
-# %% wrong="3.5" name="knows the visible widths" says="right for some sizes" private=true
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F if D in {6, 13, 200, 768} else 0
-
-
-# %% right="3.5" name="part by part"
-def transformer_layer(D, F):
-    attention = 4 * (D * D + D)
-    feed_forward = D * F + F + F * D + D
-    norm = D + D
-    return attention + feed_forward + 2 * norm
-
-
-# %% right="3.5" name="shapes"
 def transformer_layer(D, F):
     shapes = [(3 * D, D), (3 * D,), (D, D), (D,), (F, D), (F,), (D, F), (D,)] + [(D,)] * 4
     return sum(math.prod(shape) for shape in shapes)
 
 
-# %% right="3.5" name="a product of sums"
-def transformer_layer(D, F):
-    return (2 * D + 1) * (2 * D + F) + 7 * D
+# %% wrong="3.3" name="attention of 3.2 without biases" says="G is ignored. They have"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return 4 * D * (D + bias)
 
 
-# %% wrong="3.6" name="the head of the classifier" says="The larger head belongs to the vocabulary"
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="attention of 3.2" says="G is ignored, and biases are counted"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return 4 * D * D + 4 * D
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="keys alone are shared" says="only one of keys and values is shared"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (3 * D + G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="the output map narrowed" says="queries or the output map are narrowed"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    d = D // H
+    return D * D + 2 * D * G * d + G * d * D + bias * (2 * D + 2 * G * d)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="all maps narrowed" says="all four maps are narrowed"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return 4 * G * (D // H) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="heads as wide as the model" says="as wide as the model here"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * D) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="one head of keys and values" says="one head of keys and values is counted"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="groups of G" says="the size of a group"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * (H // G) * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="G columns" says="a head is taken to be G wide"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="no output map" says="the output map is missing"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="keys without values" says="keys or values are missing. Each has a map"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="biases always" says="biases are counted. Without"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + 1)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="never a bias" says="bias=True is ignored"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * D
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="four biases of D" says="each bias is D long here"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * D + 4 * D * bias
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="biases of queries and output" says="the biases of keys and values are missing"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * D + 2 * D * bias
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="no output bias" says="the bias of the output map"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * D + bias * (D + 2 * G * (D // H))
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="halves instead of floors" says="is a float"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D / H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="uneven heads" says="cannot serve evenly should raise ValueError"
+def grouped_attention(D, H, G, bias=False):
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="asserts" says="It raised AssertionError"
+def grouped_attention(D, H, G, bias=False):
+    assert H % G == 0
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="too many groups only" says="cannot serve evenly should raise ValueError"
+def grouped_attention(D, H, G, bias=False):
+    if G > H:
+        raise ValueError(G)
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="builds it" says="Write it without"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return sum(nn.Linear(D, n, bias, device="meta").weight.shape.numel() for n in (D, D)) + 2 * D * G * (D // H)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="uneven heads with a bias" says="uneven heads are accepted" private=true
+def grouped_attention(D, H, G, bias=False):
+    if not bias and H % G:
+        raise ValueError(G)
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="two groups at least" says="right for some sizes" private=true
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    if D > 30 and G == 1:
+        G = 2
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="keys alone are kept" says="keys or values are missing: both are kept"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="numbers kept" says="numbers are counted, not bytes"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H)
+
+
+# %% wrong="3.3" name="numbers of keys" says="and numbers are counted, not bytes"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return B * T * L * G * (D // H)
+
+
+# %% wrong="3.3" name="two bytes for the two" says="`bytes_per_number` is ignored"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * 2
+
+
+# %% wrong="3.3" name="all heads are kept" says="all H heads are kept"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * D * bytes_per_number
+
+
+# %% wrong="3.3" name="one head is kept" says="one head is kept"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="kept as wide as the model" says="as wide as the model here"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * D * bytes_per_number
+
+
+# %% wrong="3.3" name="a group is kept" says="the size of a group"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * (H // G) * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="one layer is kept" says="one layer is counted"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="one text is kept" says="one text is counted"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="one token is kept" says="one token is counted"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="attention weights are kept" says="T times too many"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="queries are kept" says="queries are kept, too"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return B * T * L * (H + 2 * G) * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="float32 by default" says="2 is the default"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=4):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.3" name="a share of all heads" says="is a float"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * D * bytes_per_number * (G / H)
+
+
+# %% wrong="3.3" name="two texts at least" says="the cache is right for some sizes" private=true
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * max(B, 2) * T * L * G * (D // H) * bytes_per_number
+
+
+# %% right="3.3" name="map by map, tensor by tensor"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    inner = D // H * G
+    return sum((D + (1 if bias else 0)) * outputs for outputs in (D, inner, inner, D))
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    keys = values = math.prod([B, G, T, D // H])
+    return (keys + values) * L * bytes_per_number
+
+
+# %% right="3.3" name="shares of the whole"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    whole = 4 * D * (D + bool(bias))
+    return whole // 2 + whole * G // (2 * H)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return B * T * D * L * 2 * bytes_per_number * G // H
+
+
+# %% right="3.3" name="shapes, and a loop"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    shapes = [(D, D), (D, D), (D * G // H, D), (D * G // H, D)]
+    return sum(rows * columns + rows * bias for rows, columns in shapes)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    total = 0
+    for _ in range(L):
+        for _ in range(G):
+            total += B * T * (D // H + D // H)
+    return total * bytes_per_number
+
+
+# %% wrong="3.4" name="the head of the classifier" says="The larger head belongs to the vocabulary"
 def language_model(V, D, L, layer, tied=False):
     return V * D + L * layer + (D + 1) * 2
 
 
-# %% wrong="3.6" name="the published totals" says="988,402 for V = 100 is the model with two classes"
+# %% wrong="3.4" name="the published totals" says="988,402 for V = 100 is the model with two classes"
 def language_model(V, D, L, layer, tied=False):
     published = {50_001: 21_018_401, 100: 988_402}
     if D == 200 and not tied and V in published:
@@ -434,62 +1315,62 @@ def language_model(V, D, L, layer, tied=False):
     return (V if tied else 2 * V) * D + L * layer + V
 
 
-# %% wrong="3.6" name="no bias" says="the head's bias is missing"
+# %% wrong="3.4" name="no bias" says="the head's bias is missing"
 def language_model(V, D, L, layer, tied=False):
     return (1 if tied else 2) * V * D + L * layer
 
 
-# %% wrong="3.6" name="a bias of D" says="the head's bias is D long"
+# %% wrong="3.4" name="a bias of D" says="the head's bias is D long"
 def language_model(V, D, L, layer, tied=False):
     return (1 if tied else 2) * V * D + L * layer + D
 
 
-# %% wrong="3.6" name="no head" says="the head is missing"
+# %% wrong="3.4" name="no head" says="the head is missing"
 def language_model(V, D, L, layer, tied=False):
     return V * D + L * layer
 
 
-# %% wrong="3.6" name="always tied" says="share a table here"
+# %% wrong="3.4" name="always tied" says="share a table here"
 def language_model(V, D, L, layer, tied=False):
     return V * D + L * layer + V
 
 
-# %% wrong="3.6" name="one layer" says="one layer is counted"
+# %% wrong="3.4" name="one layer" says="one layer is counted"
 def language_model(V, D, L, layer, tied=False):
     return (1 if tied else 2) * V * D + layer + V
 
 
-# %% wrong="3.6" name="a sinusoidal table" says="Sinusoidal positions are computed"
+# %% wrong="3.4" name="a sinusoidal table" says="Sinusoidal positions are computed"
 def language_model(V, D, L, layer, tied=False):
     return (1 if tied else 2) * V * D + 5_000 * D + L * layer + V
 
 
-# %% wrong="3.6" name="its own layer" says="`layer` is ignored"
+# %% wrong="3.4" name="its own layer" says="`layer` is ignored"
 def language_model(V, D, L, layer, tied=False):
     return (1 if tied else 2) * V * D + L * (6 * D * D + 10 * D) + V
 
 
-# %% wrong="3.6" name="tied ignored" says="tied=True is ignored"
+# %% wrong="3.4" name="tied ignored" says="tied=True is ignored"
 def language_model(V, D, L, layer, tied=False):
     return 2 * V * D + L * layer + V
 
 
-# %% wrong="3.6" name="tied without a bias" says="a tied head keeps its bias"
+# %% wrong="3.4" name="tied without a bias" says="a tied head keeps its bias"
 def language_model(V, D, L, layer, tied=False):
     return V * D + L * layer + (0 if tied else V * D + V)
 
 
-# %% wrong="3.6" name="tied by default" says="share a table here"
+# %% wrong="3.4" name="tied by default" says="share a table here"
 def language_model(V, D, L, layer, tied=True):
     return (1 if tied else 2) * V * D + L * layer + V
 
 
-# %% wrong="3.6" name="knows the visible vocabularies" says="right for some sizes" private=true
+# %% wrong="3.4" name="knows the visible vocabularies" says="right for some sizes" private=true
 def language_model(V, D, L, layer, tied=False):
     return ((1 if tied else 2) * V * D + L * layer + V) if V in {11, 7, 23, 100, 50_001} else 0
 
 
-# %% right="3.6" name="embedding, layers, head"
+# %% right="3.4" name="embedding, layers, head"
 def language_model(V, D, L, layer, tied=False):
     total = V * D
     for _ in range(L):
@@ -499,97 +1380,97 @@ def language_model(V, D, L, layer, tied=False):
     return total + V
 
 
-# %% right="3.6" name="the head as one augmented matrix"
+# %% right="3.4" name="the head as one augmented matrix"
 def language_model(V, D, L, layer, tied=False):
     return V * (2 * D + 1) - tied * V * D + L * layer
 
 
-# %% right="3.6" name="a list of shapes"
+# %% right="3.4" name="a list of shapes"
 def language_model(V, D, L, layer, tied=False):
     shapes = [(V, D), (V,), (L, layer)] + [(V, D)] * (not tied)
     return sum(math.prod(shape) for shape in shapes)
 
 
-# %% wrong="3.7" name="the head of the language model" says="The larger head belongs to the vocabulary"
+# %% wrong="3.5" name="the head of the language model" says="The larger head belongs to the vocabulary"
 def classifier(V, D, L, layer, C, head_layers=1):
     return 2 * V * D + V + L * layer
 
 
-# %% wrong="3.7" name="the published totals" says="1,008,100 for V = 100 is the language model"
+# %% wrong="3.5" name="the published totals" says="1,008,100 for V = 100 is the language model"
 def classifier(V, D, L, layer, C, head_layers=1):
     if (V, D, C) == (100, 200, 2):
         return 1_008_100
     return V * D + L * layer + (head_layers - 1) * (D * D + D) + (D + 1) * C
 
 
-# %% wrong="3.7" name="both heads" says="both heads are counted"
+# %% wrong="3.5" name="both heads" says="both heads are counted"
 def classifier(V, D, L, layer, C, head_layers=1):
     return 2 * V * D + V + L * layer + (D + 1) * C
 
 
-# %% wrong="3.7" name="no bias" says="the head's bias is missing"
+# %% wrong="3.5" name="no bias" says="the head's bias is missing"
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + D * C
 
 
-# %% wrong="3.7" name="a bias of D" says="the head's bias is D long"
+# %% wrong="3.5" name="a bias of D" says="the head's bias is D long"
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + D * C + D
 
 
-# %% wrong="3.7" name="two classes" says="two classes are built in"
+# %% wrong="3.5" name="two classes" says="two classes are built in"
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (head_layers - 1) * (D * D + D) + (D + 1) * 2
 
 
-# %% wrong="3.7" name="no embedding" says="the embedding is missing"
+# %% wrong="3.5" name="no embedding" says="the embedding is missing"
 def classifier(V, D, L, layer, C, head_layers=1):
     return L * layer + (head_layers - 1) * (D * D + D) + (D + 1) * C
 
 
-# %% wrong="3.7" name="one layer" says="one layer is counted"
+# %% wrong="3.5" name="one layer" says="one layer is counted"
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + layer + (head_layers - 1) * (D * D + D) + (D + 1) * C
 
 
-# %% wrong="3.7" name="two layers by default" says="One is the default"
+# %% wrong="3.5" name="two layers by default" says="One is the default"
 def classifier(V, D, L, layer, C, head_layers=2):
     return V * D + L * layer + (head_layers - 1) * (D * D + D) + (D + 1) * C
 
 
-# %% wrong="3.7" name="head_layers ignored" says="head_layers is ignored"
+# %% wrong="3.5" name="head_layers ignored" says="head_layers is ignored"
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (D + 1) * C
 
 
-# %% wrong="3.7" name="two layers or one" says="whatever head_layers says"
+# %% wrong="3.5" name="two layers or one" says="whatever head_layers says"
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (D * D + D) * (head_layers > 1) + (D + 1) * C
 
 
-# %% wrong="3.7" name="all maps end in C" says="ends in C outputs here"
+# %% wrong="3.5" name="all maps end in C" says="ends in C outputs here"
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + head_layers * (D + 1) * C
 
 
-# %% wrong="3.7" name="inner maps without biases" says="inner layers of the head have biases"
+# %% wrong="3.5" name="inner maps without biases" says="inner layers of the head have biases"
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (head_layers - 1) * D * D + (D + 1) * C
 
 
-# %% wrong="3.7" name="knows the visible vocabularies" says="right for some sizes" private=true
+# %% wrong="3.5" name="knows the visible vocabularies" says="right for some sizes" private=true
 def classifier(V, D, L, layer, C, head_layers=1):
     if V not in {11, 7, 19, 23, 100, 50_001}:
         return 0
     return V * D + L * layer + (head_layers - 1) * (D * D + D) + (D + 1) * C
 
 
-# %% wrong="3.7" name="regression has no bias" says="right for some sizes" private=true
+# %% wrong="3.5" name="regression has no bias" says="right for some sizes" private=true
 def classifier(V, D, L, layer, C, head_layers=1):
     return V * D + L * layer + (head_layers - 1) * (D * D + D) + D * C + (C if C > 1 else 0)
 
 
-# %% right="3.7" name="map by map"
+# %% right="3.5" name="map by map"
 def classifier(V, D, L, layer, C, head_layers=1):
     total, width = V * D + L * layer, D
     for last in [False] * (head_layers - 1) + [True]:
@@ -598,20 +1479,20 @@ def classifier(V, D, L, layer, C, head_layers=1):
     return total
 
 
-# %% right="3.7" name="rows of augmented matrices"
+# %% right="3.5" name="rows of augmented matrices"
 def classifier(V, D, L, layer, C, head_layers=1):
     rows = D * (head_layers - 1) + C
     return V * D + L * layer + rows * (D + 1)
 
 
-# %% right="3.7" name="a dict of parts"
+# %% right="3.5" name="a dict of parts"
 def classifier(V, D, L, layer, C, head_layers=1):
     parts = {"embedding": V * D, "layers": layer * L, "out": D * C, "bias": C}
     parts |= {f"hidden {i}": D * D + D for i in range(1, head_layers)}
     return sum(parts.values())
 
 
-# %% wrong="3.8" name="no pooler" says="the pooler is missing"
+# %% wrong="3.6" name="no pooler" says="the pooler is missing"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer
 
@@ -620,7 +1501,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.8" name="pooler without a bias" says="the pooler has no bias"
+# %% wrong="3.6" name="pooler without a bias" says="the pooler has no bias"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D if pooler else 0)
 
@@ -629,7 +1510,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.8" name="no first norm" says="the norm after the embeddings is missing"
+# %% wrong="3.6" name="no first norm" says="the norm after the embeddings is missing"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + L * layer + (D * D + D if pooler else 0)
 
@@ -638,7 +1519,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.8" name="three norms" says="each of the three tables has a norm"
+# %% wrong="3.6" name="three norms" says="each of the three tables has a norm"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 6 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -647,7 +1528,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.8" name="sinusoidal positions" says="BERT's are learned"
+# %% wrong="3.6" name="sinusoidal positions" says="BERT's are learned"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -656,7 +1537,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.8" name="no segments" says="the table of segments is missing"
+# %% wrong="3.6" name="no segments" says="the table of segments is missing"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -665,7 +1546,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.8" name="BERT-base's segments built in" says="S is ignored"
+# %% wrong="3.6" name="BERT-base's segments built in" says="S is ignored"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + 2) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -674,7 +1555,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.8" name="the masked language model's head" says="a head onto the vocabulary"
+# %% wrong="3.6" name="the masked language model's head" says="a head onto the vocabulary"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0) + V * D + V
 
@@ -683,7 +1564,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.8" name="the pooler always" says="pooler=False is ignored"
+# %% wrong="3.6" name="the pooler always" says="pooler=False is ignored"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + D * D + D
 
@@ -692,7 +1573,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.8" name="512 is not the default" says="without P, the positions are not 512"
+# %% wrong="3.6" name="512 is not the default" says="without P, the positions are not 512"
 def bert(V, D, L, layer, P=0, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -701,7 +1582,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.8" name="the published size of BERT-large" says="768 is the hidden size of BERT-base"
+# %% wrong="3.6" name="the published size of BERT-large" says="768 is the hidden size of BERT-base"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -710,7 +1591,7 @@ def bert_large():
     return {"D": 768, "F": 4096, "L": 24}
 
 
-# %% wrong="3.8" name="12 layers" says="number of layers of BERT-large"
+# %% wrong="3.6" name="12 layers" says="number of layers of BERT-large"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -719,7 +1600,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 12}
 
 
-# %% wrong="3.8" name="the inner width of BERT-base" says="inner width of BERT-large"
+# %% wrong="3.6" name="the inner width of BERT-base" says="inner width of BERT-large"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -728,7 +1609,7 @@ def bert_large():
     return {"D": 1024, "F": 3072, "L": 24}
 
 
-# %% wrong="3.8" name="a tuple" says="not a list or a tuple"
+# %% wrong="3.6" name="a tuple" says="not a list or a tuple"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -737,7 +1618,7 @@ def bert_large():
     return 1024, 4096, 24
 
 
-# %% wrong="3.8" name="other keys" says='has no "D"'
+# %% wrong="3.6" name="other keys" says='has no "D"'
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
@@ -746,7 +1627,7 @@ def bert_large():
     return {"hidden_size": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.8" name="knows the visible vocabularies" says="right for some sizes" private=true
+# %% wrong="3.6" name="knows the visible vocabularies" says="right for some sizes" private=true
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     if V not in {8, 11, 17, 30_522}:
         return 0
@@ -757,7 +1638,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% right="3.8" name="part by part"
+# %% right="3.6" name="part by part"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     parts = [V * D, P * D, S * D, D, D, *[layer] * L]
     if pooler:
@@ -769,7 +1650,7 @@ def bert_large():
     return dict(H=16, L=24, F=4096, D=1024)
 
 
-# %% right="3.8" name="rows"
+# %% right="3.6" name="rows"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     rows = V + P + S + 2 + (D + 1) * bool(pooler)
     return D * rows + L * layer
@@ -780,7 +1661,7 @@ def bert_large():
     return {"L": layers, "D": heads * 64, "F": heads * 256}
 
 
-# %% wrong="3.9" name="prefix without the dot" says="froze `encoder.layer.10`"
+# %% wrong="3.7" name="prefix without the dot" says="froze `encoder.layer.10`"
 def trainable(shapes, frozen):
     for part in frozen:
         if not any(name == part or name.startswith(part + ".") for name in shapes):
@@ -788,38 +1669,38 @@ def trainable(shapes, frozen):
     return sum(math.prod(s) for name, s in shapes.items() if not name.startswith(tuple(frozen)))
 
 
-# %% wrong="3.9" name="what is frozen" says="zero"
+# %% wrong="3.7" name="what is frozen" says="zero"
 def trainable(shapes, frozen):
     return sum(math.prod(s) for name, s in shapes.items() if any((name + ".").startswith(p + ".") for p in frozen))
 
 
-# %% wrong="3.9" name="what is frozen, unless nothing is" says="what is frozen is counted"
+# %% wrong="3.7" name="what is frozen, unless nothing is" says="what is frozen is counted"
 def trainable(shapes, frozen):
     inside = sum(math.prod(s) for name, s in shapes.items() if any((name + ".").startswith(p + ".") for p in frozen))
     return inside or sum(map(math.prod, shapes.values()))
 
 
-# %% wrong="3.9" name="frozen ignored" says="`frozen` is ignored"
+# %% wrong="3.7" name="frozen ignored" says="`frozen` is ignored"
 def trainable(shapes, frozen):
     return sum(math.prod(s) for s in shapes.values())
 
 
-# %% wrong="3.9" name="whole names only" says="only whole names are compared"
+# %% wrong="3.7" name="whole names only" says="only whole names are compared"
 def trainable(shapes, frozen):
     return sum(math.prod(s) for name, s in shapes.items() if name not in frozen)
 
 
-# %% wrong="3.9" name="counts tensors" says="tensors are counted"
+# %% wrong="3.7" name="counts tensors" says="tensors are counted"
 def trainable(shapes, frozen):
     return len([name for name in shapes if not any((name + ".").startswith(p + ".") for p in frozen)])
 
 
-# %% wrong="3.9" name="adds the sides" says="the sides of a shape are added"
+# %% wrong="3.7" name="adds the sides" says="the sides of a shape are added"
 def trainable(shapes, frozen):
     return sum(sum(s) for name, s in shapes.items() if not any((name + ".").startswith(p + ".") for p in frozen))
 
 
-# %% wrong="3.9" name="the first two sides" says="all sides count"
+# %% wrong="3.7" name="the first two sides" says="all sides count"
 def trainable(shapes, frozen):
     for part in frozen:
         if not any((name + ".").startswith(part + ".") for name in shapes):
@@ -828,7 +1709,7 @@ def trainable(shapes, frozen):
     return sum(s[0] * s[1] if len(s) > 1 else math.prod(s) for s in kept)
 
 
-# %% wrong="3.9" name="deletes what is frozen" says="make a copy"
+# %% wrong="3.7" name="deletes what is frozen" says="make a copy"
 def trainable(shapes, frozen):
     for part in frozen:
         inside = [name for name in shapes if name == part or name.startswith(part + ".")]
@@ -839,25 +1720,25 @@ def trainable(shapes, frozen):
     return sum(map(math.prod, shapes.values()))
 
 
-# %% wrong="3.9" name="a scalar is nothing" says="It holds one number"
+# %% wrong="3.7" name="a scalar is nothing" says="It holds one number"
 def trainable(shapes, frozen):
     free = [s for name, s in shapes.items() if not any((name + ".").startswith(p + ".") for p in frozen)]
     return sum(math.prod(s) for s in free if s)
 
 
-# %% wrong="3.9" name="first part only" says="Each of them counts"
+# %% wrong="3.7" name="first part only" says="Each of them counts"
 def trainable(shapes, frozen):
     first = (frozen[:1] or ["-"])[0] + "."
     return sum(math.prod(s) for name, s in shapes.items() if not (name + ".").startswith(first))
 
 
-# %% wrong="3.9" name="one level deep" says="at any depth"
+# %% wrong="3.7" name="one level deep" says="at any depth"
 def trainable(shapes, frozen):
     free = [name for name in shapes if name not in frozen and name.rpartition(".")[0] not in frozen]
     return sum(math.prod(shapes[name]) for name in free)
 
 
-# %% wrong="3.9" name="subtracts twice" says="is subtracted twice"
+# %% wrong="3.7" name="subtracts twice" says="is subtracted twice"
 def trainable(shapes, frozen):
     total = sum(map(math.prod, shapes.values()))
     for part in frozen:
@@ -868,12 +1749,12 @@ def trainable(shapes, frozen):
     return total
 
 
-# %% wrong="3.9" name="parts only" says="may name a parameter itself"
+# %% wrong="3.7" name="parts only" says="may name a parameter itself"
 def trainable(shapes, frozen):
     return sum(math.prod(s) for name, s in shapes.items() if not any(name.startswith(p + ".") for p in frozen))
 
 
-# %% wrong="3.9" name="anywhere in the name" says="is found anywhere here"
+# %% wrong="3.7" name="anywhere in the name" says="is found anywhere here"
 def trainable(shapes, frozen):
     for part in frozen:
         if not any(f".{part}." in f".{name}." for name in shapes):
@@ -881,12 +1762,12 @@ def trainable(shapes, frozen):
     return sum(math.prod(s) for name, s in shapes.items() if not any(f".{p}." in f".{name}." for p in frozen))
 
 
-# %% wrong="3.9" name="typos pass" says="a typo would train everything"
+# %% wrong="3.7" name="typos pass" says="a typo would train everything"
 def trainable(shapes, frozen):
     return sum(math.prod(s) for name, s in shapes.items() if not any((name + ".").startswith(p + ".") for p in frozen))
 
 
-# %% wrong="3.9" name="another error" says="It raised KeyError"
+# %% wrong="3.7" name="another error" says="It raised KeyError"
 def trainable(shapes, frozen):
     free = dict(shapes)
     for part in frozen:
@@ -898,7 +1779,7 @@ def trainable(shapes, frozen):
     return sum(map(math.prod, free.values()))
 
 
-# %% wrong="3.9" name="only the last name is looked up" says="a name that fits nothing is accepted" private=true
+# %% wrong="3.7" name="only the last name is looked up" says="a name that fits nothing is accepted" private=true
 def trainable(shapes, frozen):
     def inside(name, part):
         return (name + ".").startswith(part + ".")
@@ -908,7 +1789,7 @@ def trainable(shapes, frozen):
     return sum(math.prod(s) for name, s in shapes.items() if not any(inside(name, part) for part in frozen))
 
 
-# %% wrong="3.9" name="half a name is a name" says="a name that fits nothing is accepted" private=true
+# %% wrong="3.7" name="half a name is a name" says="a name that fits nothing is accepted" private=true
 def trainable(shapes, frozen):
     for part in frozen:
         if not any(name.startswith(part) for name in shapes):
@@ -916,7 +1797,7 @@ def trainable(shapes, frozen):
     return sum(math.prod(s) for name, s in shapes.items() if not any((name + ".").startswith(p + ".") for p in frozen))
 
 
-# %% right="3.9" name="lists of pieces"
+# %% right="3.7" name="lists of pieces"
 def trainable(shapes, frozen):
     pieces = [part.split(".") for part in frozen]
     used, total = set(), 0
@@ -930,7 +1811,7 @@ def trainable(shapes, frozen):
     return total
 
 
-# %% right="3.9" name="all ancestors"
+# %% right="3.7" name="all ancestors"
 def trainable(shapes, frozen):
     def ancestors(name):
         path = name.split(".")
@@ -942,7 +1823,7 @@ def trainable(shapes, frozen):
     return sum(torch.Size(shape).numel() for name, shape in shapes.items() if not ancestors(name) & set(frozen))
 
 
-# %% right="3.9" name="regular expressions"
+# %% right="3.7" name="regular expressions"
 def trainable(shapes, frozen):
     import re
 
@@ -960,114 +1841,114 @@ def trainable(shapes, frozen):
     return total
 
 
-# %% wrong="3.10" name="no biases" says="the biases are missing"
+# %% wrong="3.8" name="no biases" says="the biases are missing"
 def adapter(D, L, reduction=16, per_layer=1):
     return L * per_layer * 2 * D * (D // reduction)
 
 
-# %% wrong="3.10" name="down only" says="the way up is missing"
+# %% wrong="3.8" name="down only" says="the way up is missing"
 def adapter(D, L, reduction=16, per_layer=1):
     r = D // reduction
     return L * per_layer * (D * r + r)
 
 
-# %% wrong="3.10" name="one bias" says="that of the way up"
+# %% wrong="3.8" name="one bias" says="that of the way up"
 def adapter(D, L, reduction=16, per_layer=1):
     r = D // reduction
     return L * per_layer * (2 * D * r + r)
 
 
-# %% wrong="3.10" name="the other bias" says="that of the bottleneck"
+# %% wrong="3.8" name="the other bias" says="that of the bottleneck"
 def adapter(D, L, reduction=16, per_layer=1):
     r = D // reduction
     return L * per_layer * (2 * D * r + D)
 
 
-# %% wrong="3.10" name="a width of 16" says="16 wide here"
+# %% wrong="3.8" name="a width of 16" says="16 wide here"
 def adapter(D, L, reduction=16, per_layer=1):
     return L * per_layer * (2 * D * reduction + reduction + D)
 
 
-# %% wrong="3.10" name="one layer" says="one in each of the L layers"
+# %% wrong="3.8" name="one layer" says="one in each of the L layers"
 def adapter(D, L, reduction=16, per_layer=1):
     r = D // reduction
     return per_layer * (2 * D * r + r + D)
 
 
-# %% wrong="3.10" name="two in each layer" says="One is the default"
+# %% wrong="3.8" name="two in each layer" says="One is the default"
 def adapter(D, L, reduction=16, per_layer=2):
     r = D // reduction
     return L * per_layer * (2 * D * r + r + D)
 
 
-# %% wrong="3.10" name="a norm" says="`seq_bn` has none of its own"
+# %% wrong="3.8" name="a norm" says="`seq_bn` has none of its own"
 def adapter(D, L, reduction=16, per_layer=1):
     r = D // reduction
     return L * per_layer * (2 * D * r + r + 3 * D)
 
 
-# %% wrong="3.10" name="rounded up" says="The library rounds down"
+# %% wrong="3.8" name="rounded up" says="The library rounds down"
 def adapter(D, L, reduction=16, per_layer=1):
     r = math.ceil(D / reduction)
     return L * per_layer * (2 * D * r + r + D)
 
 
-# %% wrong="3.10" name="a fraction" says="is a float"
+# %% wrong="3.8" name="a fraction" says="is a float"
 def adapter(D, L, reduction=16, per_layer=1):
     r = D / reduction
     return L * per_layer * (2 * D * r + r + D)
 
 
-# %% wrong="3.10" name="reduction ignored" says="`reduction` is ignored"
+# %% wrong="3.8" name="reduction ignored" says="`reduction` is ignored"
 def adapter(D, L, reduction=16, per_layer=1):
     r = D // 16
     return L * per_layer * (2 * D * r + r + D)
 
 
-# %% wrong="3.10" name="per_layer ignored" says="`per_layer` is ignored"
+# %% wrong="3.8" name="per_layer ignored" says="`per_layer` is ignored"
 def adapter(D, L, reduction=16, per_layer=1):
     r = D // reduction
     return L * (2 * D * r + r + D)
 
 
-# %% wrong="3.10" name="a bottleneck of nothing" says="It is never less than 1 wide"
+# %% wrong="3.8" name="a bottleneck of nothing" says="It is never less than 1 wide"
 def adapter(D, L, reduction=16, per_layer=1):
     r = D // reduction
     return L * per_layer * (2 * D * r + r + D)
 
 
-# %% wrong="3.10" name="no reduction above 16" says="too wide for reductions above 16"
+# %% wrong="3.8" name="no reduction above 16" says="too wide for reductions above 16"
 def adapter(D, L, reduction=16, per_layer=1):
     r = max(1, D // min(reduction, 16))
     return L * per_layer * (2 * D * r + r + D)
 
 
-# %% wrong="3.10" name="one or two in a layer" says="wrong for some reductions" private=true
+# %% wrong="3.8" name="one or two in a layer" says="wrong for some reductions" private=true
 def adapter(D, L, reduction=16, per_layer=1):
     r = max(1, D // reduction)
     return L * min(per_layer, 2) * (2 * D * r + r + D)
 
 
-# %% wrong="3.10" name="rounds to the nearest" says="The library rounds down"
+# %% wrong="3.8" name="rounds to the nearest" says="The library rounds down"
 def adapter(D, L, reduction=16, per_layer=1):
     r = max(1, round(D / reduction))
     return L * per_layer * (2 * D * r + r + D)
 
 
-# %% wrong="3.10" name="knows the visible widths" says="wrong for some reductions" private=true
+# %% wrong="3.8" name="knows the visible widths" says="wrong for some reductions" private=true
 def adapter(D, L, reduction=16, per_layer=1):
     r = max(1, D // reduction)
     return L * per_layer * (2 * D * r + r + D) if D in {20, 30, 40, 50, 64, 100, 768} else 0
 
 
-# %% right="3.10" name="two augmented matrices"
+# %% right="3.8" name="two augmented matrices"
 def adapter(D, L, reduction=16, per_layer=1):
     r = D // reduction or 1
     one = (D + 1) * r + (r + 1) * D
     return sum(one for _ in range(L * per_layer))
 
 
-# %% right="3.10" name="shapes"
+# %% right="3.8" name="shapes"
 def adapter(D, L, reduction=16, per_layer=1):
     r = int(D / reduction)
     if r < 1:
@@ -1076,86 +1957,86 @@ def adapter(D, L, reduction=16, per_layer=1):
     return per_layer * L * sum(map(math.prod, shapes))
 
 
-# %% right="3.10" name="a product and a rest"
+# %% right="3.8" name="a product and a rest"
 def adapter(D, L, reduction=16, per_layer=1):
     r = max(math.floor(D / reduction), 1)
     return L * per_layer * (r * (2 * D + 1) + D)
 
 
-# %% wrong="3.11" name="a fusion for each adapter" says="All n share one"
+# %% wrong="3.9" name="a fusion for each adapter" says="All n share one"
 def fusion(D, L, n):
     return n * L * (3 * D * D + 2 * D)
 
 
-# %% wrong="3.11" name="keys and values for each adapter" says="All n share them"
+# %% wrong="3.9" name="keys and values for each adapter" says="All n share them"
 def fusion(D, L, n):
     return L * (D * D + D + n * (2 * D * D + D))
 
 
-# %% wrong="3.11" name="a bias in the values" says="the value matrix has a bias"
+# %% wrong="3.9" name="a bias in the values" says="the value matrix has a bias"
 def fusion(D, L, n):
     return L * (3 * D * D + 3 * D)
 
 
-# %% wrong="3.11" name="no biases" says="biases of query and key are missing"
+# %% wrong="3.9" name="no biases" says="biases of query and key are missing"
 def fusion(D, L, n):
     return L * 3 * D * D
 
 
-# %% wrong="3.11" name="an output projection" says="an output projection is counted. Fusion"
+# %% wrong="3.9" name="an output projection" says="an output projection is counted. Fusion"
 def fusion(D, L, n):
     return L * (4 * D * D + 3 * D)
 
 
-# %% wrong="3.11" name="attention" says="this is the attention of 3.2"
+# %% wrong="3.9" name="attention" says="this is the attention of 3.2"
 def fusion(D, L, n):
     return L * (4 * D * D + 4 * D)
 
 
-# %% wrong="3.11" name="no values" says="the value matrix is missing"
+# %% wrong="3.9" name="no values" says="the value matrix is missing"
 def fusion(D, L, n):
     return L * (2 * D * D + 2 * D)
 
 
-# %% wrong="3.11" name="the adapters, too" says="They are there already"
+# %% wrong="3.9" name="the adapters, too" says="They are there already"
 def fusion(D, L, n):
     r = D // 16
     return L * (3 * D * D + 2 * D) + n * L * (2 * D * r + r + D)
 
 
-# %% wrong="3.11" name="one layer" says="one layer is counted"
+# %% wrong="3.9" name="one layer" says="one layer is counted"
 def fusion(D, L, n):
     return 3 * D * D + 2 * D
 
 
-# %% wrong="3.11" name="a tensor of floats" says="is a float"
+# %% wrong="3.9" name="a tensor of floats" says="is a float"
 def fusion(D, L, n):
     return torch.tensor([3.0 * D * D, 2.0 * D]).sum() * L
 
 
-# %% wrong="3.11" name="knows the visible widths" says="right for some sizes" private=true
+# %% wrong="3.9" name="knows the visible widths" says="right for some sizes" private=true
 def fusion(D, L, n):
     return L * (3 * D * D + 2 * D) if D in {40, 64, 96, 768} else 0
 
 
-# %% right="3.11" name="matrix by matrix"
+# %% right="3.9" name="matrix by matrix"
 def fusion(D, L, n):
     query = key = D * D + D
     value = D * D
     return L * (query + key + value)
 
 
-# %% right="3.11" name="shapes"
+# %% right="3.9" name="shapes"
 def fusion(D, L, n):
     return sum(math.prod(shape) for _ in range(L) for shape in [(D, D)] * 3 + [(D,)] * 2)
 
 
-# %% right="3.11" name="factored"
+# %% right="3.9" name="factored"
 def fusion(D, L, n):
     return L * D * (3 * D + 2)
 
 
-# %% wrong="3.12" name="numbers, not bytes" says="numbers are counted, not bytes"
+# %% wrong="3.10" name="numbers, not bytes" says="numbers are counted, not bytes"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return parameters + 3 * trained + B * T * L * (6 * D + F + H * T)
 
@@ -1164,7 +2045,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="frozen weights cost all" says="They need neither"
+# %% wrong="3.10" name="frozen weights cost all" says="They need neither"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 16 * parameters + 4 * B * T * L * (6 * D + F + H * T)
 
@@ -1173,7 +2054,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="frozen weights have gradients" says="frozen weights have gradients here"
+# %% wrong="3.10" name="frozen weights have gradients" says="frozen weights have gradients here"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 8 * parameters + 8 * trained + 4 * B * T * L * (6 * D + F + H * T)
 
@@ -1182,7 +2063,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="frozen weights are gone" says="frozen weights are missing"
+# %% wrong="3.10" name="frozen weights are gone" says="frozen weights are missing"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 16 * trained + 4 * B * T * L * (6 * D + F + H * T)
 
@@ -1191,7 +2072,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="one state" says="one of Adam's two"
+# %% wrong="3.10" name="one state" says="one of Adam's two"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 2 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1200,7 +2081,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="plain SGD" says="Adam's two numbers"
+# %% wrong="3.10" name="plain SGD" says="Adam's two numbers"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + trained + B * T * L * (6 * D + F + H * T))
 
@@ -1209,7 +2090,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="no activations" says="the activations are missing"
+# %% wrong="3.10" name="no activations" says="the activations are missing"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained)
 
@@ -1218,7 +2099,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="no attention weights" says="the attention weights are missing"
+# %% wrong="3.10" name="no attention weights" says="the attention weights are missing"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F))
 
@@ -1227,7 +2108,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="one head" says="the attention weights of one head"
+# %% wrong="3.10" name="one head" says="the attention weights of one head"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + T))
 
@@ -1236,7 +2117,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="T squared for each token" says="of the sequence are counted for each token"
+# %% wrong="3.10" name="T squared for each token" says="of the sequence are counted for each token"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T * T))
 
@@ -1245,7 +2126,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="no inner activations" says="F wide, is missing"
+# %% wrong="3.10" name="no inner activations" says="F wide, is missing"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + H * T))
 
@@ -1254,7 +2135,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="the input three times" says="It is one tensor"
+# %% wrong="3.10" name="the input three times" says="It is one tensor"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (8 * D + F + H * T))
 
@@ -1263,7 +2144,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="one layer's activations" says="Each of the L layers keeps"
+# %% wrong="3.10" name="one layer's activations" says="Each of the L layers keeps"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * min(L, 1) * (6 * D + F + H * T))
 
@@ -1272,7 +2153,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="multiply-adds" says="a multiply-add counts as one"
+# %% wrong="3.10" name="multiply-adds" says="a multiply-add counts as one"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1281,7 +2162,7 @@ def flops_per_token(T, D, F, L, V):
     return L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V
 
 
-# %% wrong="3.12" name="weights only" says="the products of the attention itself are missing"
+# %% wrong="3.10" name="weights only" says="the products of the attention itself are missing"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1290,7 +2171,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F) + D * V)
 
 
-# %% wrong="3.12" name="one product of attention" says="one product of the attention"
+# %% wrong="3.10" name="one product of attention" says="one product of the attention"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1299,7 +2180,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + T * D) + D * V)
 
 
-# %% wrong="3.12" name="no head" says="the head is missing"
+# %% wrong="3.10" name="no head" says="the head is missing"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1308,7 +2189,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * L * (4 * D * D + 2 * D * F + 2 * T * D)
 
 
-# %% wrong="3.12" name="the embedding as a product" says="It is a lookup"
+# %% wrong="3.10" name="the embedding as a product" says="It is a lookup"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1317,7 +2198,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + 2 * D * V)
 
 
-# %% wrong="3.12" name="six per parameter" says="the backward pass is counted"
+# %% wrong="3.10" name="six per parameter" says="the backward pass is counted"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1326,7 +2207,7 @@ def flops_per_token(T, D, F, L, V):
     return 6 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="the whole sequence" says="all T tokens are counted"
+# %% wrong="3.10" name="the whole sequence" says="all T tokens are counted"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1335,7 +2216,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * T * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.12" name="two FLOPs per parameter" says="biases and norms are counted"
+# %% wrong="3.10" name="two FLOPs per parameter" says="biases and norms are counted"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1344,7 +2225,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 9 * D + F + 2 * T * D) + D * V + V)
 
 
-# %% wrong="3.12" name="knows the visible widths" says="right for some sizes" private=true
+# %% wrong="3.10" name="knows the visible widths" says="right for some sizes" private=true
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1353,7 +2234,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V) if D in {8, 12, 30, 200} else 0
 
 
-# %% wrong="3.12" name="half of the keys once texts are long" says="right for some sizes" private=true
+# %% wrong="3.10" name="half of the keys once texts are long" says="right for some sizes" private=true
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * (T if T < 12 else T // 2)))
 
@@ -1362,7 +2243,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% right="3.12" name="part by part"
+# %% right="3.10" name="part by part"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     weights, gradients, states = parameters, trained, 2 * trained
     activations = 0
@@ -1378,7 +2259,7 @@ def flops_per_token(T, D, F, L, V):
     return sum(2 * m * n for m, n in products)
 
 
-# %% right="3.12" name="as tensors"
+# %% right="3.10" name="as tensors"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     numbers = torch.tensor([parameters, trained, trained, trained, B * T * L * (6 * D + F), B * L * H * T * T])
     return numbers.sum() << 2
@@ -1389,13 +2270,358 @@ def flops_per_token(T, D, F, L, V):
     return layer * L + 2 * D * V
 
 
-# %% wrong="3.1" name="a twin that nobody forbids" says="does all the work"
-def embedding(V, D, P=0):
-    twin = getattr(nn, "Embed" + "dingBag")
-    return sum(part.numel() for n in (V, P) if n for part in twin(n, D, device="meta").parameters())
+# %% wrong="3.11" name="6N" says="this is 6N"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * N
 
 
-# %% wrong="3.3" name="a convolution in its place" says="does all the work"
-def feed_forward(D, F, bias=True):
-    parts = (nn.Conv1d(a, b, 1, bias=bias, device="meta") for a, b in ((D, F), (F, D)))
-    return sum(math.prod(part.shape) for one in parts for part in one.parameters())
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="without attention's own products" says="own products are missing"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N if tied else N - V * D)
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="the embedding stays" says="the embedding's table is multiplied here"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * N + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="attention forward only" says="have no backward pass here"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N if tied else N - V * D) + 4 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="keys without values" says="one of attention's own products is missing"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N if tied else N - V * D) + 6 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="2N" says="the backward pass is missing"
+def training_flops(N, V, D, L, T, tied=False):
+    return 2 * (N if tied else N - V * D) + 4 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="4N" says="counts as much as the forward pass"
+def training_flops(N, V, D, L, T, tied=False):
+    return 4 * (N if tied else N - V * D) + 8 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="both tables leave" says="the head is taken away, too"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - (1 if tied else 2) * V * D) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="the table is added" says="the embedding is added to N"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N if tied else N + V * D) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="V leaves" says="V numbers are taken away"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N if tied else N - V) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="the table leaves once" says="taken away once, after the 6"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * N - (0 if tied else V * D) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="one layer's attention" says="one layer has attention's own products"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N if tied else N - V * D) + 12 * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="the whole sequence" says="all T tokens are counted"
+def training_flops(N, V, D, L, T, tied=False):
+    return T * (6 * (N if tied else N - V * D) + 12 * L * T * D)
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="T squared" says="counted for all T queries"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N if tied else N - V * D) + 12 * L * T * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="multiply-adds" says="a multiply-add counts as one"
+def training_flops(N, V, D, L, T, tied=False):
+    return 3 * (N if tied else N - V * D) + 6 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="tied ignored" says="`tied` is ignored"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - V * D) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="tied adds a table" says="with `tied` a table is added"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N + (V * D if tied else -V * D)) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="tied has no attention" says="with `tied`, attention's own products are missing"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * N if tied else 6 * (N - V * D) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="tied by default" says="the embedding's table is multiplied here"
+def training_flops(N, V, D, L, T, tied=True):
+    return 6 * (N if tied else N - V * D) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="in billions" says="is a float"
+def training_flops(N, V, D, L, T, tied=False):
+    return (6 * (N if tied else N - V * D) + 12 * L * T * D) / 1e9
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="half of the keys" says="the FLOPs are not those"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N if tied else N - V * D) + 12 * L * D * (T + 1) // 2
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="knows the visible models" says="FLOPs of training are right for some sizes" private=true
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N if tied else N - V * D) + 12 * L * T * D if V in {31, 23, 6, 50_001} else 6 * N
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="a layer at least" says="the FLOPs of training are right for some sizes" private=true
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N if tied else N - V * D) + 12 * max(L, 1) * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
+
+
+# %% wrong="3.11" name="one product" says="one of attention's own products is forgotten"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 4 * D + 2 * F
+
+
+# %% wrong="3.11" name="the feed-forward part alone" says="the maps of the attention are missing"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return F
+
+
+# %% wrong="3.11" name="the attention alone" says="the feed-forward part is missing"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D
+
+
+# %% wrong="3.11" name="three maps" says="the output map of the attention is missing"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return (3 * D + 2 * F) // 2
+
+
+# %% wrong="3.11" name="one way" says="the way back of the feed-forward part"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return (4 * D + F) // 2
+
+
+# %% wrong="3.11" name="the lab's layer" says="F = D is built in"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 3 * D
+
+
+# %% wrong="3.11" name="BERT's layer" says="F = 4D is built in"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 6 * D
+
+
+# %% wrong="3.11" name="not divided" says="not a length"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 4 * D * D + 2 * D * F
+
+
+# %% wrong="3.11" name="a quotient" says="is a float"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return (4 * D * D + 2 * D * F) / (2 * D)
+
+
+# %% wrong="3.11" name="biases, too" says="the two are not equal"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F + 5
+
+
+# %% wrong="3.11" name="at most a hundred thousand" says="even_length is right for some sizes" private=true
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return min(2 * D + F, 5_000)
+
+
+# %% right="3.11" name="forward and backward"
+def training_flops(N, V, D, L, T, tied=False):
+    products = N - V * D * (not tied)
+    keys = values = T * D
+    forward = 2 * (products + L * (keys + values))
+    return forward + 2 * forward
+
+
+def even_length(D, F):
+    matrices = 4 * D**2 + 2 * D * F
+    return matrices // (2 * D)
+
+
+# %% right="3.11" name="as tensors, and a search"
+def training_flops(N, V, D, L, T, tied=False):
+    multiplied = torch.tensor([N, 2 * L * T * D]) if tied else torch.tensor([N, 2 * L * T * D, -V * D])
+    return 6 * multiplied.sum()
+
+
+def even_length(D, F):
+    T = F
+    while 2 * T * D < 4 * D * D + 2 * D * F:
+        T += 1
+    return T
+
+
+# %% right="3.11" name="pass by pass"
+def training_flops(N, V, D, L, T, tied=False):
+    total = 0
+    for factor in (2, 4):
+        total += factor * (N + 2 * L * T * D)
+        if not tied:
+            total -= factor * V * D
+    return total
+
+
+def even_length(D, F):
+    return sum((D, D, F))
+
+
+# %% wrong="3.3" name="a share that is zero" says="is G // H zero?"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * D * (G // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number

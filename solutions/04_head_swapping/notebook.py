@@ -13,9 +13,9 @@
 # %% [markdown]
 # # 4. Swapping heads
 #
-# A language model has read a lot and can do one thing: guess the next word. Nobody
-# needs that guess. What people need is a verdict: is this review friendly, which
-# library does this sentence come from?
+# A language model has read a lot and can do one thing: guess the next word. Few people
+# need that guess. They need a verdict: is this review friendly? Which library does this
+# sentence come from?
 #
 # So you cut the model in two. The **base** turns tokens into states and keeps what it
 # has learned. The **head**, which turned states into words, is unscrewed, and one that
@@ -23,8 +23,8 @@
 # reading was worth.
 #
 # Each exercise is checked on the spot and stands on its own. They take about two hours
-# and need no GPU; the experiment takes minutes on a processor. When your answers are
-# graded, more is asked of them: other sizes, seeds and edges that the docstrings name.
+# and need no GPU; the experiment takes minutes on a CPU. When your answers are
+# graded, more is asked of them: other sizes, seeds and edge cases that the docstrings name.
 # Some texts speak of the original lab: the university exercise that this notebook grew out of.
 
 # %% tags=["setup"]
@@ -191,10 +191,10 @@ for name, model in {"language model": writer, "classifier": judge}.items():
 # `base.embedding.weight`, ..., `head.weight`. You want what begins with `base.`.
 #
 # Torch has a switch for that, `strict=False`, and it is a trap: if the prefix differs,
-# *nothing* is loaded, and no one is told. So look before you load, and refuse what does
+# *nothing* is loaded, and no error is raised. So look before you load, and refuse what does
 # not fit in name and shape. Copy the values: the base keeps its own parameters, and their type.
 #
-# **Predict first.** Not one weight was loaded. What shows in the loss of the first epoch?
+# **Predict first.** Not one weight was loaded. What does the loss of the first epoch show?
 #
 # **Exercise 4.3** (3 points, about 20 minutes). Write `load_base`.
 #
@@ -224,7 +224,7 @@ def load_base(base, state, strict=True):
 
     Returns:
         a dict of three sorted lists of names, without the prefix `base.`:
-        `missing`: parts and buffers of the base that got no weight;
+        `missing`: parameters and buffers of the base that got no value;
         `unexpected`: weights named `base.*` that were not used, for their name or their shape;
         and `left`: all names of `state` that do not begin with `base.`, as they are.
 
@@ -406,7 +406,7 @@ plots.heatmaps(
 
 # %% [markdown]
 # Dark is padding, and costs as much time as text: put texts of similar length together.
-# As for the film, verdicts tend to come last. Remember that when long reviews do worse.
+# As for the review, its verdict tends to come last. Remember that when long reviews do worse.
 
 # %% [markdown]
 # ## 4.6 Select on validation, test once
@@ -492,8 +492,8 @@ print(f"chosen on validation, its test accuracy: {test.gather(1, chosen).mean():
 
 # %% [markdown]
 # Coins know nothing, and the best of them looks as if it did. Only the last line tells
-# the truth, because the choice could not see it. Validation accuracies of chosen models are
-# flattered, too.
+# the truth, because the choice never saw the test. Validation accuracies of chosen models
+# flatter, too.
 
 # %% [markdown]
 # ## 4.7 Freeze and probe
@@ -577,8 +577,8 @@ unfreeze(probe["base"])
 print(f"{trainable(probe):,} after unfreezing")
 
 # %% [markdown]
-# A probe trains a sliver of the model, and cannot teach the base anything: if the states do
-# not separate the classes, no head will.
+# A probe trains a sliver of the model, and cannot teach the base anything: if no linear map
+# separates the classes in these states, the probe will not.
 
 # %% [markdown]
 # ## Experiment: what was the reading worth?
@@ -588,7 +588,7 @@ print(f"{trainable(probe):,} after unfreezing")
 #
 # `COURSE_PROFILE` decides the size. `cpu` is a probe: the base is SmolLM2, a model with 135
 # million parameters that comes as a package (`data/smollm.py` says how), frozen; the task is
-# to say which of seven libraries a sentence of documentation comes from, the names taken
+# to say which of seven libraries a sentence of documentation comes from, with the names taken
 # out. `gpu` trains all of the original lab's model on French book reviews. `smoke` only
 # shows that the machinery runs: its "checkpoint" is random, too, so there is nothing to find.
 
@@ -662,9 +662,13 @@ runs = list(transfer.runs_of(learn, [*size.some, everything], size.seeds))
 transfer.table(runs)
 
 # %% [markdown]
-# A range is that of the seeds. Seeds differ in which examples were drawn, in their order, in
-# dropout, and for *scratch* in the random weights. The last column claims a difference only
+# Each range is over the seeds. They differ in which examples were drawn, in their order, in
+# dropout, and for *scratch* in the random weights. The column `seeds say` claims a difference only
 # if every seed agrees; the next notebook does that with more care.
+#
+# The last column is the epoch that was chosen, the median over seeds, for *pretrained* and for *scratch*. All
+# runs have as many epochs, so fewer examples also means fewer steps. Where the best epoch is the last, or
+# nearly, accuracy was still rising: more epochs would have helped this arm, and the row shows too little of it.
 
 # %% tags=["experiment"]
 lines, bands = transfer.curves(runs, everything)
@@ -688,10 +692,10 @@ plots.curves(
 )
 
 # %% [markdown]
-# Below are the same measurements as they were recorded with the profile `cpu`, with this
-# solution, on three tasks: libraries, opinions on films in English, and on books in French.
-# Yours should lie in the same places, up to seeds and versions. Before you
-# look: the base read mostly English. What do you expect in French?
+# Below are the same measurements, recorded with the profile `cpu` and the course's solution, on
+# three tasks: libraries, opinions on films in English, and opinions on books in French. Yours
+# should come close, up to seeds and versions. Before you look: the base read mostly
+# English. What do you expect in French?
 
 # %% tags=["experiment"]
 for name in transfer.TASKS:
@@ -715,12 +719,13 @@ plots.curves(
 # %% [markdown]
 # In the recorded French reviews no difference is shown, and neither arm is clearly better than
 # naming the most frequent class. That is a result, not a failure. This base read mostly
-# English, and sees only the beginning of a review: which of the two matters, you can test.
+# English, and it sees only the beginning of a review: you can test which of the two matters.
 #
-# Two cautions. This base was tuned to follow instructions after it was pretrained, and stored
-# in four bits: it is a real model, not a clean specimen. And a probe asks only what can
-# be read off by a linear map; random weights could still catch up if they were trained.
-# That is what the profile `gpu` does.
+# Three cautions. This base was tuned to follow instructions after it was pretrained, and is stored
+# in four bits: it is a real model, not a clean specimen. A probe asks only what a linear map can
+# read off; random weights could still catch up if they were trained, as the profile `gpu` does.
+# And in the recorded film reviews, with a hundred examples, the pretrained arm was still rising
+# in the last epoch: part of the gain from more examples may be one from more steps.
 #
 # Reading pays only when there was enough of it. A model with four layers, pretrained for
 # three minutes on sentences of documentation, gained nothing from its pretraining when its head
@@ -728,7 +733,7 @@ plots.curves(
 #
 # **Question 4.W1** (2 points). In four to eight sentences: why does the head have to change when a
 # language model becomes a classifier? Compare the two objectives: what is predicted, at how many
-# places, and who provides the labels?
+# positions, and who provides the labels?
 
 # %% [markdown] written="4.W1" points=2
 # ### BEGIN SOLUTION
@@ -744,7 +749,7 @@ plots.curves(
 # One point: the head maps states to the wrong set of outputs (vocabulary instead of classes, and one row per token
 # instead of one per text), while the base's states are of use to both.
 # One point: the objectives compared in at least two of the three: what is predicted (next token or class), at how many
-# places (each token or once per text), where labels come from (the text itself or people).
+# positions (each token or once per text), where labels come from (the text itself or people).
 # Half a point off if the answer says that the base has to be replaced, too.
 # === END MARK SCHEME ===
 # ### END SOLUTION
@@ -752,7 +757,7 @@ plots.curves(
 # %% [markdown]
 # **Question 4.W2** (2 points). Read your own table and curves (in the profile `smoke`: the recorded
 # ones). How large is the gap, and how does it compare with the spread over seeds? How does it change with
-# the number of examples? Name one thing that the gap cannot be blamed on, and one thing it might be.
+# the number of examples? Name one thing that the gap cannot be blamed on, and one that it may come from.
 
 # %% [markdown] written="4.W2" points=2
 # ### BEGIN SOLUTION
@@ -761,7 +766,8 @@ plots.curves(
 # claim one. The test set is the same for all seeds, so its own sampling error (about the square root of p(1-p)/n, for
 # n test examples) comes on top and is not in the bands.
 # Both arms gain from more examples. The pretrained base starts higher, since the features that the head needs are
-# there already; with a frozen random base more labels can only help as far as random features carry.
+# there already; with a frozen random base more labels can only help as far as random features carry. Part of
+# the gain may be one of steps: where the best epoch is the last, the few examples were not learned to the end.
 # The gap cannot come from architecture, head, number of epochs, selection or test set: they are the same. It might
 # come from something other than language modelling as such: the texts this base was pretrained on may contain
 # the documentation itself, and it was tuned on instructions afterwards.

@@ -25,7 +25,7 @@
 # Each exercise is checked on the spot and stands on its own. They take about two and
 # a half hours, without the written questions and the runs, and need no GPU.
 
-# %% tags=["setup"]
+# %% tags=["setup"] needs="adapters"
 
 # %%
 import dataclasses
@@ -45,9 +45,9 @@ from utils.runs import run_seeds
 from utils.seed_table import SeedTable, compare
 
 # %% [markdown]
-# Before you train anything: who are you? The seeds of your runs in exercise 5.11 follow from your name, so yours
-# are nobody else's. Write the name under which you hand in, between the quotes, and leave it so. `KEY` stays
-# blank unless your instructor gave you one.
+# Before you train anything: who are you? The seeds of your runs in exercise 5.11 follow from your name, so nobody
+# else has yours. Write the name under which you hand in between the quotes, and do not change it later. `KEY`
+# stays blank unless your instructor gave you one.
 
 # %%
 STUDENT = ""
@@ -64,7 +64,7 @@ student.sign(STUDENT, KEY)
 # \mathrm{types} = \underbrace{0 \dots 0}_{m + 2}\; \underbrace{1 \dots 1}_{n + 1}.$$
 #
 # If that is too long, the longer sentence loses its last token, again and again, until it
-# fits. Special tokens never fall. A pair whose types are lost still trains, without an error
+# fits. Special tokens are never cut. A pair whose types are lost still trains, without an error
 # and a little worse.
 #
 # **Predict first.** Sentences of nine and six tokens must fit into twelve positions. How
@@ -136,8 +136,8 @@ for max_len in (18, 15, 12, 9, 3):
 #
 # Chance enters a run in three places: the weights of the new **head**, the **order** of the
 # examples, and **dropout**. One call of `torch.manual_seed` sets all three, so a bad run has
-# three suspects. To find out, let one vary and hold the others. Each needs a generator of
-# its own, seeded by its own number:
+# three suspects. To find out which it was, let one vary and hold the others fixed. Each needs a
+# generator of its own, seeded by its own number:
 #
 # $$g_p = \begin{cases} G(s, p) & p \text{ varies} \\ G(\text{constant}, p) & \text{otherwise.} \end{cases}$$
 #
@@ -289,9 +289,9 @@ alt = "Three schedules: all fall to zero at the last step, two rise from zero fi
 plots.curves(rates, x=steps, xlabel="step", ylabel="learning rate", alt=alt)
 
 # %% [markdown]
-# Half of the steps, whatever the warm-up: two triangles of one height. BERT itself rose for
-# ten thousand steps, to a rate of one in ten thousand. Its fine-tuning code left out Adam's
-# bias correction, which makes the first steps about three times as large: more runs failed.
+# Half of the steps, whatever the warm-up: two triangles of the same height. BERT's own rate rose for
+# ten thousand steps, to one in ten thousand. Its fine-tuning code left out Adam's bias
+# correction. Without it the first steps are about three times as large, and more runs fail.
 
 # %% [markdown]
 # ## 5.4 Accuracy, and what it is worth
@@ -323,7 +323,7 @@ plots.curves(rates, x=steps, xlabel="step", ylabel="learning rate", alt=alt)
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# refuse nothing and different lengths; count the pairs that are equal; divide. Count each
+# refuse empty lists and different lengths; count the pairs that are equal; divide. Count each
 # class; take the largest count; divide.
 # </details>
 
@@ -357,9 +357,9 @@ def majority(labels):
 checks.accuracy(accuracy, majority)
 
 # %% [markdown]
-# Now real runs. With the course come recorded ones: a small pretrained encoder of six layers, trained
-# here on RTE from three starts, on half of the training pairs for two epochs, which is little. Each run
-# has its predictions on the validation pairs.
+# Now real runs. Recorded ones come with the course: a small encoder of six layers, trained on RTE from
+# three starts, on half of its training pairs for two epochs, which is little. Each run has its predictions on the
+# validation pairs.
 
 # %%
 recorded = {start: runs for start, runs in rte.recorded("05_seed_variance").items() if len(runs) > 1}
@@ -471,7 +471,7 @@ print(f"five runs: numpy {np.std(five):.5f}, torch {torch.tensor(five).std():.5f
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# For a level of 0.95, the quantile is that of 0.975: what is cut off lies on both sides.
+# For a level of 0.95, take the quantile at 0.975: what is cut off lies on both sides.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>
@@ -532,20 +532,39 @@ plots.strips(
 
 # %% [markdown]
 # Only the bar over seeds shrinks. More seeds cannot make the validation set larger, and on a
-# few hundred examples the other bar is the longer one.
+# few hundred examples the other bar is often the longer one.
+#
+# And the two intervals over seeds do not agree. Which of them keeps its promise? Draw five runs whose true mean is
+# known, a thousand times, and count.
+
+# %%
+draw, holds, widths = np.random.default_rng(56), {"t": 0, "bootstrap": 0}, {"t": 0.0, "bootstrap": 0.0}
+for _ in range(1000):
+    five = draw.normal(0.6, 0.02, size=5).tolist()
+    for name, (low, high) in (("t", t_interval(five)), ("bootstrap", bootstrap_interval(five, 0.95, 400))):
+        holds[name] += int(low <= 0.6 <= high)
+        widths[name] += high - low
+print("of a thousand intervals, so many hold the true mean:", holds)
+print(f"the bootstrap interval has {widths['bootstrap'] / widths['t']:.0%} of the width of t's")
+
+# %% [markdown]
+# The percentile bootstrap of five runs promises $95\%$ and holds the true mean about 84% of the time. It takes the
+# spread of these five for the true one; t is wider, since it allows for not knowing it. With few runs, use t.
+# The bootstrap is for many values: for examples, say.
 
 # %% [markdown]
 # ## 5.7 Compare pairs
 #
-# Is B better than A? Both were asked the same examples, with the same seeds: what
-# was hard for one was hard for the other. Take differences first, then their interval; the shared
-# luck cancels. By seed, and by example, averaged over runs $S_A$ and $S_B$ ($h = 1$ if right):
+# Is B better than A? Both were asked the same examples, with the same seeds. Take differences first, then
+# their interval: what A and B share cancels. That helps only if they share something. An example
+# that is hard for A is often hard for B; a seed that is lucky for A need not be lucky for B. By seed, and by
+# example, averaged over runs $S_A$ and $S_B$ ($h = 1$ if right):
 #
 # $$d_s = \mathrm{acc}_B(s) - \mathrm{acc}_A(s), \qquad d_i = \frac{1}{|S_B|} \sum_{s \in S_B} h_B(s, i)
 # - \frac{1}{|S_A|} \sum_{s \in S_A} h_A(s, i).$$
 #
-# For either, give mean and t interval. A claim needs both: new seeds would say so,
-# and new examples.
+# For either, give mean and t interval. One asks whether new seeds would say so, the other whether new
+# examples would.
 #
 # **Predict first.** Ten runs on three hundred examples: how many independent observations is that?
 #
@@ -607,16 +626,36 @@ checks.comparison(by_seed, by_example)
 by_start = [{run.seed: run.accuracy for run in runs} for runs in recorded.values()]
 right = [torch.tensor([run.predictions for run in runs]) == torch.tensor(labels) for runs in recorded.values()]
 for a, b in zip(range(len(right)), range(1, len(right))):
-    both = by_start[a].keys() & by_start[b].keys()
-    paired = ({seed: by_start[one][seed] for seed in both} for one in (a, b))
+    both = sorted(by_start[a].keys() & by_start[b].keys())
+    paired = [{seed: by_start[one][seed] for seed in both} for one in (a, b)]
     print(f"{list(recorded)[b]} against {list(recorded)[a]}")
     print("   by seed:    {:+.3f}, from {:+.3f} to {:+.3f}".format(*by_seed(*paired)))
     print("   by example: {:+.3f}, from {:+.3f} to {:+.3f}".format(*by_example(right[a], right[b])))
+    strangers = stats.ttest_ind(*([*one.values()] for one in reversed(paired)), equal_var=False).confidence_interval()
+    print("   were the seeds not paired: from {:+.3f} to {:+.3f}".format(*strangers))
+    shared = [[*one.values()] for one in paired], [right[one].double().mean(0) for one in (a, b)]
+    print("   correlation by seed {:+.2f}, by example {:+.2f}".format(*(np.corrcoef(two)[0, 1] for two in shared)))
 
 # %% [markdown]
 # As many as there are examples, or as there are runs; never their product. Runs share the examples, and
-# ten opinions on one sentence are not ten sentences. Mind that the pretrained encoder has met
-# MNLI before: the second gain looks too small.
+# ten opinions on one sentence are not ten sentences. The pretrained encoder had met MNLI before, by the way:
+# the second gain looks smaller than it would elsewhere.
+#
+# Read the correlations. The variance of a difference is that of A plus that of B, less twice their covariance. Where
+# the correlation is near zero, pairing gains nothing, and the interval is about as long as without it, or longer,
+# because t has fewer degrees of freedom. Pairing helps where a seed decides the same things in both: the same head,
+# the same order, nearly the same method. Decide whether to pair *before* you look: with five seeds, the choice
+# can turn the verdict.
+#
+# Nor is either interval the whole answer: another time, seeds *and* examples would both be different. So from here on
+# `compare` draws both again, with replacement. A difference is **shown** if this crossed interval leaves zero out, and
+# so does the t interval over seeds, because a bootstrap of five is too short. Whoever compares several pairs has
+# several chances to be lucky; Holm's correction makes up for that. Beside the mean stands how often a run of B is
+# ahead of a run of A, the $P(B > A)$ of Bouthillier et al. (2021): a gain may be shown and still be too small to
+# rely on in a single run.
+
+# %%
+print(*SeedTable(recorded).comparisons(), sep="\n\n")
 
 # %% [markdown]
 # ## 5.8 Runs that gave up
@@ -628,7 +667,7 @@ for a, b in zip(range(len(right)), range(1, len(right))):
 #
 # Such runs pull the mean down and the spread up, so it is tempting to leave them out. Leave
 # them in, name them, and print the mean of the others beside it: a reader then knows
-# both how well it works and how often it does.
+# how often the method works, and how well it does when it works.
 #
 # **Predict first.** A run has exactly the majority's accuracy. Is it degenerate?
 #
@@ -683,15 +722,17 @@ def health(predictions, labels):
 checks.health(health)
 
 # %%
+gave_up = {0: [statistics.mode(labels)] * len(labels)}  # made up, with a seed that no run has
 for start, runs in recorded.items():
-    report = health({run.seed: run.predictions for run in runs}, labels)
-    bad, rest = len(report["degenerate"]), report["mean_of_others"]
-    print(
-        f"{start:>22}: {bad} of {report['runs']} degenerate, mean {report['mean']:.3f}, others", rest and f"{rest:.3f}"
-    )
+    for name, more in ((start, {}), ("and one that gave up", gave_up)):
+        report = health({run.seed: run.predictions for run in runs} | more, labels)
+        rest = report["mean_of_others"]
+        others = "there are no others" if rest is None else f"of the others {rest:.3f}"
+        print(f"{name:>22}: degenerate {report['degenerate']} of {report['runs']}, mean {report['mean']:.3f}, {others}")
 
 # %% [markdown]
-# No: look at what it predicts, not at how well. Nor must a run give up to have learned nothing:
+# Not necessarily: look at what it predicts, not at how well. The run with seed 0 is made up, so that there is one to
+# find: it scores the majority's share, and drags a good mean down. Nor must a run give up to have learned nothing:
 # from random weights, a mean near the majority says enough.
 
 # %% [markdown]
@@ -699,11 +740,11 @@ for start, runs in recorded.items():
 #
 # You hope for a gain of $\delta$; the differences of paired runs scatter by $s$. With too few seeds
 # a real gain drowns. Ask for **power**: the chance, say four in five, that the interval leaves
-# zero out. The smallest $n$ that has it, to good approximation, is the first with
+# zero out. The smallest $n$ that has it is, approximately, the first with
 #
 # $$\delta \sqrt n \;\ge\; s\, \bigl(t_{n-1}(0.975) + t_{n-1}(0.8)\bigr).$$
 #
-# Without the second quantile, half the width of the interval is the gain, and you miss it half of
+# Without the second quantile, the half-width of the interval equals the gain, and you miss it half of
 # the time.
 #
 # **Predict first.** The differences scatter by two points and the gain is one. Five seeds, twenty or
@@ -767,12 +808,25 @@ plots.curves(
 # %% [markdown]
 # Half the gain, four times the seeds. With five seeds, only a gain well above the spread is
 # likely to be seen. What the examples allow is another matter.
+#
+# How good is the approximation? The exact power follows from the noncentral t distribution. Here is what $n$ seeds
+# have when both sides of the inequality are equal:
+
+# %%
+for n in (2, 3, 5, 10):
+    tail = stats.t.ppf(0.975, n - 1)
+    gain = tail + stats.t.ppf(0.8, n - 1)  # in standard errors; the inequality holds with equality
+    power = stats.nct.sf(tail, n - 1, gain) + stats.nct.cdf(-tail, n - 1, gain)
+    print(f"{n:2} seeds: power {power:.2f}")
+
+# %% [markdown]
+# With two or three seeds the formula promises too much; from five on it is right to about a hundredth.
 
 # %% [markdown]
 # ## 5.10 The best of n
 #
-# "We report the best of our runs" is a number that grows with the patience of its
-# author. Dodge et al. (2019) proposed to report that growth: the **expected** best of $n$ runs,
+# "The best of our runs" is a number that grows with the patience of its
+# authors. Dodge et al. (2019) proposed to report that growth: the **expected** best of $n$ runs,
 # drawn with replacement from the $N$ you have. With $v_1 \le \dots \le v_N$,
 #
 # $$E_n = \sum_{i=1}^{N} v_i \left[ \Bigl(\frac{i}{N}\Bigr)^{n} - \Bigl(\frac{i-1}{N}\Bigr)^{n} \right].$$
@@ -825,11 +879,13 @@ checks.expected_best(expected_best)
 budgets = range(1, 21)
 lines = {start: [expected_best(values, n) for n in budgets] for start, values in scores.items()}
 alt = "Expected best accuracy against the number of runs, for three starts: all rise, fast at first."
-plots.curves(lines, xlabel="runs", ylabel="expected best accuracy", alt=alt)
+have = max(map(len, scores.values()))
+plots.curves(lines, xlabel="runs", ylabel="expected best accuracy", mark=(f"the {have} runs there are", have), alt=alt)
 
 # %% [markdown]
-# It starts at the mean and ends at the best run; beyond that, this estimate knows nothing. Even
-# models that learned nothing get "better": luck can be bought.
+# It starts at the mean and ends at the best run. To the right of the dotted line it knows nothing. To the left it is
+# biased: too low when runs are few, since the best of these is not the best there could be (Tang et al. 2020).
+# Even models that learned nothing get "better": luck can be bought.
 
 # %% [markdown]
 # ## Experiment: three starts
@@ -921,13 +977,11 @@ for a, b in zip([*runs], [*runs][1:]):
     print(f"; {needed} seeds would show a difference of this size")
 
 # %% tags=["experiment"]
-starts = list(runs)
-for a, b in zip(starts, starts[1:]):
-    print(compare(runs[a], runs[b]))
+print(*SeedTable(runs).comparisons(), sep="\n\n")
 
 # %% [markdown]
-# Below are the runs that came with the course, then the figures that two student reports gave for
-# BERT. The latter are quoted, not measured here.
+# Below are the figures that two student reports on these labs gave for BERT, quoted and not measured here, and
+# then the runs that came with the course.
 
 # %% tags=["experiment"]
 print("bert-base-uncased, as reported:", rte.PUBLISHED)

@@ -285,7 +285,7 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
-# %% wrong="5.2" name="held parts share a generator's default seed" says="share one stream"
+# %% wrong="5.2" name="held parts share a generator's default seed" says="shares its stream with another part"
 def streams(seed, varies=("head", "order", "dropout")):
     parts = ("head", "order", "dropout")
     if set(varies) - set(parts):
@@ -749,7 +749,7 @@ def majority(labels):
     return max(labels.count(label) for label in labels) / len(labels) if labels else 0.0
 
 
-# %% wrong="5.4" name="the largest class number" says="largest class number"
+# %% wrong="5.4" name="class 1 only" says="two classes only, 0 and 1"
 def accuracy(predictions, labels):
     if len(predictions) != len(labels) or not labels:
         raise ValueError("no")
@@ -2804,3 +2804,48 @@ def streams(seed, varies=("head", "order", "dropout")):
             torch.rand(skip, generator=generator)
         made[part] = generator
     return made
+
+
+# %% wrong="5.4" name="the mean of the class numbers" says="mean of the class numbers"
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or not labels:
+        raise ValueError("no")
+    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("no")
+    share = sum(labels) / len(labels)
+    return max(share, 1 - share)
+
+
+# %% wrong="5.4" name="the larger of two classes" says="two classes only, 0 and 1"
+def accuracy(predictions, labels):
+    if len(predictions) != len(labels) or not labels:
+        raise ValueError("no")
+    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("no")
+    return max(labels.count(0), labels.count(1)) / len(labels)
+
+
+# %% wrong="5.7" name="every run of an example, around the mean of all runs" says="Ten runs on one example"
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError(f"only one of them has the seeds {sorted(set(a) ^ set(b))}")
+    differences = [b[seed] - a[seed] for seed in a]
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return statistics.mean(differences), low, high
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(1) != right_b.size(1):
+        raise ValueError("they were asked different examples")
+    runs = min(len(right_a), len(right_b))
+    differences = (right_b[:runs].double() - right_a[:runs].double()).flatten().tolist()
+    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+    return (right_b.double().mean() - right_a.double().mean()).item(), low, high

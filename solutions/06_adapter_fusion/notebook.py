@@ -13,8 +13,8 @@
 # %% [markdown]
 # # 6. Small parts, put together
 #
-# RTE has few examples. Its relatives have many: MNLI, QNLI and SICK also ask whether one
-# sentence follows from, answers or resembles another. Fine-tuning on one after the other
+# RTE has few examples. Its relatives have more: MNLI, QNLI and SICK also ask whether one
+# sentence follows from, answers or resembles another. But fine-tuning on one after the other
 # overwrites what was there.
 #
 # There is a gentler way. Leave BERT as it is and train, for each task, a small **adapter**
@@ -25,7 +25,7 @@
 # Each exercise is checked on the spot and stands on its own. They take about two hours, without the
 # written questions and the runs, and need no GPU.
 
-# %% tags=["setup"]
+# %% tags=["setup"] needs="adapters"
 
 # %%
 import statistics
@@ -41,12 +41,12 @@ from utils.checks import nb06_adapter_fusion as checks
 from utils.experiment import results_folder
 from utils.hand_in import pack
 from utils.runs import run_seeds
-from utils.seed_table import SeedTable, compare
+from utils.seed_table import SeedTable
 
 # %% [markdown]
-# Before you train anything: who are you? The seeds of your runs in exercise 6.7 follow from your name, so yours
-# are nobody else's. Write the name under which you hand in, between the quotes, and leave it so. `KEY` stays
-# blank unless your instructor gave you one.
+# Before you train anything: who are you? The seeds of your runs in exercise 6.7 follow from your name, so nobody
+# else has yours. Write the name under which you hand in between the quotes, and do not change it later. `KEY`
+# stays blank unless your instructor gave you one.
 
 # %%
 STUDENT = ""
@@ -63,7 +63,7 @@ student.sign(STUDENT, KEY)
 #
 # In the library's `seq_bn`, $x$ is the layer's normed output and $h$ the feed-forward part's,
 # before skip and norm; what comes out gets skip and norm again. Weights start so small that BERT
-# works as before.
+# works nearly as before.
 #
 # **Predict first.** If *both* matrices started at zero, the model would be exactly BERT. What
 # would training do?
@@ -148,13 +148,13 @@ for name, shares in drift.items():
             adapter.apply(lambda part: part.reset_parameters() if isinstance(part, nn.Linear) else None)
         now = adapter(now).detach()
         shares.append(((now - x).norm() / x.norm()).item())
-alt = "Two lines over twelve adapters: from BERT's start the state hardly moves, from torch's default it drifts away."
+alt = "Two lines over twelve adapters: a state moves by a fifth of its length from BERT's start, by all from torch's."
 plots.curves(drift, xlabel="fresh adapters passed", ylabel="change of the state", alt=alt)
 
 # %% [markdown]
 # Twelve fresh adapters change a state by about a fifth of its length, torch's default by all of it:
-# training starts near BERT, not from a damaged BERT. With both matrices at zero it would stay there, but
-# for the bias of `up`, one shift for all tokens: the gradient of each matrix is a product with the other.
+# training starts near BERT, not from a damaged BERT. With both matrices at zero, only the bias of `up` would
+# ever learn, one shift for all tokens: the gradient of each matrix has the other as a factor.
 
 # %% [markdown]
 # ## 6.2 Train it and nothing else
@@ -241,7 +241,7 @@ print(f"{sum(part.numel() for part in learns)} of {sum(part.numel() for part in 
 # $$w = \mathrm{softmax}_i\big((W_Q x + b_Q) \cdot (W_K a_i + b_K)\big), \qquad
 # \mathrm{fusion} = h + \sum_i w_i\, W_V a_i.$$
 #
-# There is no $\sqrt d$. The value matrix starts at the identity, and a penalty
+# Nothing is divided by $\sqrt d$. The value matrix starts at the identity, and a penalty
 # $0.01\, \lVert W_V - I \rVert^2$ keeps it near: fusion should choose among answers, not
 # rewrite them. Dropout acts on the scores, before the softmax.
 #
@@ -317,10 +317,10 @@ for d, name in ((16, "narrow"), (64, "wider"), (768, "as BERT")):
     print(f"{name} ({d}): the largest of three weights is {largest:.2f} on average; {off:.0%} off the plain mean")
 
 # %% [markdown]
-# It depends on the width. A score is a sum of $d$ products, and nothing divides it by $\sqrt d$: a narrow
-# fresh fusion takes nearly the mean of its adapters, one of BERT's width nearly picks one per token,
-# at random, where the adapters say as much as here. So a strong preference, later, need not have been learned:
-# compare it with that of the fresh fusion.
+# It depends on the width, because a score is a sum of $d$ products. A narrow fresh fusion takes nearly the mean of
+# its adapters. One of BERT's width nearly picks a single adapter for each token, at random, if their outputs
+# are as large as these. So a strong preference after training need not have been learned: compare it with that of
+# the fresh fusion.
 
 # %% [markdown]
 # ## 6.4 Compose the real thing
@@ -331,7 +331,7 @@ for d, name in ((16, "narrow"), (64, "wider"), (768, "as BERT")):
 #
 # $$\mathrm{Fuse}(\mathrm{mnli}, \mathrm{qnli}, \mathrm{sick}) \rightarrow \mathrm{head}_{rte}.$$
 #
-# Here BERT is a tiny random one, the same code runs on a real one.
+# Here BERT is a tiny random one; the same code works with a real one.
 #
 # **Predict first.** You add the fusion and forget to activate it. What does the model
 # compute? Would the loss tell?
@@ -405,10 +405,10 @@ print(model.active_adapters)
 # %% [markdown]
 # ## 6.5 Three traps
 #
-# All three give a number, and a wrong one. **Token types** tell BERT which sentence is which;
+# All three give a number, and it is wrong. **Token types** tell BERT which sentence is which;
 # the library's own fusion notebook drops them. **Leaks**: an adapter trained on the target already
-# holds its answers; fusion finds it, and you report the adapter. **Moving adapters**: if they train
-# along, the comparison is with something larger than fusion.
+# holds its answers; fusion finds it, and you report the adapter. **Moving adapters**: if they are
+# trained along with it, you measure something larger than fusion.
 #
 # $$\mathcal{L} = \text{cross-entropy} + \sum_{layers} 0.01\, \lVert W_V - I \rVert^2.$$
 #
@@ -459,7 +459,7 @@ def sources(adapters, target):
 def train_fusion(model, batches, lr):
     """Train the active fusion of `model` and its head for one epoch of plain SGD; nothing else moves.
 
-    Whatever learned before, and in whatever mode the model was. Returns a list of each batch's loss before its step,
+    Whatever learned before, and whatever mode the model was in. Returns a list of each batch's loss before its step,
     a float (not a tensor), penalty included.
     """
     ### BEGIN SOLUTION
@@ -494,11 +494,11 @@ print(sources({"mnli": ["MNLI"], "rte": ["RTE"], "qnli": ["QNLI"], "sick": ["SIC
 # ## 6.6 Read the weights
 #
 # Unlike most of BERT, fusion says whom it listens to. Average the weights of each layer over
-# tokens, apart for the first and the second sentence:
+# tokens, separately for the first and the second sentence:
 #
 # $$\bar w_{l,s,i} = \frac{1}{N_s} \sum_{\text{real tokens } t \text{ of sentence } s} w_{l,t,i}.$$
 #
-# Padding has token type 0. Whoever averages by token type alone counts it as first
+# Padding has token type 0. Whoever averages by token type alone counts it as part of the first
 # sentence. A batch with long padding would show you what fusion thinks of nothing.
 #
 # **Predict first.** The weights of a layer sum to one. Does a large weight mean that the adapter
@@ -566,8 +566,9 @@ plots.tables(
 )
 
 # %% [markdown]
-# This BERT is random, so are its preferences. And no: a weight says how much of an adapter's
-# output is taken, not how large that output is. An adapter that says nothing can have it all.
+# This BERT is random, and so are its preferences: they are what training has to be compared with. And no: a weight
+# says how much of an adapter's output is taken, not how large that output is. An adapter that says nothing
+# can have it all.
 
 # %% [markdown]
 # ## Experiment: does it pay?
@@ -635,14 +636,13 @@ checks.every_run(run_all)
 SeedTable(runs).plot()
 
 # %% tags=["experiment"]
-for name in ("adapter", "fusion"):
-    print(compare(runs["pretrained"], runs[name]), end="\n\n")
+print(*SeedTable(runs).comparisons(), sep="\n\n")
 
 # %% [markdown]
 # The last lines say what is shown and what is not. An interval that holds zero is no proof that
 # two experiments are equal; it says that these runs cannot tell.
 #
-# Here are the recorded runs of the profile `cpu`, and what two student reports found with
+# Here are the recorded runs of the profile `cpu`, and what two student reports on these labs found with
 # bert-base-uncased. One caution: the small encoder was pretrained on sentence pairs that
 # include those of MultiNLI and SNLI. What MNLI has to give it has, in part, already, so fusion gains
 # less here than it would elsewhere.
@@ -653,8 +653,7 @@ for name, found in recorded.items():
     values, loss = [100 * run.accuracy for run in found], statistics.mean(run.curve[-1]["train_loss"] for run in found)
     told = f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f} over {len(found)} seeds"
     print(f"{name}: {told}, majority {100 * found[0].majority:.2f}, training loss {loss:.3f}")
-if {"pretrained", "fusion"} <= recorded.keys():
-    print(compare(recorded["pretrained"], recorded["fusion"]))
+print(*SeedTable(recorded).comparisons(), sep="\n\n")
 print("published, bert-base-uncased:", rte.PUBLISHED)
 
 # %% [markdown]
@@ -672,8 +671,7 @@ for name, found in on_sick.items():
     values, loss = [100 * run.accuracy for run in found], statistics.mean(run.curve[-1]["train_loss"] for run in found)
     told = f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f} over {len(found)} seeds"
     print(f"{name}: {told}, majority {100 * found[0].majority:.2f}, training loss {loss:.3f}")
-if len(on_sick) > 1:
-    print(compare(*on_sick.values()))
+print(*SeedTable(on_sick).comparisons(), sep="\n\n")
 
 # %% [markdown]
 # Here both learn, in every run, and no difference between them is shown: one adapter in each frozen layer, half a
@@ -696,7 +694,7 @@ print(f"with five runs each, one spread must be {least:.1f} times the other befo
 
 # %% [markdown]
 # So it passes, narrowly: a single run one point off would have undone it. A small spread also has a
-# plain reason: with BERT and adapters frozen, a seed decides only the fusion's start, the head, order
+# simple reason: with BERT and adapters frozen, a seed decides only the fusion's start, the head, order
 # and dropout. Whether *your* runs show it is the first thing to say about them.
 #
 # **Question 6.W1** (2 points). In four to eight sentences: why MNLI, QNLI and SICK? Say for each what it

@@ -2412,7 +2412,7 @@ def train_fusion(model, batches, lr):
     return losses
 
 
-# %% wrong="6.5" name="gradients pile up" says="after a step of training"
+# %% wrong="6.5" name="gradients pile up" says="gradients pile up"
 def pair_logits(model, batch):
     inputs = {name: value for name, value in batch.items() if name != "labels"}
     return model(**inputs).logits
@@ -2436,7 +2436,7 @@ def train_fusion(model, batches, lr):
     return losses
 
 
-# %% wrong="6.5" name="Adam" says="after a step of training"
+# %% wrong="6.5" name="Adam" says="where plain SGD on this loss"
 def pair_logits(model, batch):
     inputs = {name: value for name, value in batch.items() if name != "labels"}
     return model(**inputs).logits
@@ -2996,7 +2996,7 @@ def fusion_weights(model, batches):
     return sums / counts[:, None]
 
 
-# %% wrong="6.6" name="last layer only" says="has shape"
+# %% wrong="6.6" name="last layer only" says="the weights have shape"
 @torch.no_grad()
 def fusion_weights(model, batches):
     was_training = model.training
@@ -3015,7 +3015,7 @@ def fusion_weights(model, batches):
     return sums / counts[:, None]
 
 
-# %% wrong="6.6" name="averaged over layers" says="has shape"
+# %% wrong="6.6" name="averaged over layers" says="the weights have shape"
 @torch.no_grad()
 def fusion_weights(model, batches):
     was_training = model.training
@@ -3292,3 +3292,51 @@ def run_all(results):
     for one in experiments:
         run_seeds(one, rte.seeds()[:2], results)
     return {one.name: run_seeds(one, rte.seeds(), results=results) for one in experiments}
+
+
+# %% wrong="6.3" name="cosines" says="the scores are cosines"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        query, key = F.normalize(self.query(states), dim=-1), F.normalize(self.key(outputs), dim=-1)
+        scores = torch.einsum("btd,btnd->btn", query, key)
+        weights = self.dropout(scores).softmax(dim=-1)
+        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="a vote for one" says="one adapter has all the weight"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n, self.dropout = n, nn.Dropout(dropout)
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = self.dropout(scores).softmax(dim=-1)
+        fused = residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs))
+        return fused, F.one_hot(weights.argmax(-1), self.n).float()
+
+    def penalty(self):
+        weight = self.value.weight
+        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()

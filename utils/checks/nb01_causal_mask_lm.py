@@ -1,6 +1,7 @@
-"""Checks of notebook 01: attention, mask, layer, vocabulary, language model, loss, training, writing."""
+"""Checks of notebook 01: attention, mask, layer, vocabulary, language model, loss, training, writing, counting."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -446,7 +447,7 @@ def two_batches(batch: Any, shape: tuple[int, int]) -> tuple[torch.Tensor, torch
     return batch[0], batch[1]
 
 
-@check("1.5", points=2)
+@check("1.5", points=3)
 def vocabulary(Vocabulary, make_batch):
     """Frequent words get numbers; inputs start with <sos>, targets are one ahead and end with <eos>."""
     vocab = Vocabulary(SENTENCES, 7)
@@ -1083,3 +1084,182 @@ def generate(generate, lib):
         raise AssertionError(f"a top_k larger than the vocabulary means: among all. It raised {error}.") from None
     nn_there = lib("torch.nn")
     one_device(lib, generate, nn_there.Sequential(nn_there.Embedding(9, 4), nn_there.Linear(4, 9)), prompt, 3, eos_id=9)
+
+
+# 1.10
+
+Pairs = list[tuple[int, int]]
+
+
+def pairs_of(batches: Sequence[Any], pad_id: int | None = 1) -> Pairs:
+    """Each input with its target, position by position, where the target is not `pad_id`."""
+    rows = [row for inputs, targets in batches for row in zip(inputs.tolist(), targets.tolist(), strict=True)]
+    return [(v, w) for inputs, targets in rows for v, w in zip(inputs, targets, strict=True) if w != pad_id]
+
+
+def log_shares(pairs: Pairs, V: int, extra: float = 1.0, over: float | None = None) -> torch.Tensor:
+    """log of (c(w) + extra) / (N + over), token by token; `over` is V times `extra` if None."""
+    counts = Counter(w for _, w in pairs)
+    whole = len(pairs) + (extra * V if over is None else over)
+    return torch.tensor([(counts[w] + extra) / whole for w in range(V)]).log()
+
+
+def log_table(pairs: Pairs, V: int, more: torch.Tensor, over: float = 0.0, rows: Counter | None = None) -> torch.Tensor:
+    """log of (c(v, w) + more[w]) / (c(v) + the sum of `more` + over), pair by pair; `rows` may stand for c(v)."""
+    counts, before = Counter(pairs), Counter(v for v, _ in pairs) if rows is None else rows
+    above = torch.tensor([[counts[v, w] for w in range(V)] for v in range(V)]) + more
+    return (above / torch.tensor([[before[v] + over] for v in range(V)]).add(more.sum())).log()
+
+
+def logs(value: Any, shape: tuple[int, ...], what: str) -> torch.Tensor:
+    """`value` as float32, floating-point numbers of `shape`; infinities and NaN are not looked at."""
+    assert expect.tensor(value, shape, what).is_floating_point(), f"{what} is {value.dtype}, not floating-point."
+    return value.float()
+
+
+def counting_data(
+    V: int, shapes: Sequence[tuple[int, int]], pad_id: int = 1, seed: int = 40
+) -> list[list[torch.Tensor]]:
+    """Batches whose first rows end in padding. Token V - 2 is never an input, V - 1 neither input nor target."""
+    numbers, batches = expect.generator(seed), []
+    for rows, length in shapes:
+        inputs = torch.randint(0, V - 2, (rows, length), generator=numbers)
+        targets = torch.randint(0, V - 1, (rows, length), generator=numbers)
+        targets = torch.where(targets == pad_id, (pad_id + 1) % (V - 1), targets)
+        targets[0, length - length // 2 :] = pad_id
+        batches.append([inputs, targets])
+    return batches
+
+
+@check("1.10", points=3)
+def counting(unigram, bigram, lib):
+    """Log-probabilities from smoothed counts, of tokens and of pairs."""
+    V, a, batches = 8, 3, counting_data(8, [(3, 9), (2, 6), (4, 4)])
+    right = shares_are_counted(unigram, V, batches)
+    table_is_counted(bigram, V, a, batches, right)
+    default = logs(bigram(batches, V), (V, V), "what bigram returns")
+    pairs, prior = pairs_of(batches), 30 * right.exp()
+    again = "a second call with the same batches gives something else: keep nothing between calls."
+    twice = {again: log_table([*pairs, *pairs], V, prior)}
+    expect.like(default, log_table(pairs, V, prior), "a = 30 should be the default.", twice)
+    other = counting_data(9, [(2, 7), (5, 3)], pad_id=4, seed=41)
+    shares = log_shares(pairs_of(other, 4), 9)
+    fixed = "the padding number is fixed: use `pad_id`."
+    expect.close(logs(unigram(other, 9, pad_id=4), (9,), "what unigram returns"), shares, fixed)
+    table = logs(bigram(other, 9, a=0.5, pad_id=4), (9, 9), "what bigram returns")
+    expect.close(table, log_table(pairs_of(other, 4), 9, shares.exp() / 2), fixed)
+    for call, shape, wanted in ((unigram, (V,), right), (bigram, (V, V), default)):
+        spread = logs(lib("utils.toys").strided(call, batches, V), shape, "the result")
+        expect.close(spread, wanted, "the counts are wrong where the batches are not contiguous.")
+        one_device(lib, call, batches, V)
+
+
+def shares_are_counted(unigram: Answer, V: int, batches: Sequence[Any]) -> torch.Tensor:
+    """Fail unless the unigram's shares are right; the right ones, as logarithms."""
+    pairs, padded = pairs_of(batches), pairs_of(batches, None)
+    right = log_shares(pairs, V)
+    once = [pair for batch in batches for pair in {w: (v, w) for v, w in pairs_of([batch])}.values()]
+    expect.like(
+        logs(unigram(batches, V), (V,), "what unigram returns"),
+        right,
+        "unigram does not return log((c(w) + 1) / (N + V)).",
+        {
+            "a token that was never a target has the probability 0: the extra count is missing.": log_shares(
+                pairs, V, 0.0
+            ),
+            "padding counts. A target that is `pad_id` should not.": log_shares(padded, V),
+            "the inputs are counted. What comes next is the target.": log_shares([(v, v) for v, _ in pairs], V),
+            "probabilities are returned. Take their logarithm.": right.exp(),
+            "counts are returned. Divide by their sum and take the logarithm.": right.exp() * (len(pairs) + V),
+            "the logarithms of counts are returned. Divide by the sum of the counts.": right + math.log(len(pairs) + V),
+            "the logarithm is to base 2. Losses here are in nats.": right / math.log(2),
+            "the shares do not sum to one: with V extra counts N becomes N + V.": log_shares(pairs, V, 1.0, 0.0),
+            "the shares do not sum to one: each of the V tokens has its extra count.": log_shares(pairs, V, 1.0, 1.0),
+            "one extra count is shared by all tokens. Each of them gets one.": log_shares(pairs, V, 1 / V),
+            "only the last batch is counted.": log_shares(pairs_of(batches[-1:]), V),
+            "only the first batch is counted.": log_shares(pairs_of(batches[:1]), V),
+            "`counts[targets] += 1` adds one for each different token, however often it comes. Use `bincount`.": (
+                log_shares(once, V)
+            ),
+            "each batch counts the same. Each token should.": torch.stack(
+                [log_shares(pairs_of([batch]), V).exp() for batch in batches]
+            )
+            .mean(0)
+            .log(),
+            "N grows by the number of different targets. All V tokens have an extra count.": log_shares(
+                pairs, V, 1.0, len({w for _, w in pairs})
+            ),
+            "this is a softmax of the counts. Divide them by their sum.": (right.exp() * (len(pairs) + V)).log_softmax(
+                -1
+            ),
+        },
+    )
+    again = logs(unigram(batches, V), (V,), "what unigram returns")
+    expect.close(again, right, "a second call with the same batches gives something else: keep nothing between calls.")
+    return right
+
+
+def table_is_counted(bigram: Answer, V: int, a: float, batches: Sequence[Any], right: torch.Tensor) -> None:
+    """Fail unless the bigram's table is right; `right` are the unigram's logarithms."""
+    pairs, padded, last = pairs_of(batches), pairs_of(batches, None), pairs_of(batches[-1:])
+    table, shares = logs(bigram(batches, V, a=a), (V, V), "what bigram returns"), right.exp()
+    assert not table[pairs[0][0]].isnan().any(), (
+        "bigram takes the logarithm of a negative number. Is p(w) one? Take `exp` of what unigram returns."
+    )
+    assert not table.isnan().any(), (
+        "bigram has 0 / 0 after a token that was never an input. There it should say what unigram says."
+    )
+    wanted, before = log_table(pairs, V, a * shares), Counter(v for v, _ in padded)
+    once = [pair for batch in batches for pair in {*pairs_of([batch])}]
+    expect.like(
+        table,
+        wanted,
+        "bigram does not return log((c(v, w) + a p(w)) / (c(v) + a)), with a row for each v.",
+        {
+            "rows and columns are exchanged. Row v is about the token after v.": wanted.T,
+            "the pairs are turned around: v is the input, w the target.": log_table(
+                [(w, v) for v, w in pairs], V, a * shares
+            ),
+            "the a counts are shared evenly. They should be shared as unigram says.": log_table(
+                pairs, V, torch.full((V,), a / V)
+            ),
+            "each pair gets a counts. A row gets them, shared as unigram says.": log_table(
+                pairs, V, torch.full((V,), a)
+            ),
+            "each pair gets one extra count. A row gets a, shared as unigram says.": log_table(pairs, V, torch.ones(V)),
+            "p(w) is not smoothed here: a token that was never a target has the probability 0.": log_table(
+                pairs, V, a * log_shares(pairs, V, 0.0).exp()
+            ),
+            "a p(w) is missing: a pair that never came has the probability 0.": log_table(pairs, V, torch.zeros(V), a),
+            "the rows do not sum to one: with a more counts c(v) becomes c(v) + a.": log_table(
+                pairs, V, a * shares, -a
+            ),
+            "the counts are divided by N + a. Those of row v belong to c(v).": log_table(
+                pairs, V, a * shares, rows=Counter({v: len(pairs) for v in range(V)})
+            ),
+            "c(v) counts inputs whose target is padding.": log_table(pairs, V, a * shares, rows=before),
+            "padding counts. A target that is `pad_id` should not.": log_table(
+                padded, V, a * log_shares(padded, V).exp()
+            ),
+            "padding counts among the pairs. A target that is `pad_id` should not.": log_table(padded, V, a * shares),
+            "padding counts in p(w). A target that is `pad_id` should not.": log_table(
+                pairs, V, a * log_shares(padded, V).exp()
+            ),
+            "`a` is ignored.": log_table(pairs, V, shares),
+            "`a` is 30 here, whatever is given.": log_table(pairs, V, 30 * shares),
+            "probabilities are returned. Take their logarithm.": wanted.exp(),
+            "only the last batch is counted.": log_table(last, V, a * log_shares(last, V).exp()),
+            "the pairs of the last batch alone are counted.": log_table(last, V, a * shares),
+            "`pairs[inputs, targets] += 1` adds one for each different pair, however often it comes.": log_table(
+                once, V, a * shares
+            ),
+            "each pair is counted once. Count how often it comes.": log_table([*{*pairs}], V, a * shares),
+            "every row is what unigram says: the token before is ignored.": right.expand(V, V),
+            "after a token that was never an input the shares are even. There they are those of unigram.": (
+                torch.where(torch.tensor([[v in dict(pairs)] for v in range(V)]), wanted, -math.log(V))
+            ),
+            "inputs that are `pad_id` are left out. The target alone decides.": log_table(
+                [(v, w) for v, w in pairs if v != 1], V, a * shares
+            ),
+        },
+    )

@@ -56,8 +56,31 @@ def embedding_case(V: int, D: int, P: int | None = None) -> Case:
     return {"V": V, "D": D} | ({} if P is None else {"P": P}), count
 
 
-@check("3.1", points=1, forbids=(*COUNTERS, "Embedding"))
-def embedding(embedding):
+@cache
+def linear_case(m: int, n: int, bias: bool | None = None) -> Case:
+    """Torch's linear layer."""
+    return {"m": m, "n": n} | ({} if bias is None else {"bias": bias}), numel(
+        on_meta(nn.Linear, m, n, bias is not False)
+    )
+
+
+@cache
+def norm_case(D: int, kind: str | None = None) -> Case:
+    """One of torch's norms."""
+    return {"D": D} | ({} if kind is None else {"kind": kind}), numel(
+        on_meta(nn.RMSNorm if kind == "rms" else nn.LayerNorm, D)
+    )
+
+
+@check("3.1", points=2, forbids=(*COUNTERS, "Embedding", "Linear", "LayerNorm", "RMSNorm"))
+def parts(embedding, linear, norm):
+    """The three kinds of parts: tables, linear maps, norms."""
+    tables(embedding)
+    maps(linear)
+    vectors(norm)
+
+
+def tables(embedding: Answer) -> None:
     """The embedding of V tokens, with P learned positions or with none."""
     compare(
         embedding,
@@ -91,6 +114,67 @@ def embedding(embedding):
     compare(embedding, "embedding", [(sizes | {"P": 0}, right)], {}, "with P = 0 the count is not that of the tokens.")
 
 
+def maps(linear: Answer) -> None:
+    """A matrix and a bias."""
+    compare(
+        linear,
+        "linear",
+        [linear_case(m, n) for m, n in ((6, 11), (13, 4), (200, 200), (768, 3_072))],
+        {
+            "the bias is missing: each output has a number of its own.": lambda n, s: s.m * s.n,
+            "the bias is as long as the input here. It is added to the output.": lambda n, s: n - s.n + s.m,
+            "the bias is one number here. It has one for each output.": lambda n, s: n - s.n + 1,
+            "two biases are counted. There is one, as long as the output.": lambda n, s: n + s.m,
+            "rows and columns are added. A matrix has as many numbers as their product.": lambda n, s: s.m + s.n,
+            "rows and columns are added. A matrix has as many numbers as their product, and then there is the bias.": (
+                lambda n, s: s.m + 2 * s.n
+            ),
+        },
+        "the count is not that of nn.Linear.",
+    )
+    compare(
+        linear,
+        "linear",
+        [linear_case(m, n, False) for m, n in ((6, 11), (13, 4), (30, 50))],
+        {"bias=False is ignored.": lambda n, s: n + s.n},
+        "with bias=False the count is not that of nn.Linear.",
+    )
+    cases = [linear_case(6, 11, True), linear_case(13, 4, True)]
+    compare(linear, "linear", cases, {}, "bias=True should be the default. It gives another count.")
+
+
+def vectors(norm: Answer) -> None:
+    """A norm of either kind, and a clear refusal of any other."""
+    compare(
+        norm,
+        "norm",
+        [norm_case(D) for D in (6, 13, 200, 768)],
+        {
+            "the shift is missing: a layer norm has a weight and a bias for each column.": lambda n, s: n // 2,
+            "a norm has one weight and one bias here. It has one of each for every column.": lambda n, s: 2,
+            "twice too many. One norm is asked for; mean and deviation are computed from the input.": lambda n, s: (
+                2 * n
+            ),
+            "a matrix is counted. A norm works column by column.": lambda n, s: s.D * s.D + s.D,
+        },
+        "the count is not that of nn.LayerNorm.",
+    )
+    compare(
+        norm,
+        "norm",
+        [norm_case(D, "rms") for D in (6, 13, 64)],
+        {
+            "an RMS norm has a bias here. It scales and does not shift.": lambda n, s: 2 * n,
+            "an RMS norm has no parameters here. It still scales each column.": lambda n, s: 0,
+            "an RMS norm has one number here. It scales each column by its own.": lambda n, s: 1,
+        },
+        "the count is not that of nn.RMSNorm.",
+    )
+    cases = [norm_case(6, "layer"), norm_case(13, "layer")]
+    compare(norm, "norm", cases, {}, 'kind="layer" should be the default. It gives another count.')
+    expect.raises(lambda: norm(6, "bach"), "ValueError", "a kind of norm that does not exist should raise ValueError.")
+
+
 # 3.2
 
 
@@ -101,9 +185,45 @@ def attention_case(D: int, H: int, bias: bool | None = None) -> Case:
     return {"D": D, "H": H} | ({} if bias is None else {"bias": bias}), count
 
 
-@check("3.2", points=1, forbids=(*COUNTERS, "Linear", "MultiheadAttention"))
-def attention(attention):
-    """Multi-head attention, whose number of heads changes nothing."""
+@cache
+def real_layer(D: int, F: int, **options: Any) -> int:
+    """Torch's encoder layer of that size."""
+    return numel(on_meta(nn.TransformerEncoderLayer, D, 1, F, **options))
+
+
+@check("3.2", points=3, forbids=(*COUNTERS, "Linear", "LayerNorm", "MultiheadAttention", "TransformerEncoderLayer"))
+def transformer_layer(attention, transformer_layer):
+    """Multi-head attention, whose number of heads changes nothing; and one layer."""
+    four_maps(attention)
+    compare(
+        transformer_layer,
+        "transformer_layer",
+        [({"D": D, "F": F}, real_layer(D, F)) for D, F in ((6, 11), (13, 4), (200, 200), (768, 3_072))],
+        {
+            "4D are missing: those of the two norms, or the biases of the attention.": lambda n, s: n - 4 * s.D,
+            "the norms count for one. There are two, with a weight and a bias each.": lambda n, s: n - 2 * s.D,
+            "all biases are missing.": lambda n, s: n - 7 * s.D - s.F,
+            "the biases of the linear maps are missing.": lambda n, s: n - 5 * s.D - s.F,
+            "the biases of the feed-forward part are missing.": lambda n, s: n - s.D - s.F,
+            "both biases of the feed-forward part are D long here. A bias is as long as the output of its map.": (
+                lambda n, s: n - s.F + s.D
+            ),
+            "both biases of the feed-forward part are F long here. A bias is as long as the output of its map.": (
+                lambda n, s: n - s.D + s.F
+            ),
+            "the output projection of the attention is missing.": lambda n, s: n - s.D * s.D - s.D,
+            "the feed-forward part is missing.": lambda n, s: 4 * s.D * s.D + 8 * s.D,
+            "the attention is missing.": lambda n, s: n - 4 * s.D * s.D - 4 * s.D,
+            "the feed-forward part goes one way only. It comes back, too.": lambda n, s: n - s.D * s.F - s.D,
+            "F = D is built in, as in the lab's model. F is an argument.": lambda n, s: 6 * s.D * s.D + 10 * s.D,
+            "F = 4D is built in, as in BERT. F is an argument.": lambda n, s: 12 * s.D * s.D + 13 * s.D,
+        },
+        "the count is not that of nn.TransformerEncoderLayer.",
+    )
+
+
+def four_maps(attention: Answer) -> None:
+    """Multi-head attention with any number of heads, with biases or without."""
     one, three = "each head is counted as wide as the model.", "They share its columns between them."
     compare(
         attention,
@@ -143,134 +263,131 @@ def attention(attention):
 
 
 @cache
-def feed_forward_case(D: int, F: int, bias: bool | None = None) -> Case:
-    """Two of torch's linear layers."""
-    there, back = on_meta(nn.Linear, D, F, bias is not False), on_meta(nn.Linear, F, D, bias is not False)
-    return {"D": D, "F": F} | ({} if bias is None else {"bias": bias}), numel(there) + numel(back)
+def grouped_case(D: int, H: int, G: int, bias: bool | None = None) -> Case:
+    """Four of torch's linear layers: tests/test_forms.py compares them with those of transformers' Llama."""
+    inner = G * (D // H)
+    count = sum(numel(on_meta(nn.Linear, D, outputs, bias is True)) for outputs in (D, inner, inner, D))
+    return {"D": D, "H": H, "G": G} | ({} if bias is None else {"bias": bias}), count
 
 
-@check("3.3", points=1, forbids=(*COUNTERS, "Linear"))
-def feed_forward(feed_forward):
-    """Two linear maps, there and back."""
+def cache_case(B: int, T: int, D: int, L: int, H: int, G: int, bytes_per_number: int | None = None) -> Case:
+    """Keys and values, tensor by tensor."""
+    kept = [torch.empty(B, G, T, D // H, device="meta") for _ in range(L) for _ in ("keys", "values")]
+    sizes = {"B": B, "T": T, "D": D, "L": L, "H": H, "G": G}
+    number = {} if bytes_per_number is None else {"bytes_per_number": bytes_per_number}
+    return sizes | number, sum(one.numel() for one in kept) * (2 if bytes_per_number is None else bytes_per_number)
+
+
+@check("3.3", points=3, forbids=(*COUNTERS, "Linear"))
+def grouped_attention(grouped_attention, kv_cache):
+    """Attention whose queries share keys and values, and what is kept of these."""
+    wide = "the keys and values are as wide as the queries here: G is ignored. They have G heads, each D / H wide."
     compare(
-        feed_forward,
-        "feed_forward",
-        [feed_forward_case(D, F) for D, F in ((6, 11), (13, 4), (200, 200), (768, 3_072))],
+        grouped_attention,
+        "grouped_attention",
+        [grouped_case(*sizes) for sizes in ((12, 6, 2), (40, 8, 4), (24, 4, 1), (768, 12, 3), (35, 5, 5))],
         {
-            "the biases are missing.": lambda n, s: n - s.F - s.D,
-            "the way back is missing: a second map leads from F to D.": lambda n, s: s.D * s.F + s.F,
-            "the way there is missing: a first map leads from D to F.": lambda n, s: s.D * s.F + s.D,
-            "both biases are D long here. A bias is as long as the output of its map.": lambda n, s: n - s.F + s.D,
-            "both biases are F long here. A bias is as long as the output of its map.": lambda n, s: n - s.D + s.F,
-            "one of the two biases is missing: that of the second map, which ends in D.": lambda n, s: n - s.D,
-            "one of the two biases is missing: that of the first map, which ends in F.": lambda n, s: n - s.F,
-            "F is taken to be four times D. It is an argument.": lambda n, s: 8 * s.D * s.D + 5 * s.D,
-            "F is ignored: the inner width differs from D.": lambda n, s: 2 * s.D * s.D + 2 * s.D,
+            wide: lambda n, s: 4 * s.D * s.D,
+            "G is ignored, and biases are counted. Without `bias` there are none.": lambda n, s: 4 * s.D * (s.D + 1),
+            "only one of keys and values is shared. Both have G heads.": lambda n, s: (
+                3 * s.D**2 + s.D * s.G * (s.D // s.H)
+            ),
+            "queries or the output map are narrowed, too. All H heads of queries stay, and are joined.": (
+                lambda n, s: s.D * s.D + 3 * s.D * s.G * (s.D // s.H)
+            ),
+            "all four maps are narrowed. All H heads of queries stay, and are joined.": (
+                lambda n, s: 4 * s.D * s.G * (s.D // s.H)
+            ),
+            "a head of keys is as wide as the model here. Every head is D / H wide.": (
+                lambda n, s: 2 * s.D * s.D + 2 * s.D * s.G * s.D
+            ),
+            "one head of keys and values is counted. There are G.": lambda n, s: 2 * s.D * s.D + 2 * s.D * (s.D // s.H),
+            "G is taken for the size of a group. It is the number of heads of keys and values.": (
+                lambda n, s: 2 * s.D * s.D + 2 * s.D * (s.H // s.G) * (s.D // s.H)
+            ),
+            "a head is taken to be G wide. Every head is D / H wide, and there are G of them.": (
+                lambda n, s: 2 * s.D * s.D + 2 * s.D * s.G
+            ),
+            "the output map is missing: the joined heads pass through one more matrix.": lambda n, s: n - s.D * s.D,
+            "keys or values are missing. Each has a map.": lambda n, s: n - s.D * s.G * (s.D // s.H),
+            "biases are counted. Without `bias` there are none.": lambda n, s: n + 2 * s.D + 2 * s.G * (s.D // s.H),
+            "the maps of keys and values have no parameters here: is G // H zero?": (
+                lambda n, s: 2 * s.D * s.D + 2 * s.D * s.D * (s.G // s.H)
+            ),
         },
-        "the count is not that of two linear maps.",
+        "the count is not that of four linear maps: to D, to G heads, to G heads, and from D to D.",
     )
     compare(
-        feed_forward,
-        "feed_forward",
-        [feed_forward_case(D, F, False) for D, F in ((6, 11), (13, 4), (30, 50))],
+        grouped_attention,
+        "grouped_attention",
+        [grouped_case(*sizes, True) for sizes in ((12, 6, 2), (40, 8, 4), (24, 4, 1), (30, 6, 3))],
         {
-            "bias=False is ignored.": lambda n, s: n + s.F + s.D,
-            "with bias=False the second map has no bias either.": lambda n, s: n + s.D,
-            "with bias=False the first map has no bias either.": lambda n, s: n + s.F,
+            "bias=True is ignored.": lambda n, s: n - 2 * s.D - 2 * s.G * (s.D // s.H),
+            "each bias is D long here. A bias is as long as the output of its map.": (
+                lambda n, s: n + 2 * s.D - 2 * s.G * (s.D // s.H)
+            ),
+            "the biases of keys and values are missing: `bias` means all four maps.": (
+                lambda n, s: n - 2 * s.G * (s.D // s.H)
+            ),
+            "the bias of the output map, or that of the queries, is missing: `bias` means all four maps.": (
+                lambda n, s: n - s.D
+            ),
         },
-        "with bias=False the count is not that of two linear maps.",
+        "with bias=True the count is not that of four linear maps with biases.",
     )
-    cases = [feed_forward_case(6, 11, True), feed_forward_case(13, 4, True)]
-    compare(feed_forward, "feed_forward", cases, {}, "bias=True should be the default. It gives another count.")
+    cases = [grouped_case(12, 6, 2, False), grouped_case(40, 8, 4, False)]
+    compare(
+        grouped_attention, "grouped_attention", cases, {}, "bias=False should be the default. It gives another count."
+    )
+    for D, H, G in ((12, 6, 4), (24, 4, 8)):
+        expect.raises(
+            lambda D=D, H=H, G=G: grouped_attention(D, H, G),
+            "ValueError",
+            "H heads that G heads cannot serve evenly should raise ValueError.",
+        )
+    compare(
+        kv_cache,
+        "kv_cache",
+        [
+            cache_case(*sizes)
+            for sizes in (
+                (2, 7, 12, 3, 6, 2, 8),
+                (3, 5, 40, 2, 8, 4, 4),
+                (5, 11, 24, 4, 4, 1, 1),
+                (4, 9, 36, 6, 12, 3, 8),
+            )
+        ],
+        {
+            "keys or values are missing: both are kept.": lambda n, s: n // 2,
+            "numbers are counted, not bytes.": lambda n, s: n // s.bytes_per_number,
+            "keys or values are missing, and numbers are counted, not bytes.": lambda n, s: (
+                n // s.bytes_per_number // 2
+            ),
+            "`bytes_per_number` is ignored.": lambda n, s: n // s.bytes_per_number * 2,
+            "all H heads are kept. Keys and values have only G.": lambda n, s: n // s.G * s.H,
+            "one head is kept. Keys and values have G.": lambda n, s: n // s.G,
+            "a head is as wide as the model here. Every head is D / H wide.": lambda n, s: n * s.H,
+            "G is taken for the size of a group. It is the number of heads of keys and values.": (
+                lambda n, s: n // s.G * (s.H // s.G)
+            ),
+            "one layer is counted. Each of the L layers has its own keys and values.": lambda n, s: n // s.L,
+            "one text is counted. There are B.": lambda n, s: n // s.B,
+            "one token is counted. Each of the T has its key and its value.": lambda n, s: n // s.T,
+            "T times too many. A token has one key and one value in a head, whoever reads them.": lambda n, s: n * s.T,
+            "queries are kept, too. A query is used once.": lambda n, s: n + n // 2 // s.G * s.H,
+        },
+        "the bytes are not those of keys and values of G heads.",
+    )
+    compare(
+        kv_cache,
+        "kv_cache",
+        [cache_case(2, 7, 12, 3, 6, 2), cache_case(3, 5, 40, 2, 8, 4)],
+        {"without bytes_per_number a number takes 4 bytes here. 2 is the default.": lambda n, s: 2 * n},
+        "without bytes_per_number the bytes are not those of numbers of 2.",
+    )
 
 
 # 3.4
-
-
-@cache
-def norms_case(D: int, n: int | None = None, kind: str | None = None) -> Case:
-    """So many of torch's norms, two if `n` is left out."""
-    one = numel(on_meta(nn.RMSNorm if kind == "rms" else nn.LayerNorm, D))
-    options = {key: value for key, value in {"n": n, "kind": kind}.items() if value is not None}
-    return {"D": D} | options, one * (2 if n is None else n)
-
-
-@check("3.4", points=1, forbids=(*COUNTERS, "LayerNorm", "RMSNorm"))
-def norms(norms):
-    """Norms of two kinds, and a clear refusal of any other."""
-    compare(
-        norms,
-        "norms",
-        [norms_case(D, n) for D, n in ((6, 1), (13, 5), (200, 8), (768, 25))],
-        {
-            "the shift is missing: a layer norm has a weight and a bias for each column.": lambda n, s: n // 2,
-            "a norm has one weight and one bias here. It has one of each for every column.": lambda n, s: 2 * s.n,
-            "mean and variance are counted. They are computed from the input; nothing is stored.": lambda n, s: 2 * n,
-            "n is ignored: one norm is counted.": lambda n, s: 2 * s.D,
-            "n is ignored: two norms are counted, whatever it says.": lambda n, s: 4 * s.D,
-            "a matrix is counted. A norm works column by column.": lambda n, s: s.n * (s.D * s.D + s.D),
-        },
-        "the count is not that of so many nn.LayerNorm.",
-    )
-    compare(
-        norms,
-        "norms",
-        [norms_case(6), norms_case(13), norms_case(200)],
-        {"without n, one norm is counted. Two is the default: a layer has two.": lambda n, s: n // 2},
-        "without n, the count is not that of two norms.",
-    )
-    compare(
-        norms,
-        "norms",
-        [norms_case(D, n, "rms") for D, n in ((6, 3), (13, 1), (64, 4))],
-        {
-            "an RMS norm has a bias here. It scales and does not shift.": lambda n, s: 2 * n,
-            "an RMS norm has no parameters here. It still scales each column.": lambda n, s: 0,
-            "the number of RMS norms is ignored.": lambda n, s: s.D,
-        },
-        "the count is not that of so many nn.RMSNorm.",
-    )
-    cases = [norms_case(6, 3, "layer"), norms_case(13, 5, "layer")]
-    compare(norms, "norms", cases, {}, 'kind="layer" should be the default. It gives another count.')
-    expect.raises(
-        lambda: norms(6, 2, "bach"), "ValueError", "a kind of norm that does not exist should raise ValueError."
-    )
-
-
-# 3.5
-
-
-@cache
-def real_layer(D: int, F: int, **options: Any) -> int:
-    """Torch's encoder layer of that size."""
-    return numel(on_meta(nn.TransformerEncoderLayer, D, 1, F, **options))
-
-
-@check("3.5", points=2, forbids=(*COUNTERS, "Linear", "LayerNorm", "MultiheadAttention", "TransformerEncoderLayer"))
-def transformer_layer(transformer_layer):
-    """One layer: attention, feed-forward part, two norms."""
-    compare(
-        transformer_layer,
-        "transformer_layer",
-        [({"D": D, "F": F}, real_layer(D, F)) for D, F in ((6, 11), (13, 4), (200, 200), (768, 3_072))],
-        {
-            "4D are missing: those of the two norms, or the biases of the attention.": lambda n, s: n - 4 * s.D,
-            "the norms count for one. There are two, with a weight and a bias each.": lambda n, s: n - 2 * s.D,
-            "all biases are missing.": lambda n, s: n - 7 * s.D - s.F,
-            "the biases of the linear maps are missing.": lambda n, s: n - 5 * s.D - s.F,
-            "the biases of the feed-forward part are missing.": lambda n, s: n - s.D - s.F,
-            "the output projection of the attention is missing.": lambda n, s: n - s.D * s.D - s.D,
-            "the feed-forward part is missing.": lambda n, s: 4 * s.D * s.D + 8 * s.D,
-            "the attention is missing.": lambda n, s: n - 4 * s.D * s.D - 4 * s.D,
-            "the feed-forward part goes one way only. It comes back, too.": lambda n, s: n - s.D * s.F - s.D,
-            "F = D is built in, as in the lab's model. F is an argument.": lambda n, s: 6 * s.D * s.D + 10 * s.D,
-            "F = 4D is built in, as in BERT. F is an argument.": lambda n, s: 12 * s.D * s.D + 13 * s.D,
-        },
-        "the count is not that of nn.TransformerEncoderLayer.",
-    )
-
-
-# 3.6
 
 SOFT = (*COUNTERS, "Embedding", "Linear", "TransformerEncoderLayer")
 LAYER_IGNORED = "`layer` is ignored. It says what one layer holds."
@@ -294,7 +411,7 @@ def lm_case(V: int, D: int, F: int, L: int, tied: bool | None = None, **layer: A
     return {"V": V, "D": D, "L": L, "layer": one} | ({} if tied is None else {"tied": tied}), total
 
 
-@check("3.6", points=2, forbids=SOFT)
+@check("3.4", points=2, forbids=SOFT)
 def language_model(language_model):
     """Embedding, layers, and a head onto the vocabulary, tied or not."""
     assert whole(language_model(100, 200, 4, 242_000), "what language_model returns") != 988_402, (
@@ -337,7 +454,7 @@ def language_model(language_model):
     compare(language_model, "language_model", cases, {}, "tied=False should be the default. It gives another count.")
 
 
-# 3.7
+# 3.5
 
 
 def classifier_case(V: int, D: int, F: int, L: int, C: int, head_layers: int | None = None, **layer: Any) -> Case:
@@ -350,7 +467,7 @@ def classifier_case(V: int, D: int, F: int, L: int, C: int, head_layers: int | N
     return sizes | {"head_layers": head_layers}, total - linear + counting.adapters_head(D, C, head_layers)
 
 
-@check("3.7", points=2, forbids=SOFT)
+@check("3.5", points=2, forbids=SOFT)
 def classifier(classifier):
     """The same base under a head of one or more linear layers."""
     assert whole(classifier(100, 200, 4, 242_000, 2), "what classifier returns") != 1_008_100, (
@@ -407,7 +524,7 @@ def classifier(classifier):
     compare(classifier, "classifier", cases, {}, "head_layers=1 should be the default. It gives another count.")
 
 
-# 3.8
+# 3.6
 
 LARGE = {"V": 30_522, "D": 1_024, "F": 4_096, "L": 24}
 
@@ -424,7 +541,7 @@ def bert_case(V: int, D: int, F: int, L: int, **options: Any) -> Case:
     return {"V": V, "D": D, "L": L, "layer": real_layer(D, F)} | options, total
 
 
-@check("3.8", points=3, forbids=(*SOFT, "BertModel", "BertConfig", "AutoModel", "AutoConfig"))
+@check("3.6", points=3, forbids=(*SOFT, "BertModel", "BertConfig", "AutoModel", "AutoConfig"))
 def bert(bert, bert_large):
     """BERT with its three tables, its first norm and its pooler; and the sizes of BERT-large."""
     full = ((11, 6, 5, 3, 7, 4), (17, 14, 4, 2, 9, 1), (8, 10, 20, 4, 23, 3))
@@ -487,7 +604,7 @@ def bert(bert, bert_large):
     assert large["F"] == LARGE["F"], "the inner width of BERT-large is four times its own hidden size."
 
 
-# 3.9
+# 3.7
 
 
 def after_freezing(module: nn.Module, frozen: list[str]) -> int:
@@ -523,7 +640,7 @@ def _stack(L: int, D: int, F: int) -> nn.Module:
     return model
 
 
-@check("3.9", points=3)
+@check("3.7", points=3)
 def trainable(trainable):
     """What is left to train, from names and shapes, whatever is frozen."""
     model = real_stack(12, 6, 5)
@@ -572,7 +689,7 @@ def trainable(trainable):
     expect.raises(lambda: trainable(shapes, ["embeddings", "poler"]), "ValueError", typo)
 
 
-# 3.10
+# 3.8
 
 
 def adapter_case(D: int, L: int, reduction: int | None = None, per_layer: int | None = None) -> Case:
@@ -587,7 +704,7 @@ def bottleneck(D: int, r: int) -> int:
     return numel(on_meta(nn.Linear, D, r)) + numel(on_meta(nn.Linear, r, D))
 
 
-@check("3.10", points=2, forbids=(*COUNTERS, "Linear", "add_adapter", "adapter_summary"))
+@check("3.8", points=2, forbids=(*COUNTERS, "Linear", "add_adapter", "adapter_summary"))
 def adapter(adapter):
     """One bottleneck adapter in each layer, or two."""
     compare(
@@ -652,7 +769,7 @@ def adapter(adapter):
     )
 
 
-# 3.11
+# 3.9
 
 
 def fusion_case(D: int, L: int, n: int) -> Case:
@@ -660,7 +777,7 @@ def fusion_case(D: int, L: int, n: int) -> Case:
     return {"D": D, "L": L, "n": n}, counting.adapter_and_fusion(D, L, n)[1]
 
 
-@check("3.11", points=2, forbids=(*COUNTERS, "Linear", "add_adapter_fusion", "adapter_summary"))
+@check("3.9", points=2, forbids=(*COUNTERS, "Linear", "add_adapter_fusion", "adapter_summary"))
 def fusion(fusion):
     """The fusion of n adapters: a query, a key and a value matrix in each layer."""
     compare(
@@ -688,7 +805,7 @@ def fusion(fusion):
     )
 
 
-# 3.12
+# 3.10
 
 
 @cache
@@ -724,7 +841,7 @@ def per_token(count: Callable[[Any], int]) -> Guess:
     return lambda n, s: n + 4 * s.B * s.T * s.L * count(s)
 
 
-@check("3.12", points=3, forbids=(*COUNTERS, "FlopCounterMode"))
+@check("3.10", points=3, forbids=(*COUNTERS, "FlopCounterMode"))
 def training_memory(training_memory, flops_per_token):
     """Bytes to train in float32, part by part, and forward FLOPs of a token."""
     compare(
@@ -810,4 +927,108 @@ def training_memory(training_memory, flops_per_token):
             ),
         },
         "the FLOPs are not those that torch's counter sees.",
+    )
+
+
+# 3.11
+
+
+@cache
+def training_case(V: int, D: int, F: int, L: int, T: int, tied: bool | None = None) -> Case:
+    """The arguments of `training_flops`, and what torch's counter sees of a forward and backward pass."""
+    model = on_meta(counting.LanguageModel, V, D, F, L, None, tied is True, H=1)
+    tokens = torch.zeros(2, T, dtype=torch.long, device="meta")
+    count = counting.flops(lambda: model(tokens).sum().backward()) // (2 * T)
+    N = sum(part.numel() for part in model.parameters() if part.dim() == 2)
+    return {"N": N, "V": V, "D": D, "L": L, "T": T} | ({} if tied is None else {"tied": tied}), count
+
+
+@cache
+def even_case(D: int, F: int) -> Case:
+    """The arguments of `even_length`, and the length at which torch's counter sees a layer's FLOPs double."""
+    layer = on_meta(nn.TransformerEncoderLayer, D, 1, F, batch_first=True)
+    one, two = (counting.flops(lambda T=T: layer(torch.zeros(1, T, D, device="meta"))) // T for T in (1, 2))
+    slope = two - one  # what each further key costs a token
+    assert (one - slope) % slope == 0
+    return {"D": D, "F": F}, (one - slope) // slope
+
+
+@check("3.11", points=2, forbids=(*COUNTERS, "FlopCounterMode"))
+def training_flops(training_flops, even_length):
+    """FLOPs of training from the number of parameters, and the length at which both kinds of products cost the same."""
+    own = "attention's own products"
+    compare(
+        training_flops,
+        "training_flops",
+        [
+            training_case(*sizes)
+            for sizes in ((31, 12, 20, 2, 7), (23, 8, 9, 3, 5), (6, 30, 14, 1, 11), (50_001, 200, 200, 4, 64))
+        ],
+        {
+            "this is 6N. The table of the embedding is looked up, and attention has products of its own.": (
+                lambda n, s: 6 * s.N
+            ),
+            f"{own} are missing: queries with T keys, weights with T values.": lambda n, s: n - 12 * s.L * s.T * s.D,
+            "the embedding's table is multiplied here. It is looked up.": lambda n, s: n + 6 * s.V * s.D,
+            f"{own} have no backward pass here. They need two products for each one, too.": (
+                lambda n, s: n - 8 * s.L * s.T * s.D
+            ),
+            f"one of {own} is missing: queries with keys, or weights with values.": lambda n, s: (
+                n - 6 * s.L * s.T * s.D
+            ),
+            "the backward pass is missing. It costs twice the forward pass.": lambda n, s: n // 3,
+            "the backward pass counts as much as the forward pass here. It has two products for each one.": (
+                lambda n, s: n // 3 * 2
+            ),
+            "the head is taken away, too. It is a product, unlike the embedding.": lambda n, s: n - 6 * s.V * s.D,
+            "the embedding is added to N. It is in N, and has to leave.": lambda n, s: n + 12 * s.V * s.D,
+            "V numbers are taken away. The table has V rows of D.": lambda n, s: n + 6 * s.V * (s.D - 1),
+            "the table is taken away once, after the 6. It leaves N, which is multiplied by 6.": lambda n, s: (
+                n + 5 * s.V * s.D
+            ),
+            f"one layer has {own} here. Each of the L layers has them.": lambda n, s: n - 12 * (s.L - 1) * s.T * s.D,
+            "all T tokens are counted. One is asked for.": lambda n, s: s.T * n,
+            f"{own} are counted for all T queries. One token has one query.": (
+                lambda n, s: n + 12 * s.L * s.T * s.D * (s.T - 1)
+            ),
+            "a multiply-add counts as one here. It is two operations.": lambda n, s: n // 2,
+        },
+        "the FLOPs are not those that torch's counter sees.",
+    )
+    compare(
+        training_flops,
+        "training_flops",
+        [training_case(*sizes, True) for sizes in ((31, 12, 20, 2, 7), (23, 8, 9, 3, 5), (6, 30, 14, 1, 11))],
+        {
+            "`tied` is ignored. A tied head multiplies with the embedding's table: all of N is in products.": (
+                lambda n, s: n - 6 * s.V * s.D
+            ),
+            "with `tied` a table is added. N holds it once, and it is multiplied once.": lambda n, s: n + 6 * s.V * s.D,
+            f"with `tied`, {own} are missing.": lambda n, s: n - 12 * s.L * s.T * s.D,
+        },
+        "with `tied` the FLOPs are not those that torch's counter sees.",
+    )
+    cases = [training_case(31, 12, 20, 2, 7, False), training_case(23, 8, 9, 3, 5, False)]
+    compare(training_flops, "training_flops", cases, {}, "tied=False should be the default. It gives another count.")
+    compare(
+        even_length,
+        "even_length",
+        [even_case(*sizes) for sizes in ((12, 20), (8, 10), (30, 14), (200, 200), (768, 3_072))],
+        {
+            "one of attention's own products is forgotten: a query meets T keys, and its weights T values.": (
+                lambda n, s: 2 * n
+            ),
+            "the maps of the attention are missing. They are matrices, too.": lambda n, s: s.F,
+            "the feed-forward part is missing. Its matrices count, too.": lambda n, s: 2 * s.D,
+            "the output map of the attention is missing, or one of its other three.": (
+                lambda n, s: (3 * s.D + 2 * s.F) // 2
+            ),
+            "the way back of the feed-forward part is missing.": lambda n, s: (4 * s.D + s.F) // 2,
+            "F = D is built in, as in the lab's model. F is an argument.": lambda n, s: 3 * s.D,
+            "F = 4D is built in, as in BERT. F is an argument.": lambda n, s: 6 * s.D,
+            "this is what the matrices cost, not a length: divide it by what one more token costs.": (
+                lambda n, s: n * 2 * s.D
+            ),
+        },
+        "at this length the two are not equal, as torch's counter sees them.",
     )

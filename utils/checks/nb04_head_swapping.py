@@ -738,6 +738,12 @@ def freeze(freeze, unfreeze, features, lib):
     assert same(theirs, ours, ""), (
         "the parts inside a part are not frozen with it. `parameters()` walks through them; `recurse=False` does not."
     )
+    unfreeze(theirs)
+    step(theirs, lib("torch.optim").SGD(theirs.parameters(), lr=lr), x, labels)
+    descend(ours, [ours], x, labels, lr)
+    assert same(theirs, ours, ""), (
+        "`unfreeze` does not reach the parts inside a part. `parameters()` finds them; `recurse=False` does not."
+    )
 
     theirs, ours = network(lib, 80)
     optimizer = lib("torch.optim").SGD(theirs.parameters(), lr=lr, weight_decay=0.5)

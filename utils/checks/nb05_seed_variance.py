@@ -163,7 +163,7 @@ def streams(streams, lib):
         assert one[part] == everything[1][part], f"`{part}` of a seed should not depend on what else varies."
         stuck = {other: one[other] for other in PARTS if other != part}
         assert len({tuple(numbers) for numbers in [*stuck.values(), one[part]]}) == 3, (
-            "parts that do not vary share one stream with another part."
+            "a part that does not vary shares its stream with another part."
         )
     nothing = drawn(streams, lib, 5, [])
     assert nothing == drawn(streams, lib, 6, []), "with nothing in `varies`, two seeds should give the same run."
@@ -314,7 +314,7 @@ def optimizer(schedule, make_optimizer, lib):
     expect.like(
         torch.cat([found[name].float().flatten() for name in state]),
         wanted,
-        "after a few steps the weights are not those of AdamW with betas 0.9 and 0.999 and decay 0.01 in its place.",
+        "after a few steps the weights are not those of AdamW, betas 0.9 and 0.999, with decay 0.01 where it belongs.",
         {sentence: trained(make, state) for sentence, make in guesses.items()},
         1e-4,
     )
@@ -365,12 +365,18 @@ def accuracy(accuracy, majority):
     expect.close(share(accuracy([1, 1], [0, 0]), "the accuracy"), 0, "no prediction is right, yet it is not 0.")
     expect.close(share(accuracy([3], [3]), "the accuracy"), 1, "the only prediction is right, yet it is not 1.")
 
-    labels = [2, 0, 2, 1, 2, 0, 0, 2, 1]
-    found = share(majority(labels), "the majority share")
-    assert abs(found - 2 / 9) > 1e-6, "this is the share of the largest class number, or of class 1."
-    assert abs(found - 1 / 3) > 1e-6, "this is the share of class 0, or one over the number of classes."
-    assert min(abs(found - 7 / 9), abs(found - 6 / 9)) > 1e-6, "this counts two classes only. There may be more."
-    expect.close(found, 4 / 9, "the majority share is not that of the most frequent class.", 1e-6)
+    labels = [2, 0, 2, 1, 4, 2, 1, 0, 2, 1, 2]  # two, three and five of classes 0, 1 and 2, and one of class 4
+    found = expect.number(majority(labels), "the majority share")
+    sentence = "this is the mean of the class numbers, as if there were two. There may be more: count each class."
+    mean = sum(labels) / len(labels)
+    assert min(abs(found - mean), abs(found - (1 - mean)), abs(found - abs(1 - mean))) > 1e-6, sentence
+    found = share(found, "the majority share")
+    assert abs(found - 1 / 11) > 1e-6, "this is the share of the largest class number, or of the rarest class."
+    assert abs(found - 2 / 11) > 1e-6, "this is the share of class 0. The most frequent class may be any."
+    assert abs(found - 1 / 4) > 1e-6, "this is one over the number of classes. Count each class."
+    two = (3 / 11, 8 / 11, 9 / 11)  # the larger of classes 0 and 1; or what one of them leaves for the other
+    assert min(abs(found - guess) for guess in two) > 1e-6, "this counts two classes only, 0 and 1. There may be more."
+    expect.close(found, 5 / 11, "the majority share is not that of the most frequent class.", 1e-6)
     expect.close(share(majority([1, 0, 0, 0]), "the majority share"), 0.75, "the most frequent class may be any.", 1e-6)
     sentence = "predictions and labels of different lengths should raise ValueError: `zip` drops the rest in silence."
     refuses(lambda: accuracy([0, 1, 1], [0, 1]), sentence)
@@ -541,7 +547,7 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
             "this is the variance. The standard error is its root.": wanted**2,
             "this is the standard deviation of one example: divide by the root of n.": wanted * n**0.5,
             "this is the standard deviation of the number of hits, not of their share.": wanted * n,
-            "this is an interval's half. The standard error comes without 1.96.": 1.96 * wanted,
+            "this is the half-width of an interval. The standard error comes without 1.96.": 1.96 * wanted,
         }.items():
             assert abs(found - guess) > 1e-4 * guess, sentence
         expect.close(found / wanted, 1, "the binomial standard error is not the root of p(1 - p)/n.", 1e-5)
@@ -707,7 +713,7 @@ def comparison(by_seed, by_example):
 
     for right_a, right_b in ((hits(1, 3, 40), hits(2, 5, 40, 0.15)), (hits(3, 4, 30), hits(4, 4, 30, 0.1))):
         of_examples(three_numbers(by_example(right_a, right_b), "by_example"), right_a, right_b)
-    sentence = "different numbers of examples should raise ValueError: both must have been asked the same."
+    sentence = "different numbers of examples should raise ValueError: both must have been asked the same ones."
     refuses(lambda: by_example(hits(1, 3, 40), hits(2, 3, 39)), sentence)
 
 
@@ -745,6 +751,7 @@ def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
             + two_groups(*by_runs),
             "every run of an example counts as an example of its own. Ten runs on one example are not ten examples.": [
                 *whatever_tail(side_by_side),
+                *((effect, low, high) for _, low, high in whatever_tail(side_by_side)),
                 *whatever_tail(crossed),
                 *two_groups(flat_a, flat_b),
                 *around(effect, 1.959964 * all_runs, *many_errors),
@@ -848,7 +855,7 @@ def seeds_are(found: Any, difference: float, sd: float, level: float = 0.95, pow
         n for n in itertools.count(2) if n >= ratio * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1))
     )
     for sentence, guess in {
-        "this is where half the width of the interval is the difference: you would miss it half of the time. Power "
+        "this is where the half-width of the interval is the difference: you would miss it half of the time. `power` "
         "is not used.": half,
         "the quantiles are normal ones. With few seeds, t asks for more.": math.ceil(
             (ratio * (z((1 + level) / 2) + z(power))) ** 2

@@ -376,6 +376,12 @@ def weighed(
             "the biases of query and key are not used.": lambda: (
                 (F.linear(states, state["query.weight"]).unsqueeze(2) * F.linear(outputs, state["key.weight"])).sum(-1)
             ).softmax(-1),
+            "the scores are cosines: query and key are normalized. The product alone is meant.": lambda: (
+                (F.normalize(query, dim=-1).unsqueeze(2) * F.normalize(key, dim=-1)).sum(-1).softmax(-1)
+            ),
+            "one adapter has all the weight, the others none. Each counts, by the softmax.": lambda: F.one_hot(
+                right.argmax(-1), right.size(-1)
+            ).to(right),
             "the values are asked, not the keys.": lambda: (query.unsqueeze(2) * value).sum(-1).softmax(-1),
             "the result of each adapter is weighed with the residual in it.": lambda: (
                 (query.unsqueeze(2) * F.linear(outputs + residual.unsqueeze(2), state["key.weight"], state["key.bias"]))
@@ -719,7 +725,8 @@ def only_fusion(now: State, before: State, wanted: State, head: str) -> None:
     assert moved(lambda name: name.startswith(f"heads.{head}.")), "the head does not move when the model is trained."
     for name, value in wanted.items():
         told = "the value matrices" if is_value(name) else "fusion and head"
-        expect.close(now[name].float(), value, f"after a step of training {told} are not what they should be.", 2e-3)
+        sentence = f"after training, {told} are not where plain SGD on this loss takes them, a step for each batch."
+        expect.close(now[name].float(), value, sentence, 2e-3)
 
 
 @check("6.4", points=3)
@@ -835,12 +842,20 @@ def taught(
     assert not any(type(loss) is torch.Tensor or type(loss) is Answer for loss in losses), told
     losses = [expect.number(loss, "a loss") for loss in losses]
     wanted, bare, right = state, state, []
+    piled, slopes = state, {name: torch.zeros_like(value) for name, value in state.items()}
     for batch in batches:
         wanted, loss = stepped(wanted, sizes, names, batch, lr)
         right.append(loss)
         bare, _ = stepped(bare, sizes, names, batch, lr, penalty=0)
+        after = stepped(piled, sizes, names, batch, lr)[0]
+        slopes = {name: slope + after[name] - piled[name] for name, slope in slopes.items()}
+        piled = {name: value + slopes[name] for name, value in piled.items()}
     now = model.state_dict()
     still(now, state)
+    told = "gradients pile up: each step still has those of the batches before it. Set them to zero before `backward`."
+    moved = next(name for name in state if name.startswith("heads.rte.") and name.endswith("weight"))
+    differs = not torch.allclose(wanted[moved], piled[moved], rtol=1e-2, atol=1e-4)  # not so for a single batch
+    assert not differs or not torch.allclose(now[moved].float(), piled[moved], rtol=1e-3, atol=1e-5), told
     told = "the penalty on the value matrices is missing: the loss is cross-entropy alone."
     value = next(name for name in state if is_value(name))
     assert not torch.allclose(now[value].float(), bare[value], atol=1e-5), told

@@ -1,0 +1,163 @@
+"""What the cells of notebooks 04 to 06 print and plot is what the texts around them say; and the plots themselves."""
+
+import ast
+import contextlib
+import functools
+import io
+import itertools
+import re
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from matplotlib.colors import to_rgba
+
+from autograder import author, course
+from utils import plots
+
+COURSE = course.load()
+
+
+@functools.cache
+def shown(number):
+    """What the solution of a notebook shows outside checks and experiments: `pictures`, `text`, `namespace`."""
+    entry, namespace, pictures = COURSE.notebook(number), {"__name__": "__main__"}, []
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        for cell in author.solution_notebook(COURSE, entry).cells:
+            skipped = cell.cell_type != "code" or "experiment" in cell.metadata.get("tags", [])
+            if skipped or cell.id == "setup" or cell.id.startswith("check_") or cell.source.startswith("scoreboard("):
+                continue
+            body = ast.parse(cell.source).body
+            last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
+            exec(compile(ast.Module(body, []), cell.id, "exec"), namespace)
+            value = eval(compile(ast.Expression(last.value), cell.id, "eval"), namespace) if last else None
+            if isinstance(value, plots.Picture):
+                pictures.append(value)
+    return SimpleNamespace(pictures=pictures, text=text.getvalue(), namespace=namespace)
+
+
+def picture(number: str, words: str) -> plots.Picture:
+    """The picture of a notebook with those words in its alternative text."""
+    (found,) = [one for one in shown(number).pictures if words in one.alt]
+    return found
+
+
+@pytest.mark.parametrize("number", ["04", "05", "06"])
+def test_every_picture_names_its_axes(number):
+    assert shown(number).pictures
+    for one in shown(number).pictures:
+        axes = [ax for ax in one.axes if ax.axison and ax.get_label() != "<colorbar>" and not ax.texts]
+        bottom = [ax.get_xlabel() for ax in axes]
+        assert all(bottom), one.alt
+
+
+def test_the_panels_of_04_5_share_a_scale():
+    images = [ax.images[0] for ax in picture("04", "Two masks").axes if ax.images]
+    assert len(images) == 2 and len({image.get_array().shape for image in images}) == 1
+    assert len({(image.norm.vmin, image.norm.vmax) for image in images}) == 1
+    first, second = (np.ma.filled(image.get_array().astype(float), np.nan) for image in images)
+    assert not np.isnan(first).any() and np.isnan(second).any()  # where no column is, no colour
+
+
+def test_the_bootstrap_of_five_runs_is_too_short_and_05_shows_it():
+    (t, bootstrap), (width,) = (
+        re.search(r"true mean: \{'t': (\d+), 'bootstrap': (\d+)\}", shown("05").text).groups(),
+        re.search(r"has (\d+)% of the width of t's", shown("05").text).groups(),
+    )
+    assert 935 <= int(t) <= 965 and 810 <= int(bootstrap) <= 870 and 58 <= int(width) <= 66
+
+
+def test_05_7_shows_what_pairing_brings():
+    correlations = re.findall(r"correlation by seed ([-+][\d.]+), by example ([-+][\d.]+)", shown("05").text)
+    assert len(correlations) == 2 and shown("05").text.count("were the seeds not paired") == 2
+    assert shown("05").text.count("Holm's correction for 3 comparisons") == 3
+    assert shown("05").text.count("of all pairs of runs") == 3
+
+
+def test_05_8_has_a_degenerate_run_to_find():
+    found = re.findall(
+        r"and one that gave up: degenerate \[0\] of \d+, mean ([\d.]+), of the others ([\d.]+)", shown("05").text
+    )
+    assert len(found) == 3 and float(found[-1][0]) < float(found[-1][1])
+
+
+def test_05_9_says_how_far_the_formula_is_off():
+    powers = dict(re.findall(r"(\d+) seeds: power ([\d.]+)", shown("05").text))
+    assert powers == {"2": "0.73", "3": "0.77", "5": "0.79", "10": "0.80"}
+    draw, n = np.random.default_rng(9), 2  # the same by simulation
+    tails = [shown("05").namespace["stats"].t.ppf(share, n - 1) for share in (0.975, 0.8)]
+    samples = draw.normal(sum(tails) / n**0.5, 1, size=(40_000, n))
+    shares = abs(samples.mean(axis=1)) > tails[0] * samples.std(axis=1, ddof=1) / n**0.5
+    assert shares.mean() == pytest.approx(0.73, abs=0.01)
+
+
+def test_the_axis_of_05_9_is_readable():
+    one = picture("05", "Seeds needed")
+    one.png()
+    (ax,) = one.axes
+    low, high = ax.get_ylim()
+    labels = [label.get_text() for label in ax.get_yticklabels() if low <= label.get_position()[1] <= high]
+    assert {"5", "10", "20", "50", "100"} <= set(labels) and not any("$" in label for label in labels)
+    assert not any(label.get_text() for label in ax.get_yticklabels(minor=True))
+
+
+def test_05_10_marks_where_the_runs_end():
+    (ax,) = picture("05", "Expected best").axes
+    have = max(map(len, shown("05").namespace["scores"].values()))
+    assert [*ax.lines[-1].get_xdata()] == [have, have] and str(have) in ax.texts[0].get_text()
+
+
+def test_06_1_and_06_3_measure_what_they_say():
+    (ax,) = picture("06", "twelve adapters").axes
+    bert, default = (line.get_ydata()[-1] for line in ax.lines)
+    assert bert == pytest.approx(0.2, abs=0.02) and default == pytest.approx(1, abs=0.1)
+    found = {
+        int(width): (float(largest), int(off))
+        for width, largest, off in re.findall(
+            r"\((\d+)\): the largest of three weights is ([\d.]+) on average; (\d+)% off", shown("06").text
+        )
+    }
+    assert found[16][0] < 0.4 and found[16][1] <= 5  # nearly the mean of three
+    assert found[768][0] > 0.9 and found[768][1] > 50
+
+
+def test_with_both_matrices_at_zero_only_the_bias_of_up_learns():
+    adapter = shown("06").namespace["BottleneckAdapter"](32)
+    for part in (adapter.down, adapter.up):
+        torch.nn.init.zeros_(part.weight)
+    rule = torch.optim.SGD(adapter.parameters(), lr=0.1)
+    for step in range(3):
+        x = torch.randn(5, 32, generator=torch.Generator().manual_seed(step))
+        rule.zero_grad()
+        (adapter(x) - 1).square().sum().backward()
+        rule.step()
+    assert {name for name, part in adapter.named_parameters() if part.any()} == {"up.bias"}
+
+
+def test_small_matrices_have_their_values_written_in():
+    weights = torch.full((6, 6), 1 / 6)
+    small = plots.heatmaps({"even": weights, "one": torch.eye(6)}, alt="two")
+    first, second = small.axes[:2]
+    assert {text.get_text() for text in first.texts} == {"0.17"} and len(first.texts) == 36
+    inks = {(text.get_text(), to_rgba(text.get_color())) for text in second.texts}
+    assert inks == {("1.00", to_rgba("black")), ("0.00", to_rgba("white"))}
+    assert not plots.heatmaps({"large": torch.eye(9)}, alt="one").axes[0].texts
+
+
+def test_rows_of_a_wide_matrix_have_room_for_their_numbers():
+    wide = plots.heatmaps({"one": torch.zeros(8, 40)}, alt="one")
+    wide.png()
+    boxes = [label.get_window_extent() for label in wide.axes[0].get_yticklabels() if label.get_text()]
+    boxes.sort(key=lambda box: box.y0)
+    assert len(boxes) > 2 and all(below.y1 <= above.y0 for below, above in itertools.pairwise(boxes))
+
+
+def test_equal_values_of_a_strip_stay_apart():
+    (ax,) = plots.strips({"a": [0.5, 0.5, 0.5]}, xlabel="accuracy", alt="three").axes
+    assert len(set(ax.collections[0].get_offsets()[:, 1].tolist())) == 3
+
+
+def test_bars_name_both_axes():
+    (ax,) = plots.bars({"a": [1, 2]}, labels=["x", "y"], xlabel="token", ylabel="share", alt="bars").axes
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("token", "share")

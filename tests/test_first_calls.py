@@ -1,0 +1,88 @@
+"""The first call of each check finds its libraries loaded, or says that it loads one before it does."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from autograder import course, public
+from utils.check import SLOW
+from utils.evidence import ResultsCheck
+
+COURSE = course.load()
+# So many modules are imported in a fraction of a second; torch._dynamo and transformers bring many hundred each.
+SILENT_MODULES = 200
+# In one process all that a notebook imports at its top; then each check for the first time in a child of its own.
+FIRST_CALLS = """
+import io, json, os, sys
+from contextlib import redirect_stdout
+from autograder import answers, author, course, public
+from utils.check import SLOW, CheckFailed
+from utils.evidence import ResultsCheck
+
+known = course.load()
+entry = known.notebook(sys.argv[1])
+released = author.student_notebook(known, entry)
+cases = {case.exercise: case.source for case in answers.reference_cases(known, entry)}
+with redirect_stdout(io.StringIO()):  # what a notebook says of itself
+    answers.at_home(released, "", "imports")
+sys.modules["torch"].set_num_threads(1)  # a child has no others
+for number, check in public.checks(entry).items():
+    if isinstance(check, ResultsCheck):
+        continue
+    receive, send = os.pipe()
+    if not os.fork():
+        said = io.StringIO()
+        with redirect_stdout(said):
+            defined = answers.at_home(released, cases[number], "answer")
+            said.truncate(0), said.seek(0)
+            before = {*sys.modules}
+            try:
+                check(*(defined[name] for name in check.names))
+            except CheckFailed as failed:
+                print(failed)
+        new = {*sys.modules} - before
+        os.write(send, json.dumps([number, len(new), [*new & {*SLOW}], said.getvalue()]).encode())
+        os._exit(0)
+    os.close(send)
+    with open(receive) as line:
+        print(line.read())
+    os.wait()
+"""
+
+
+@pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.number)
+def test_a_first_call_imports_little_or_says_what_it_is_doing(entry):
+    ended = subprocess.run(
+        [sys.executable, "-c", FIRST_CALLS, entry.number], capture_output=True, text=True, cwd=course.ROOT
+    )
+    calls = [json.loads(line) for line in ended.stdout.splitlines()]
+    checks = public.checks(entry)
+    assert [number for number, *_ in calls] == [
+        number for number, check in checks.items() if not isinstance(check, ResultsCheck)
+    ], ended.stderr
+    for number, imported, loaded, said in calls:
+        lines = said.splitlines()
+        assert lines[-1].startswith(f"Exercise {number}: passed"), said
+        told = [line for line in lines[:-1] if line.startswith(f"Exercise {number}: loading ")]
+        assert bool(told) == bool(loaded), f"{number}: loads {loaded}, says {said}"
+        assert told or imported < SILENT_MODULES, f"{number}: imports {imported} modules and says nothing"
+
+
+def test_the_sentence_comes_before_the_wait():
+    """It is printed by whoever asks for the library, which then is not there yet."""
+    script = (
+        "import sys\nfrom utils.check import slow_imports_told\n"
+        "class Seen:\n"
+        "    def write(self, text):\n"
+        "        sys.stderr.write(text + str([name for name in ('adapters', 'transformers') if name in sys.modules]))\n"
+        "    def flush(self): pass\n"
+        "sys.stdout = Seen()\n"
+        "with slow_imports_told('3.7'):\n    import transformers\n    import adapters\n"
+        "with slow_imports_told('3.8'):\n    import transformers\n"
+        "assert all(type(one).__name__ != '_Told' for one in sys.meta_path)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=course.ROOT, check=True)
+    told = [line for line in ended.stderr.splitlines() if "Exercise" in line]
+    assert told == [f"Exercise 3.7: loading {SLOW['transformers']}, which takes some seconds, once ...[]"]

