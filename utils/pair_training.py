@@ -139,13 +139,10 @@ class Dropout(nn.Module):
 
 def own_dropout(model: nn.Module, generator: torch.Generator) -> None:
     """Let every dropout of `model` draw from `generator`, which lies where the model does."""
-    found = [(part, name, one.p) for part in model.modules() for name, one in part.named_children() if _drops(one)]
-    for part, name, p in found:
-        setattr(part, name, Dropout(p, generator))
-
-
-def _drops(part: nn.Module) -> bool:
-    return isinstance(part, (nn.Dropout, Dropout))
+    for part in [*model.modules()]:
+        for name, one in part.named_children():
+            if isinstance(one, (nn.Dropout, Dropout)):
+                setattr(part, name, Dropout(one.p, generator))
 
 
 @contextlib.contextmanager
@@ -322,7 +319,7 @@ def train(
                 loss = F.cross_entropy(forward(model, inputs | {"labels": labels}).float(), labels)
             losses += loss.detach()
             if experiment.method == "fusion":
-                loss = loss + model.get_fusion_regularization_loss()
+                loss = loss + model.get_fusion_regularization_loss()  # type: ignore[operator]
             loss.backward()
             nn.utils.clip_grad_norm_(trained, 1.0)
             for group in optimizer.param_groups:

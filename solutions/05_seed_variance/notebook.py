@@ -357,9 +357,9 @@ def majority(labels):
 checks.accuracy(accuracy, majority)
 
 # %% [markdown]
-# Now real runs. With the course come recorded ones: a small pretrained encoder of six layers, trained
-# here on RTE from three starts, on half of the training pairs for two epochs, which is little. Each run
-# has its predictions on the validation pairs.
+# Now real runs. Recorded ones come with the course: a small encoder of six layers, trained on RTE from
+# three starts, on half of its training pairs for two epochs, which is little. Each run has its predictions on the
+# validation pairs.
 
 # %%
 recorded = {start: runs for start, runs in rte.recorded("05_seed_variance").items() if len(runs) > 1}
