@@ -339,26 +339,20 @@ def keys(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[STUDENT]...", help="Names as students give them.")
     ] = None,
-    roster: Annotated[Path | None, typer.Option(help="A CSV with a column student, name, or only one.")] = None,
+    roster: Annotated[Path | None, typer.Option(help="A CSV with a column student or name, or students.csv.")] = None,
     to: Annotated[Path | None, typer.Option(help="The CSV to write; default: print it.")] = None,
 ) -> None:
     """Write a key for each student, for courses with `run_keys = true`: their seeds in 05 and 06 need it."""
     import csv
 
     from autograder import tree
+    from autograder.roster import listed
     from utils import student as students
 
     course = load()
     wanted = list(names or ())
     if roster:
-        try:
-            rows = list(csv.DictReader(roster.read_text(encoding="utf-8-sig").splitlines()))
-        except (OSError, UnicodeDecodeError, csv.Error) as bad:
-            raise CourseError(f"{roster} cannot be read: {bad}") from None
-        column = next(
-            (name for name in ("student", "name") if rows and name in rows[0]), next(iter(rows[0]), "") if rows else ""
-        )
-        wanted += [row[column].strip() for row in rows if (row[column] or "").strip()]
+        wanted += listed(roster)
     if not wanted:
         raise CourseError("whose keys? Give names, or --roster with a CSV that has a column `student`")
     lines = [("student", "key"), *((name, students.key_of(tree.secret(course), name)) for name in wanted)]
@@ -368,7 +362,11 @@ def keys(
         return
     with to.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(lines)
-    console.print(f"{len(wanted)} keys in {to}; give each student only their own")
+    console.print(
+        f"{len(wanted)} keys in {to}; give each student only their own, and have them write the name that stands "
+        "beside it into STUDENT",
+        soft_wrap=True,
+    )
 
 
 @app.command()
@@ -423,16 +421,27 @@ def remove(
     student: Annotated[str, typer.Argument(help="The student's folder, as `autograder status` shows it.")],
     notebooks: Annotated[list[str], typer.Argument(metavar="NOTEBOOK...", help="By name or number.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only show what would be removed.")] = False,
+    latest: Annotated[bool, typer.Option("--latest", help="Only what came last: the one before counts again.")] = False,
 ) -> None:
     """Remove a hand-in everywhere: files, verdict, feedback and gradebook. All of it is kept in .course/removed/.
 
     Manual marks and comments are kept there, too. Without --yes nothing is changed.
     """
-    from autograder import removal
+    from autograder import collect, removal
     from autograder import report as reporting
 
     course = load()
     entries = course.select(notebooks)
+    for entry in entries if latest else ():
+        removal.require(course, entry, student)
+        kept = [path.name for path in collect.kept_hand_ins(course, entry, student)]
+        if yes:
+            place = removal.remove_latest(course, entry, student)
+            console.print(f"{kept[-2]} counts again, {kept[-1]} is in {place}: `autograder grade`", soft_wrap=True)
+        else:
+            console.print(f"kept of {student}: {', '.join(kept)}; with --yes the last is removed", soft_wrap=True)
+    if latest:
+        return
     for entry in entries:
         if yes:
             console.print(f"removed; all of it is in {removal.remove(course, entry, student)}", soft_wrap=True)

@@ -130,9 +130,14 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
             result.refused.append(f"{path}: a second {entry.name} in the zip of {student}; {do}")
         else:
             packed.add((owner, entry.name))
+            if not found.text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+                result.notes.append(
+                    f"{path}: it is no notebook ({len(found.text)} bytes); if it is the latest of {student} it counts, "
+                    f"and `autograder remove {student} {entry.number} --latest` goes back to the one before, if any"
+                )
             try:
                 runs = _readable(found.runs(), path, result) if entry.has_experiments else {}
-                result.taken.append(_keep(course, entry, student, found, runs, named.told_time(claim), claim))
+                result.taken.append(_keep(course, entry, student, found, runs, named.told_time(claim, entry), claim))
             except OSError as bad:
                 if bad.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                     raise
@@ -191,12 +196,12 @@ class _Reader:
         """Name the folders that are called like a notebook and hold none."""
         holding = {parent for path in files if path.suffix.lower() == ".ipynb" for parent in path.parents}
         for path in sorted({*folders}):
-            if path.suffix.lower() == ".ipynb" and path not in holding and not set(path.parts) & {*NOISE}:
+            if path.suffix.lower() == ".ipynb" and path not in holding and not _is_noise(path):
                 self._refuse(path, "a folder, not a notebook; hand in the file itself")
 
     def _file(self, path: Path, inside: PurePosixPath, above: int) -> Iterator[Found]:
         """A file of a folder. `above` is the number of folders over it that name no student."""
-        if any(part in NOISE for part in inside.parts):
+        if _is_noise(inside):
             return
         if path.is_symlink() or not path.is_file():
             self._refuse(inside, "a link or special file, not followed")
@@ -228,7 +233,7 @@ class _Reader:
         match = BLACKBOARD.match(owner.name) if claim and claim.platform == "Blackboard" else None
         if match:
             try:
-                when = datetime.datetime.strptime(match["time"], "%Y-%m-%d-%H-%M-%S").astimezone(datetime.UTC)
+                when = self.course.utc(datetime.datetime.strptime(match["time"], "%Y-%m-%d-%H-%M-%S"))
             except (ValueError, OverflowError):
                 self._refuse(path, "its name states no valid time")
                 return
@@ -331,7 +336,7 @@ class _Reader:
         self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: PurePosixPath, own: bool
     ) -> bytes | None:
         """What a member of a zip holds, or None if it is refused."""
-        if any(part in NOISE for part in path.parts):
+        if _is_noise(path):
             return None
         suffix, name = path.suffix.lower(), member.filename.replace("\\", "/")
         if name.startswith("/") or ".." in path.parts or re.match(r"^[A-Za-z]:", name):
@@ -355,10 +360,15 @@ class _Reader:
         if member.date_time <= (1981,):
             return when
         try:
-            return datetime.datetime(*member.date_time).astimezone(datetime.UTC)
+            return self.course.utc(datetime.datetime(*member.date_time))
         except (ValueError, OverflowError):
             self._refuse(member.filename, "has no valid time; the zip's own is used")
             return when
+
+
+def _is_noise(path: PurePosixPath) -> bool:
+    """Whether systems, not students, made a file: macOS keeps what its own disks know of x in `._x`."""
+    return any(part in NOISE or part.startswith("._") for part in path.parts)
 
 
 def _locked(member: zipfile.ZipInfo) -> str:
@@ -396,7 +406,7 @@ def _containers(course: Course, paths: list[PurePosixPath]) -> int:
     Folders below a student's are the student's to name, so only those count that hold several
     students, or that are called what platforms call them.
     """
-    known = [path for path in paths if path.suffix.lower() in (".ipynb", ".zip") and not set(path.parts) & {*NOISE}]
+    known = [path for path in paths if path.suffix.lower() in (".ipynb", ".zip") and not _is_noise(path)]
     for above in range(max((len(path.parts) for path in known), default=0)):
         keys = {_key(course, PurePosixPath(*path.parts[above + 1 :])) for path in known}
         if len({path.parts[: above + 1] for path in known}) > 1 or "" in keys:
@@ -498,17 +508,26 @@ class _Names:
             if moodle:
                 numbers.setdefault((moodle["name"], _file_of(course, path.name)), set()).add(moodle["id"])
                 times.append(when)
+        self.without_zone = source.suffix.lower() == ".zip"  # a zip's times; those of files in a folder are absolute
         self.ambiguous = {name for (name, _), several in numbers.items() if len(several) > 1}
         self.moodle_times = bool(times) and max(times) - min(times) > MOODLE_SPREAD
 
-    def told_time(self, claim: _Claim) -> bool:
-        """Whether the time of this file is when it was handed in."""
+    def told_time(self, claim: _Claim, entry: NotebookEntry) -> bool:
+        """Whether the time of this file is when it was handed in; somebody is told what zone it was read in."""
         if claim.platform == "Canvas" or (claim.platform == "Moodle" and not self.moodle_times):
             self.result.notes.append(
                 f"this download of {claim.platform} does not say when files were handed in: nobody is late by it"
                 + (", but whom Canvas marks LATE" if claim.platform == "Canvas" else "")
             )
             return False
+        if (self.without_zone or claim.platform == "Blackboard") and entry.deadline and not self.course.timezone:
+            here = entry.deadline.astimezone()
+            if here.utcoffset() != entry.deadline.utcoffset():
+                self.result.notes.append(
+                    f"times in this download name no zone and were read in this machine's, {here:UTC%z}, while the "
+                    f"deadline of {entry.name} has {entry.deadline:UTC%z}: state `timezone` in course.toml, then "
+                    "collect again"
+                )
         return True
 
     def student(self, claim: _Claim, entry: NotebookEntry) -> str:
@@ -622,13 +641,26 @@ def _keep(
     mark = "" if told_time else "-late" if claim and claim.late else "-unknown"
     number = f"-{claim.attachment}" if claim and claim.attachment else ""
     kept = folder / f"{found.when:%Y%m%dT%H%M%SZ}-{digest}{mark}{number}.ipynb"
-    last = max(folder.glob("*.ipynb"), key=_order, default=None)
+    last = next(reversed(kept_hand_ins(course, entry, student)), None)
     # Downloaded once more, it is no other hand-in.
     if told_time or last is None or last.name[16:] != kept.name[16:]:
         if results:  # first: the notebook says that the hand-in is there
             tree.write(kept.with_suffix(RESULTS), results)
         tree.write(kept, found.text)
-    latest = max(folder.glob("*.ipynb"), key=_order)
+    place_latest(course, entry, student)
+    older = len(list(folder.glob("*.ipynb"))) - 1
+    also = f" ({older} other hand-in{'s' * (older > 1)} kept; the latest counts)" if older else ""
+    return f"{student}: {entry.name} from {legible(str(found.path), 300)}{also}"
+
+
+def kept_hand_ins(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
+    """Every kept hand-in of a student, the latest last."""
+    return sorted((course.tree / "handins" / student / entry.name).glob("*.ipynb"), key=_order)
+
+
+def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
+    """Make the latest of the kept hand-ins the one that is graded."""
+    latest = kept_hand_ins(course, entry, student)[-1]
     submitted = tree.place(course, "submitted", entry, student)
     taken = _handed_in_at(latest, course, entry)
     stamp = submitted.with_name("timestamp.txt")
@@ -644,9 +676,6 @@ def _keep(
         stamp.unlink(missing_ok=True)
     elif not stamp.exists() or stamp.read_text() != timestamp(taken) + "\n":
         tree.write(stamp, timestamp(taken) + "\n")
-    older = len(list(folder.glob("*.ipynb"))) - 1
-    also = f" ({older} other hand-in{'s' * (older > 1)} kept; the latest counts)" if older else ""
-    return f"{student}: {entry.name} from {legible(str(found.path), 300)}{also}"
 
 
 def _order(kept: Path) -> tuple[str, int]:

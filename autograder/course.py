@@ -3,6 +3,8 @@
 import datetime
 import math
 import tomllib
+import zoneinfo
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -38,7 +40,7 @@ class Limits(_Section):
 class Grading(_Section):
     """How submissions are executed."""
 
-    profile: str = "smoke"
+    profile: Literal["smoke", "cpu", "gpu"] = "smoke"
     pictures: bool = False
     gpu: bool = False  # whether kernels see the worker's GPU
     database: str = ""  # the gradebook's URL; "": SQLite in the course tree
@@ -118,7 +120,31 @@ class Course(_Section):
     limits: Limits = Limits()
     grading: Grading = Grading()
     late: Late = Late()
+    timezone: str = ""  # of the learning platform, whose downloads name none, such as Europe/Berlin
     tree: Path = ROOT / ".course"
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_known(cls, timezone: str) -> str:
+        try:
+            if timezone:
+                zoneinfo.ZoneInfo(timezone)
+        except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+            raise ValueError(f"`{timezone}` is no time zone; write one like Europe/Berlin") from None
+        return timezone
+
+    @field_validator("notebooks")
+    @classmethod
+    def _are_different(cls, notebooks: tuple[NotebookEntry, ...]) -> tuple[NotebookEntry, ...]:
+        twice = [name for name, times in Counter(entry.number for entry in notebooks).items() if times > 1]
+        if twice:
+            raise ValueError(f"{twice[0]} is listed twice")
+        return notebooks
+
+    def utc(self, stated: datetime.datetime) -> datetime.datetime:
+        """A time that names no zone, in UTC: read in `timezone`, else in this machine's zone."""
+        zone = zoneinfo.ZoneInfo(self.timezone) if self.timezone else None
+        return stated.replace(tzinfo=zone).astimezone(datetime.UTC)
 
     def notebook(self, name: str) -> NotebookEntry:
         """The notebook called `name`, by its whole name or its number.
@@ -150,7 +176,9 @@ def load(path: Path = ROOT / "course.toml", tree: Path | None = None, database: 
         CourseError: the file is missing or says something it may not; the message names the line or key.
     """
     try:
-        stated = tomllib.loads(path.read_text())
+        stated = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except UnicodeDecodeError as bad:
+        raise CourseError(f"{path} cannot be read ({bad}): save it in UTF-8") from None
     except (OSError, tomllib.TOMLDecodeError) as bad:
         raise CourseError(f"{path}: {bad}") from None
     try:
@@ -158,13 +186,24 @@ def load(path: Path = ROOT / "course.toml", tree: Path | None = None, database: 
             stated["grading"] = stated.get("grading", {}) | {"database": database}
         course = Course.model_validate(stated | ({"tree": tree.resolve()} if tree else {}))
     except ValidationError as bad:
-        lines = (f"  {'.'.join(map(str, error['loc']))}: {error['msg']}" for error in bad.errors())
+        lines = (
+            f"  {'.'.join(map(str, error['loc']))}: {_told(error['type'], error['msg'])}" for error in bad.errors()
+        )
         raise CourseError(f"{path} is not a course:\n" + "\n".join(lines)) from None
     for entry in course.notebooks:
         if not room(entry).is_dir():
             known = ", ".join(sorted(one.name for one in (ROOT / "solutions").glob("[0-9][0-9]_*") if one.is_dir()))
             raise CourseError(f"{path} names {entry.name}, and solutions/{entry.name} is missing; there are {known}")
     return course
+
+
+def _told(kind: str, message: str) -> str:
+    match kind:
+        case "extra_forbidden":
+            return "there is no such key"
+        case "datetime_from_date_parsing" | "datetime_parsing":
+            return "write it like 2027-02-07T23:59:00+01:00, without quotes"
+    return message.removeprefix("Value error, ")
 
 
 def room(entry: NotebookEntry) -> Path:

@@ -6,7 +6,7 @@ from typing import Any
 
 from nbgrader.api import Gradebook, MissingEntry
 
-from autograder import grade, tree
+from autograder import collect, grade, tree
 from autograder.course import Course, CourseError, NotebookEntry
 
 PLACES = ("submitted", "handins", "autograded", "feedback")  # each with a folder for a student's notebook
@@ -64,6 +64,29 @@ def remove(course: Course, entry: NotebookEntry, student: str) -> Path:
             path.rename(place)
             if path.parent.name == student and not any(path.parent.iterdir()):
                 path.parent.rmdir()
+    return target
+
+
+def remove_latest(course: Course, entry: NotebookEntry, student: str) -> Path:
+    """Go back to the hand-in before the latest one, which is moved to the folder that is returned.
+
+    What is graded changes with the next `autograder grade`.
+
+    Raises:
+        CourseError: there are not two hand-ins, or a run is grading.
+    """
+    require(course, entry, student)
+    kept = collect.kept_hand_ins(course, entry, student)
+    if len(kept) < 2:
+        raise CourseError(f"{student} handed {entry.name} in once only: there is nothing to go back to")
+    stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    target = course.tree / "removed" / f"{stamp}-{student}-{entry.name}"
+    with grade._alone(course):
+        target.mkdir(parents=True)
+        for path in (kept[-1].with_suffix(collect.RESULTS), kept[-1]):
+            if path.exists():
+                path.rename(target / path.name)
+        collect.place_latest(course, entry, student)
     return target
 
 

@@ -3,6 +3,7 @@
 Without that file everybody is called what the download calls them.
 """
 
+import contextlib
 import csv
 import datetime
 import io
@@ -18,9 +19,13 @@ Extension = datetime.timedelta | datetime.datetime | None  # so much more time; 
 COLUMNS = ("id", "first_name", "last_name", "email", "platform_ids")
 
 
+class NoColumn(CourseError):
+    """A table lacks the column that it is about."""
+
+
 @dataclass(frozen=True)
 class Student:
-    """A line of the roster; `platform_ids` are the numbers and user names that learning platforms use."""
+    """A line of the roster; `platform_ids` are numbers and names that learning platforms and folders use."""
 
     id: str
     first_name: str = ""
@@ -31,9 +36,8 @@ class Student:
     def names(self) -> set[str]:
         """What this student may be called, as `plain` writes it."""
         first, last = self.first_name, self.last_name
-        return {plain(one) for one in (self.id, self.email, self.email.split("@")[0], first + last, last + first)} - {
-            ""
-        }
+        names = (self.id, self.email, self.email.split("@")[0], first + last, last + first, *self.platform_ids)
+        return {plain(one) for one in names} - {""}
 
 
 class Roster:
@@ -54,7 +58,10 @@ class Roster:
             return found[0]
         who = f"{name} (number {platform_id})" if platform_id else name
         if not found:
-            raise CourseError(f"{who} is not in {self.path.name}: add a line there, or a name to platform_ids")
+            add = platform_id or "".join(name.split())
+            raise CourseError(
+                f"{who} is not in {self.path.name}: add a line there, or `{add}` to the platform_ids of one"
+            )
         several = " and ".join(one.id for one in found)
         raise CourseError(f"{who} may be {several}: write the platform's number into platform_ids in {self.path.name}")
 
@@ -91,10 +98,12 @@ def extensions(course: Course) -> dict[tuple[str, str], Extension]:
     Raises:
         CourseError: the file cannot be understood; the message names the line.
     """
-    path, found = course.tree / "extensions.csv", {}
+    path, found, known = course.tree / "extensions.csv", {}, load(course)
     for line, row in rows(path, ("student", "notebook", "extension", "reason")):
         try:
             name = course.notebook(row["notebook"]).name
+            if known and row["student"] not in known.students:
+                raise ValueError(f"`{row['student']}` is no id in {known.path.name}")
             found[row["student"], name] = _extension(row["extension"])
         except (CourseError, ValueError) as bad:
             raise CourseError(f"{path}, line {line}: {bad}") from None
@@ -125,13 +134,31 @@ def extra_time(granted: Extension, due: datetime.datetime, handed_in: datetime.d
     return granted
 
 
+def listed(path: Path) -> list[str]:
+    """The names of the students in a CSV file: of a column `student` or `name`, else first and last names.
+
+    Raises:
+        CourseError: it cannot be read, is missing, or has no such column.
+    """
+    if not path.exists():
+        raise CourseError(f"{path} does not exist")
+    for column in ("student", "name"):
+        with contextlib.suppress(NoColumn):
+            return [row[column] for _, row in rows(path, (column,))]
+    try:
+        found = rows(path, ("first_name", "last_name"))
+    except NoColumn:
+        raise CourseError(f"{path} has no column `student` or `name`, nor `first_name` and `last_name`") from None
+    return [f"{row['first_name']} {row['last_name']}".strip() for _, row in found]
+
+
 def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
     """The rows of a CSV file with their line numbers, "" for a column that it lacks; [] if there is no such file.
 
     The first column is needed. Commas or semicolons separate, as spreadsheets write them.
 
     Raises:
-        CourseError: it cannot be read; the message says why.
+        CourseError: it cannot be read; the message says why. Of a file without the first column it is a `NoColumn`.
     """
     if not path.exists():
         return []
@@ -143,7 +170,7 @@ def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]
     reader = csv.DictReader(io.StringIO(text), delimiter=";" if head.count(";") > head.count(",") else ",")
     known = [(name or "").strip() for name in reader.fieldnames or ()]
     if columns[0] not in known:
-        raise CourseError(f"{path} has no column `{columns[0]}`; its first line is {','.join(columns)}")
+        raise NoColumn(f"{path} has no column `{columns[0]}`; its first line is {','.join(columns)}")
     found = []
     for row in reader:
         values = {(name or "").strip(): value.strip() for name, value in row.items() if isinstance(value, str)}

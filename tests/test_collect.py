@@ -9,7 +9,7 @@ import zipfile
 
 import pytest
 
-from autograder import author, collect, course, grade, report, tree
+from autograder import author, collect, course, grade, removal, report, tree
 
 NAME = "01_causal_mask_lm"
 
@@ -204,6 +204,35 @@ def test_what_cannot_be_taken_is_told_in_a_sentence(mine, tmp_path, text, conten
     path.write_bytes(content(text))
     result = collect.collect(mine, path)
     assert not result.taken and any(told in line for line in result.refused), result.refused
+
+
+def test_what_a_mac_keeps_beside_a_file_is_no_hand_in(mine, tmp_path, text):
+    junk = {f"omar/._{NAME}.ipynb": b"\0\5\x16\7", f"omar/{NAME}.ipynb": text, f"__MACOSX/omar/._{NAME}.ipynb": b"x"}
+    result = collect.collect(mine, packed(tmp_path / "in.zip", junk))
+    (tmp_path / "in" / "nina").mkdir(parents=True)
+    (tmp_path / "in" / "nina" / f"{NAME}.ipynb").write_bytes(text)
+    (tmp_path / "in" / "nina" / f"._{NAME}.ipynb").write_bytes(b"\0\5\x16\7")
+    other = collect.collect(mine, tmp_path / "in")
+    assert [result.refused, other.refused] == [[], []]
+    assert {name: path.read_bytes() for name, path in submitted(mine).items()} == {"omar": text, "nina": text}
+
+
+@pytest.mark.parametrize("junk", [b"", b"%PDF-1.7"])
+def test_a_later_file_that_is_no_notebook_is_told_and_can_be_taken_back(mine, tmp_path, text, junk):
+    path = tmp_path / "in" / "ada" / f"{NAME}.ipynb"
+    path.parent.mkdir(parents=True)
+    for day, content in ((1, text), (2, junk)):
+        path.write_bytes(content)
+        os.utime(path, (1_800_000_000 + 86_400 * day,) * 2)
+        result = collect.collect(mine, tmp_path / "in")
+    (note,) = result.notes
+    assert "no notebook" in note and "`autograder remove ada 01 --latest`" in note
+    assert submitted(mine)["ada"].read_bytes() == junk
+    place = removal.remove_latest(mine, mine.notebook(NAME), "ada")
+    assert submitted(mine)["ada"].read_bytes() == text and [one.read_bytes() for one in place.iterdir()] == [junk]
+    assert submitted(mine)["ada"].with_name("timestamp.txt").read_text().startswith("2027-01-16")
+    with pytest.raises(course.CourseError, match="once only"):
+        removal.remove_latest(mine, mine.notebook(NAME), "ada")
 
 
 def test_a_folder_called_like_a_notebook_is_named(mine, tmp_path, text):

@@ -81,6 +81,39 @@ def test_times_in_a_zip_are_of_the_zone_of_this_machine(built, tmp_path, monkeyp
         time.tzset()
 
 
+@pytest.mark.parametrize("month, hour", [(2, 9), (7, 8)])
+def test_times_in_a_zip_are_of_the_platforms_zone_where_it_is_stated(built, tmp_path, month, hour):
+    known = built.model_copy(update={"tree": tmp_path / "tree", "timezone": "Europe/Berlin"})
+    assert known.utc(datetime.datetime(2027, month, 7, 10)) == datetime.datetime(
+        2027, month, 7, hour, tzinfo=datetime.UTC
+    )
+
+
+def test_another_zone_than_the_deadlines_is_told(built, tmp_path, monkeypatch):
+    entry = built.notebooks[0]
+    with zipfile.ZipFile(tmp_path / "in.zip", "w") as archive:
+        archive.writestr(zipfile.ZipInfo(f"ada/{entry.name}.ipynb", (2027, 2, 7, 10, 0, 0)), b"{}")
+    told = {}
+    for zone in ("UTC", "Europe/Berlin"):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        for stated in ("", "Asia/Tokyo"):
+            known = built.model_copy(update={"tree": tmp_path / zone / (stated or "none"), "timezone": stated})
+            told[zone, stated] = collect.collect(known, tmp_path / "in.zip").notes
+    monkeypatch.undo()
+    time.tzset()
+    (note,) = told.pop(("UTC", ""))
+    assert "UTC+0000" in note and "UTC+0100" in note and "`timezone`" in note
+    assert not any(told.values()) and len(told) == 3
+
+
+def test_a_zone_that_is_none_is_refused(tmp_path):
+    stated = 'timezone = "Berlin"\n' + (course.ROOT / "course.toml").read_text()
+    (tmp_path / "course.toml").write_text(stated)
+    with pytest.raises(course.CourseError, match="`Berlin` is no time zone; write one like Europe/Berlin"):
+        course.load(tmp_path / "course.toml")
+
+
 def test_a_deadline_without_an_offset_is_refused(tmp_path):
     stated = (course.ROOT / "course.toml").read_text().replace("T23:59:00+01:00", "T23:59:00")
     (tmp_path / "course.toml").write_text(stated)
@@ -123,6 +156,9 @@ def test_points_and_percent_together_are_refused(tmp_path):
         course.load(tmp_path / "course.toml")
 
 
+EVERYBODY = ("ada", "ann", "bo", "di", "ed", "flo")
+
+
 @pytest.fixture
 def late_class(fresh):
     """Five full hand-ins: in time, within the grace, two days late, as late with an extension, as late but excused."""
@@ -136,7 +172,7 @@ def late_class(fresh):
             cell.outputs = [nbformat.v4.new_output("execute_result", data=data, execution_count=None)]
     points = sum(tree.exercises(known, entry).values())
     seconds = {"ann": -9, "bo": 600, "cy": DAY + 60, "di": DAY + 60, "ed": DAY + 60, "flo": DAY + 60}
-    (known.tree / "students.csv").write_text("id,first_name,last_name\ncy,Cyrus,Vance\n")
+    (known.tree / "students.csv").write_text("id,first_name,last_name\ncy,Cyrus,Vance\n" + "\n".join(EVERYBODY))
     (known.tree / "extensions.csv").write_text(
         f"student,notebook,extension,reason\ndi,01,1 hour,train\ned,1,excused,ill\nflo,{entry.name},"
         f"{(due + datetime.timedelta(days=2)).isoformat()},\n"
@@ -210,4 +246,11 @@ def test_an_extension_that_cannot_be_read_is_named_by_its_line(late_class, line)
     with (known.tree / "extensions.csv").open("a") as file:
         file.write(line + "\n")
     with pytest.raises(course.CourseError, match="line 5"):
+        grade.settle(known, list(known.notebooks))
+
+
+def test_an_extension_of_nobody_in_the_roster_is_named(late_class):
+    known, _ = late_class
+    (known.tree / "students.csv").write_text("id\nann\ned\n")
+    with pytest.raises(course.CourseError, match=r"extensions.csv, line 2: `\w+` is no id in students.csv"):
         grade.settle(known, list(known.notebooks))

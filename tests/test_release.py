@@ -28,6 +28,8 @@ IDIOMS = {
     "torch.set_num_threads(1)",
     "self.head.weight = self.embedding.weight",
     "def forward(self, x: torch.Tensor) -> torch.Tensor:",
+    "for name, parameter in model.named_parameters():",
+    "model.train(training)",
     "np.random.seed(seed)",
     "random.seed(seed)",
     "torch.manual_seed(seed)",
@@ -100,7 +102,21 @@ def test_a_student_can_open_it_and_run_a_check(released, entry):
     assert "not attempted yet" in ended.stderr, ended.stderr
 
 
-def test_a_folder_with_something_else_is_refused(tmp_path):
-    (tmp_path / "thesis.tex").write_text("x")
+@pytest.mark.parametrize("file", ["thesis.tex", "notebooks/mine.ipynb"])
+def test_a_folder_with_something_else_is_refused(tmp_path, file):
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text("x")
     with pytest.raises(course.CourseError, match="something else"):
         release.release(COURSE, tmp_path)
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / file]
+
+
+def test_the_course_itself_is_no_release():
+    with pytest.raises(course.CourseError, match="something else"):
+        release.release(COURSE, course.ROOT)
+
+
+def test_a_release_is_written_again(released):
+    (released / "notebooks" / f"{COURSE.notebooks[0].name}.ipynb").write_text("x")
+    release.release(COURSE, released)
+    assert (released / "notebooks" / f"{COURSE.notebooks[0].name}.ipynb").read_text().startswith("{")

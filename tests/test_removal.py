@@ -168,3 +168,51 @@ def test_a_wrong_name_in_the_course_file_says_what_there_is(tmp_path):
         (tmp_path / "course.toml").write_text(stated.replace(right, wrong))
         with pytest.raises(course.CourseError, match=told):
             course.load(tmp_path / "course.toml")
+
+
+@pytest.mark.parametrize(
+    "content, told",
+    [
+        (b'title = "\xfc"\n', "save it in UTF-8"),
+        (b'\xef\xbb\xbftitle = "A"\n', "course_id: Field required"),
+        (b"titel = 3\n", "titel: there is no such key"),
+        (b'[grading]\nprofile = "small"\n', "grading.profile: Input should be 'smoke', 'cpu' or 'gpu'"),
+        (
+            b'notebooks = [{name = "01_a", title = "A"}, {name = "01_b", title = "B"}]\n',
+            "notebooks: 01 is listed twice",
+        ),
+    ],
+)
+def test_what_is_wrong_in_the_course_file_is_told(tmp_path, content, told):
+    (tmp_path / "course.toml").write_bytes(content)
+    with pytest.raises(course.CourseError) as why:
+        course.load(tmp_path / "course.toml")
+    assert told in str(why.value)
+
+
+@pytest.mark.parametrize(
+    "text, names",
+    [
+        ("student\nAda L\n", ["Ada L"]),
+        ("\ufeffid;first_name;last_name\na1;Anna;Müller\nb2;Bo;Li\n", ["Anna Müller", "Bo Li"]),
+        ("name,key\nAda,x\n", ["Ada"]),
+    ],
+)
+def test_keys_are_for_names(known, tmp_path, text, names):
+    path = tmp_path / "students.csv"
+    path.write_text(text, encoding="utf-8")
+    printed, stopped = autograder(known, "keys", "--roster", str(path))
+    assert not stopped and [line.split(",")[0] for line in printed.splitlines()] == ["student", *names]
+
+
+def test_a_roster_without_names_has_no_keys(known, tmp_path):
+    (tmp_path / "students.csv").write_text("id,email\na1,a@b.c\n")
+    _, stopped = autograder(known, "keys", "--roster", str(tmp_path / "students.csv"))
+    assert "no column `student` or `name`" in stopped
+
+
+def test_going_back_needs_a_yes(known):
+    printed, stopped = autograder(known, "remove", "ada", "01", "--latest")
+    assert (
+        not stopped and "with --yes" in printed and tree.place(known, "submitted", known.notebooks[0], "ada").exists()
+    )

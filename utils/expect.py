@@ -23,7 +23,9 @@ Guess = torch.Tensor | Callable[[], torch.Tensor]  # what a misconception gives,
 
 
 def plural(what: str) -> bool:
-    """Whether `what` names several things: "the logits of a classifier" does, "the loss" and "`bias`" do not."""
+    """Whether `what` names several things, as "the logits of a head" does; "the loss", "`bias`", "what f returns" do not."""
+    if what.startswith("what "):
+        return False
     noun = re.split(r" (?:of|with|without|in|for) |,", what)[0].split()[-1]
     return noun.isalpha() and noun.endswith("s") and not noun.endswith(("ss", "bias"))
 

@@ -111,11 +111,17 @@ def streams(experiment: Experiment, seed: int) -> Streams:
 def schedule(step: int, warmup: int, total: int, peak: float) -> float:
     """The learning rate when `step` steps are done: 0 at the start, `peak` after `warmup`, 0 from `total` on.
 
-    That of exercise 5.3.
+    That of exercise 5.3, from the library.
     """
-    if step < warmup:
-        return peak * step / warmup
-    return peak * max(0, total - step) / max(1, total - warmup)
+    return peak * _shape(warmup, total)(step)
+
+
+@functools.cache
+def _shape(warmup: int, total: int) -> Callable[[int], float]:
+    from transformers import get_linear_schedule_with_warmup
+
+    nobodys = torch.optim.SGD([torch.zeros(1)])
+    return get_linear_schedule_with_warmup(nobodys, warmup, total).lr_lambdas[0]
 
 
 class Dropout(nn.Module):

@@ -2390,7 +2390,7 @@ def health(predictions, labels):
     return {"mean_of_others": others, "mean": hits.mean(), "degenerate": seeds[stuck].tolist(), "runs": len(seeds)}
 
 
-# %% wrong="5.9" name="no power" says="Power is not used"
+# %% wrong="5.9" name="no power" says="`power` is not used"
 def seeds_needed(difference, sd, level=0.95, power=0.8):
     if difference <= 0:
         raise ValueError("no")
