@@ -25,7 +25,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NOTEBOOK]...", help="By name or number; default: all.")]
-BY_HAND = "run `jupyter lab` in .course/, menu Nbgrader, Formgrader"
+BY_HAND = "run `jupyter lab --config jupyter_server_config.py` in .course/, menu Nbgrader, Formgrader"
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)  # a log has room
 chosen: dict[str, Any] = {}
 

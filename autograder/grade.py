@@ -488,7 +488,7 @@ def grade_one(
     done.remarks += judged.remarks
     dropped = safe.fit(notebook)
     if dropped:
-        done.remarks.append(f"{dropped} outputs or ends of cells are left out of the page: they are too large for one")
+        done.remarks.append(f"{dropped} outputs or ends of cells are left out of the page: they are too large to show")
     done.slowest_cell = [*judged.slowest]
     if only and known:
         new = {row["exercise"]: row for row in done.exercises}

@@ -36,7 +36,7 @@ def require(course: Course, entry: NotebookEntry, student: str) -> None:
         CourseError: there is not; the message names who handed in.
     """
     if not parts(course, entry, student) and not marks(course, entry, student):
-        raise CourseError(f"{student} has no {entry.name}: {_known(course, entry)}")
+        raise CourseError(f"there is no {entry.name} of `{student}`: {_known(course, entry)}")
 
 
 def remove(course: Course, entry: NotebookEntry, student: str) -> Path:

@@ -83,7 +83,7 @@ def test_a_hand_in_is_removed_everywhere_and_kept(known):
 
 def test_what_is_not_there_cannot_be_removed(known):
     _, stopped = autograder(known, "remove", "nobody", "01", "--yes")
-    assert "nobody has no 01_causal_mask_lm: it was handed in by Copie_de, ada" in stopped
+    assert "there is no 01_causal_mask_lm of `nobody`: it was handed in by Copie_de, ada" in stopped
     assert not (known.tree / "removed").exists()
 
 

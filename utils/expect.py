@@ -23,7 +23,7 @@ Guess = torch.Tensor | Callable[[], torch.Tensor]  # what a misconception gives,
 
 
 def plural(what: str) -> bool:
-    """Whether `what` names several things, as "the logits of a head" does; "the loss", "`bias`", "what f returns" do not."""
+    """Whether `what` names several things: "the logits" does, "the loss", "`bias`" and "what f returns" do not."""
     if what.startswith("what "):
         return False
     noun = re.split(r" (?:of|with|without|in|for) |,", what)[0].split()[-1]
