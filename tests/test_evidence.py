@@ -378,11 +378,11 @@ def reordered_within_classes(experiment, known, number):
 
 
 def around_the_shipped(experiment, known, number):
-    """Their mean with as much noise as one honest seed differs from it: nothing in it contradicts anything."""
+    """Their mean, moved as one honest seed is, with as much noise: nothing in it contradicts anything."""
     margins = np.array([run.margins for run in known])
-    own = margins.mean(0) + draw(experiment, number).normal(
-        0, (margins - margins.mean(0)).std() * 1.1, margins.shape[1]
-    )
+    moved = margins.mean(1, keepdims=True)
+    noise = (margins - moved - (margins - moved).mean(0)).std() * 1.1
+    own = (margins - moved).mean(0) + moved[number] + draw(experiment, number).normal(0, noise, margins.shape[1])
     return np.stack([-own, own], 1) / 2
 
 
@@ -466,9 +466,9 @@ def test_what_honest_seeds_have_in_common_is_as_the_thresholds_say():
     assert max(ordered) < 0.9991 < evidence.PERMUTED
 
 
-@pytest.mark.parametrize("arm, least", [("fusion", 0.27), ("adapter", 0.5)])
+@pytest.mark.parametrize("arm, least", [("fusion", 0.37), ("adapter", 0.5)])
 def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
-    """Half of what the recorded runs have in common is asked where that is below UNLIKE, and noise has none of it."""
+    """Two thirds of what recorded runs have in common is asked where that is below UNLIKE; noise has none of it."""
     experiment = rte.experiments(rte.ADAPTER_FUSION, "cpu")[arm]
     known = rte.recorded(rte.ADAPTER_FUSION)[arm]
     assert evidence._in_common(experiment, known) == []
@@ -556,24 +556,21 @@ def test_runs_of_another_hand_in_are_found_in_disguise(how, small):
     handed_in(known, entry, "Bo_Berg", owner, "20270101T120000Z")
     handed_in(known, entry, "Eve_Forger", theft, "20270102T120000Z")
     standing = copies.of(known, entry)
-    assert (
-        "and 14 more" in standing["Eve_Forger"].flags[0]
-        and "those of Bo_Berg came first" in standing["Eve_Forger"].flags[0]
-    )
-    assert (
-        "and 14 more" in standing["Bo_Berg"].flags[0]
-        and "those of this student came first" in standing["Bo_Berg"].flags[0]
-    )
+    # Bent, small logits run together when they are rounded: of experiments that hardly learned, not all are recognised.
+    more = f"and {8 if how == 'bent' else 14} more"
+    assert more in standing["Eve_Forger"].flags[0] and "those of Bo_Berg came first" in standing["Eve_Forger"].flags[0]
+    assert more in standing["Bo_Berg"].flags[0] and "those of this student came first" in standing["Bo_Berg"].flags[0]
     assert not standing["Eve_Forger"].against and not standing["Bo_Berg"].against
 
 
 def test_two_students_whom_chance_gave_one_seed_are_not_flagged(honest, small, monkeypatch):
     known, entry = small
-    files = read_files(honest)
+    of_one = FIRST.folder("").name  # the size smoke has others whose honest seeds are near copies of each other
+    files = {file: text for file, text in read_files(honest).items() if file.startswith(of_one)}
     twin = {file: dumps(dataclasses.replace(parse(text), student="Bo")).encode() for file, text in files.items()}
     handed_in(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
     handed_in(known, entry, "Bo", twin, "20270102T120000Z")
-    assert copies.of(known, entry)["Bo"].flags
+    assert "and 4 more" in copies.of(known, entry)["Bo"].flags[0]
     monkeypatch.setattr(copies.students, "seeds_of", lambda name, key, count: SEEDS)
     assert not copies.of(known, entry)["Bo"].flags and not copies.of(known, entry)["Lovelace_Ada"].flags
 

@@ -178,9 +178,10 @@ def test_made_up_pairs_are_the_same_everywhere_and_balanced():
     one, two = pairs.made_up("mnli", "train", 30), pairs.made_up("mnli", "train", 30)
     assert one == two and one != pairs.made_up("mnli", "validation", 30)
     assert [one.labels.count(label) for label in range(3)] == [10, 10, 10]
+    topics = {word: number % pairs.TOPICS for number, word in enumerate(pairs.MADE_UP_WORDS)}
     for first, second, label in zip(one.first, one.second, one.labels, strict=True):
-        known = set(first.split())
-        assert sum(word not in known for word in second.split()) == round(1.5 * label)
+        (topic,) = {topics[word] for word in first.split()}  # that of all of the second, of half of it, or of none
+        assert sum(topics[word] != topic for word in second.split()) == 2 * label
 
 
 def test_the_packaged_encoder_or_how_to_get_it(monkeypatch):

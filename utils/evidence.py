@@ -189,14 +189,14 @@ def _file(experiment: Experiment, run: Run) -> str:
 def _in_common(experiment: Experiment, runs: Sequence[Run]) -> list[str]:
     """What runs have too little in common, with each other and with the recorded ones of the same experiment.
 
-    Too little is less than UNLIKE, or than half of what the recorded ones have in common where that is less: of a
-    fusion that learns little, seeds agree less, and runs that were made up still do not agree at all.
+    Too little is less than UNLIKE, or than two thirds of what the recorded ones have in common where that is less: of
+    a fusion that learns little, seeds agree less, and runs that were made up still do not agree at all.
     """
     rows = centred(np.array([run.margins for run in runs]))
     if len(runs) < 2 or all(run.degenerate for run in runs):
         return []
     known = recorded_margins().get(experiment.folder("").name)
-    least = UNLIKE if known is None or len(known) < 2 else min(UNLIKE, _agreement(centred(known)) / 2)
+    least = UNLIKE if known is None or len(known) < 2 else min(UNLIKE, 2 / 3 * _agreement(centred(known)))
     within = _agreement(rows)
     if within < least:
         return [

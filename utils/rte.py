@@ -89,14 +89,15 @@ def _smoke(notebook: str) -> dict[str, Experiment]:
     task, tiny = "made-up-rte", "tiny"
     few: dict[str, Any] = {"train_examples": 96, "epochs": 4, "batch": 8, "lr": 1e-3, "max_len": 24}
     more: dict[str, Any] = {"train_examples": 600, "epochs": 2, "batch": 16, "lr": 3e-3, "max_len": 24}
-    parts = [Experiment(f"{one} adapter", f"made-up-{one}", tiny, method="adapter", **more) for one in FUSED]
+    long: dict[str, Any] = {"train_examples": 2000, "epochs": 4, "batch": 16, "lr": 1e-2, "max_len": 24}
+    parts = [Experiment(f"{one} adapter", f"made-up-{one}", tiny, method="adapter", **long) for one in FUSED]
     first = Experiment("mnli encoder", "made-up-mnli", tiny, **more)
     return _table(
         notebook,
         Experiment("pretrained", task, tiny, **few),
         Experiment("pretrained, then MNLI", task, tiny, after=(first,), **few),
         Experiment("adapter", task, tiny, method="adapter", **few | {"lr": 3e-3}),
-        Experiment("fusion", task, tiny, method="fusion", after=tuple(parts), **few | {"lr": 3e-2}),
+        Experiment("fusion", task, tiny, method="fusion", after=tuple(parts), **few | {"lr": 3e-3}),
         **few,
     )
 

@@ -731,9 +731,9 @@ for start, runs in recorded.items():
         print(f"{name:>22}: degenerate {report['degenerate']} of {report['runs']}, mean {report['mean']:.3f}, {others}")
 
 # %% [markdown]
-# Not necessarily: look at what it predicts, not at how well. The run with seed 0 is made up, so that there is one to
-# find: it scores the majority's share, and drags a good mean down. Nor must a run give up to have learned nothing:
-# from random weights, a mean near the majority says enough.
+# Not necessarily: look at what it predicts, not at how well. The run with seed 0 is made up: it scores the majority's
+# share, and drags a good mean down. Others were found here, not made. Nor must a run give up to have learned nothing:
+# a mean near the majority says enough.
 
 # %% [markdown]
 # ## 5.9 How many seeds?
