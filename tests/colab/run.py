@@ -125,7 +125,6 @@ def session(entry, base: Path, made: Path, given: dict[str, str]) -> str:
     """
     from autograder import public
     from utils.evidence import ResultsCheck
-    from utils.evidence import ResultsCheck
     from utils.setup import REPLACED
 
     folder = made / entry.name
