@@ -5,7 +5,7 @@ import linecache
 import pytest
 
 from autograder import answers, author, course, private, public
-from utils import door, forbidden
+from utils import door, forbidden, pair_training
 from utils.check import Outcome
 from utils.evidence import ResultsCheck
 
@@ -21,6 +21,21 @@ BLANKS = [
     for cell in author.student_notebook(COURSE, entry).cells
     if cell.id.startswith("exercise_")
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def each_run_is_trained_once():
+    """An experiment with a seed gives one run, whichever answer asks for it."""
+    train, made = pair_training.run_seed, {}
+
+    def once(experiment, seed, *, on_step=None, **more):
+        if (experiment, seed) not in made:
+            made[experiment, seed] = train(experiment, seed, **more)
+        return made[experiment, seed]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pair_training, "run_seed", once)
+        yield
 
 
 def ask_at_home(entry, source, name):
