@@ -1,12 +1,13 @@
 """Are the private checks right whatever they draw? Ask known answers at many keys.
 
-    python benchmarks/seeds.py [--notebook NAME ...] [--exercise 1.9 ...] [--keys 100] [--workers 2]
+    python benchmarks/seeds.py [--notebook NAME ...] [--exercise 1.9 ...] [--keys 100] [--solutions] [--workers 2]
 
 In grading, each hand-in has a key of its own, from which private checks draw what they ask (`utils.expect`).
 Here every solution and right variant is asked at so many keys, and must pass at all of them; every named wrong
-answer that only private checks catch must be rejected at all of them, with its words. What was otherwise is a
-line of the table; the last line is a JSON object: `checks` (private checks asked), `keys`, `right_failed` and
-`wrong_accepted` (pairs of an answer and a key), `other_words` (wrong answers rejected with another sentence).
+answer that only private checks catch must be rejected at all of them, with its words. With `--solutions` only the
+authors' solutions are asked. What was otherwise is a line of the table; the last line is a JSON object: `checks`
+(private checks asked), `keys`, `right_failed` and `wrong_accepted` (pairs of an answer and a key), `other_words`
+(wrong answers rejected with another sentence).
 """
 
 import argparse
@@ -64,6 +65,7 @@ def main() -> None:
     options.add_argument("--notebook", nargs="*")
     options.add_argument("--exercise", nargs="*")
     options.add_argument("--keys", type=int, default=100)
+    options.add_argument("--solutions", action="store_true")
     options.add_argument("--workers", type=int, default=2)
     chosen = options.parse_args()
     known = course.load()
@@ -74,7 +76,8 @@ def main() -> None:
             checks = private_checks(entry)
             wanted = {exercise for exercise in checks if not chosen.exercise or exercise in chosen.exercise}
             asked += sum(len(checks[exercise]) for exercise in wanted)
-            for case in [*answers.reference_cases(known, entry), *answers.answer_cases(entry)]:
+            written = [] if chosen.solutions else answers.answer_cases(entry)
+            for case in [*answers.reference_cases(known, entry), *written]:
                 if case.exercise in wanted and (case.right or case.private):
                     jobs[pool.submit(fares, entry, case, chosen.keys)] = entry.name, case
                     (right if case.right else wrong)[entry.name] += 1

@@ -1,11 +1,16 @@
 """Each notebook with its solutions, executed whole at size `smoke`, experiments included."""
 
+import itertools
+import math
+
 import nbclient
 import pytest
 
 from autograder import author, course, public
 from utils import rte
 from utils.evidence import ResultsCheck
+from utils.runs import load_runs
+from utils.seed_table import SeedTable, compare
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
@@ -30,5 +35,24 @@ def test_the_solution_runs_whole_and_passes_every_check(entry, monkeypatch, tmp_
     for number, check in public.checks(entry).items():
         points = 0 if isinstance(check, ResultsCheck) else check.points  # runs of the size smoke earn nothing
         assert f"Exercise {number}: passed ({points:g} point" in printed[f"check_{number.replace('.', '_')}"]
-    assert (desk / f"{entry.name}.zip").exists() == (entry.name in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION))
+    if entry.name in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION):
+        assert (desk / f"{entry.name}.zip").exists()
+        assert_arms_differ(entry.name, desk / "results")
     assert any("image/png" in output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", []))
+
+
+def assert_arms_differ(notebook, results):
+    """What smoke runs show, with the seeds of somebody without a name: means apart, effects finite, a learned task."""
+    runs = {}
+    for name, experiment in rte.experiments(notebook, "smoke").items():
+        found = load_runs(experiment, results)
+        assert {*found} == {*rte.seeds("smoke")}
+        runs[name] = [*found.values()]
+        assert all(len(run.curve) == experiment.epochs for run in runs[name])
+    means = SeedTable(runs).frame()["mean, %"]
+    assert {*means.index} == {*runs} and not means.isna().any()
+    for first, second in itertools.combinations(runs, 2):
+        found = compare(runs[first], runs[second])
+        low, high = found.by_seed
+        assert math.isfinite(found.effect) and abs(found.difference) > 3 and (low > 0 or high < 0), str(found)
+    assert means.max() > 70 and not all(run.degenerate for some in runs.values() for run in some)

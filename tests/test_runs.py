@@ -1,9 +1,7 @@
 """run_seeds: resumes wherever it was killed, never mixes configurations, sets damaged files aside."""
 
 import dataclasses
-import itertools
 import json
-import math
 import multiprocessing
 import os
 import random
@@ -168,25 +166,6 @@ def test_on_a_cluster_a_lost_worker_loses_nothing(tmp_path):
         os.kill(pids[0], signal.SIGKILL)
         there = run_seeds(QUICK, [1, 2, 3], tmp_path / "there", cluster=cluster.scheduler_address)
     assert [run.logits for run in there] == [run.logits for run in here]
-
-
-@pytest.mark.parametrize("notebook", [rte.SEED_VARIANCE, rte.ADAPTER_FUSION])
-def test_smoke_shows_three_arms_that_differ(notebook, tmp_path, monkeypatch):
-    """With the seeds of somebody without a name: means apart, effects finite, and a learned task."""
-    from utils.seed_table import SeedTable, compare
-
-    monkeypatch.setattr(student, "_signed", ("", ""))
-    runs = {}
-    for name, experiment in rte.experiments(notebook, "smoke").items():
-        runs[name] = run_seeds(experiment, rte.seeds("smoke"), tmp_path)
-        assert all(len(run.curve) == experiment.epochs and run.experiment["name"] == name for run in runs[name])
-    means = SeedTable(runs).frame()["mean, %"]
-    assert {*means.index} == {*runs} and not means.isna().any()
-    for first, second in itertools.combinations(runs, 2):
-        found = compare(runs[first], runs[second])
-        low, high = found.by_seed
-        assert math.isfinite(found.effect) and abs(found.difference) > 3 and (low > 0 or high < 0), str(found)
-    assert means.max() > 70 and not all(run.degenerate for some in runs.values() for run in some)
 
 
 def test_only_adapter_and_head_are_trained():

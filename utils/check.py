@@ -95,7 +95,12 @@ def check(exercise: str, points: float, forbids: Iterable[str] = ()) -> Callable
 
 
 # What takes seconds to import, as students know it.
-SLOW = {"adapters": "adapters", "torch._dynamo": "more of torch", "transformers": "transformers"}
+SLOW = {
+    "adapters": "adapters",
+    "sympy": "more of torch",
+    "torch._dynamo": "more of torch",
+    "transformers": "transformers",
+}
 
 
 @contextmanager
