@@ -62,16 +62,16 @@ def build(
 
     Run it after every change in solutions/, utils/checks/ or course.toml.
     """
-    from autograder import tree
+    from autograder.gradebook import course_tree
 
     course = load()
-    stale = tree.build_notebooks(course, check)
+    stale = course_tree.build_notebooks(course, check)
     if check:
         if stale:
             raise CourseError(f"stale: {', '.join(stale)}; run `autograder build` and commit the notebooks")
         console.print(f"{len(course.notebooks)} notebooks are fresh")
         return
-    tree.build_tree(course)
+    course_tree.build_tree(course)
     console.print(f"wrote {', '.join(stale) or 'no notebook: all were fresh'}; the course tree is {course.tree}")
 
 
@@ -80,7 +80,7 @@ def release(
     to: Annotated[Path, typer.Option("--to", help="An empty folder, or an earlier release to renew.")],
 ) -> None:
     """Write the student repository: notebooks/, utils/, data/, environment.yml, README. No solutions."""
-    from autograder import release as releasing
+    from autograder.author import release as releasing
 
     files = releasing.release(load(), to)
     console.print(f"{len(files)} files in {to}: push them to {load().student_repository}", soft_wrap=True)
@@ -97,7 +97,7 @@ def collect(
     Canvas, Moodle and Blackboard download names are understood. Nothing is unpacked to disk, links
     are not followed, and a broken hand-in stops no other.
     """
-    from autograder import collect as collecting
+    from autograder.intake import collect as collecting
 
     course = load()
     collected = collecting.collect(course, source, course.notebook(notebook) if notebook else None, student)
@@ -148,8 +148,8 @@ def grade(
     """
     course = begin(notebooks, cluster, trust_submissions, dashboard)
 
-    from autograder import grade as grading
-    from autograder import report as reporting
+    from autograder.grading import grade as grading
+    from autograder.reports import report as reporting
 
     entries = course.select(notebooks)
     grading.known_students(course, entries, student)
@@ -208,8 +208,8 @@ def regrade(
     wanted = notebooks or [one.split(".")[0] for one in exercise or ()]
     course = begin(wanted, cluster, trust_submissions, dashboard)
 
-    from autograder import grade as grading
-    from autograder import report as reporting
+    from autograder.grading import grade as grading
+    from autograder.reports import report as reporting
 
     grading.known_students(course, course.select(wanted), student)
     pairs = grading.regrade(
@@ -242,7 +242,7 @@ def status(
     """Show what is graded, what waits, and what is ungradable, with reasons."""
     import json as encoder
 
-    from autograder import report as reporting
+    from autograder.reports import report as reporting
 
     course = load()
     entries = course.select(notebooks)
@@ -293,18 +293,18 @@ def audit(
     differs, ask the student, then note what you decided with --confirm, --acquit or --undo. The next `grade`
     applies it.
     """
-    from autograder import copies
+    from autograder.grading import copied_runs
 
     course = load()
     entry = course.notebook(notebook)
     if confirm or acquit or undo:
         for student, counts in ((confirm, False), (acquit, True), (undo, None)):
             if student:
-                copies.decide(course, entry, student, counts)
+                copied_runs.decide(course, entry, student, counts)
         console.print(f"noted; `autograder grade {entry.number}` applies it")
         return
 
-    from autograder import audit as auditing
+    from autograder.grading import audit as auditing
 
     table = Table(box=None, header_style="bold")
     headings = (
@@ -345,8 +345,8 @@ def keys(
     """Write a key for each student, for courses with `run_keys = true`: their seeds in 05 and 06 need it."""
     import csv
 
-    from autograder import tree
-    from autograder.roster import listed
+    from autograder.gradebook import course_tree
+    from autograder.gradebook.roster import listed
     from utils import student as students
 
     course = load()
@@ -355,7 +355,7 @@ def keys(
         wanted += listed(roster)
     if not wanted:
         raise CourseError("whose keys? Give names, or --roster with a CSV that has a column `student`")
-    lines = [("student", "key"), *((name, students.key_of(tree.secret(course), name)) for name in wanted)]
+    lines = [("student", "key"), *((name, students.key_of(course_tree.secret(course), name)) for name in wanted)]
     if not to:
         for line in lines:
             print(",".join(line))
@@ -379,7 +379,7 @@ def feedback(
     Writes only those that are new or would say something else: interrupt it at any time and give the same
     command again.
     """
-    from autograder.feedback import write_feedback
+    from autograder.reports.feedback import write_feedback
 
     course = load()
     pages = write_feedback(course, course.select(notebooks), workers)
@@ -389,7 +389,7 @@ def feedback(
 @app.command()
 def report(notebooks: Names = None) -> None:
     """Write the class report, one page: who passed what, what the others were told, what was restored."""
-    from autograder import report as reporting
+    from autograder.reports import report as reporting
 
     course = load()
     print_to_mark({entry.name: reporting.to_mark(course, entry) for entry in course.select(notebooks)})
@@ -407,7 +407,7 @@ def export(
     notebooks: Names = None,
 ) -> None:
     """Write all scores as CSV, a row per student and exercise, manual scores and lateness included."""
-    from autograder import report as reporting
+    from autograder.reports import report as reporting
 
     course = load()
     console.print(f"{reporting.export(course, course.select(notebooks), to)} rows in {to}")
@@ -427,8 +427,9 @@ def remove(
 
     Manual marks and comments are kept there, too. Without --yes nothing is changed.
     """
-    from autograder import collect, removal
-    from autograder import report as reporting
+    from autograder.grading import removal
+    from autograder.intake import collect
+    from autograder.reports import report as reporting
 
     course = load()
     entries = course.select(notebooks)
@@ -476,13 +477,13 @@ def begin(notebooks: list[str] | None, cluster: str, trusted: bool, dashboard: b
     """The course; what grading those notebooks needs is imported in the background while we import the rest."""
     from importlib.util import find_spec
 
-    from autograder import warm
+    from autograder.sandbox import preload
 
     course = load()
     if dashboard and not cluster and not find_spec("bokeh"):
         raise CourseError("dask's dashboard needs bokeh: pip install bokeh, or grade without --dashboard")
     if not cluster and not trusted:
-        warm.begin(course, course.select(notebooks))
+        preload.begin(course, course.select(notebooks))
     return course
 
 
@@ -546,7 +547,7 @@ def print_records(records: list) -> None:
 
 def main() -> None:
     """Run a command; what the user can mend is told in one line and ends with status 2."""
-    from autograder.room import RoomError
+    from autograder.sandbox.sandbox import RoomError
 
     try:
         app()

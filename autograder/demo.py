@@ -17,11 +17,14 @@ from nbformat import NotebookNode
 from rich.console import Console
 from rich.table import Table
 
-from autograder import answers, author, feedback, grade, report, tree
-from autograder import collect as collecting
 from autograder import course as courses
+from autograder.author import answers, build
+from autograder.author.public import checks
 from autograder.course import ROOT, Course, NotebookEntry
-from autograder.public import checks
+from autograder.gradebook import course_tree
+from autograder.grading import grade
+from autograder.intake import collect as collecting
+from autograder.reports import feedback, report
 from utils import rte, student
 from utils.evidence import SEEDS, ResultsCheck
 from utils.experiment import DIGITS, Experiment, Run, dumps, parse, path_of, score
@@ -122,8 +125,8 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
     shutil.rmtree(root, ignore_errors=True)
     course = course_in(root)
     console.print("building the notebooks and the course tree ...")
-    tree.build_notebooks(course)
-    tree.build_tree(course)
+    course_tree.build_notebooks(course)
+    course_tree.build_tree(course)
     wanted: dict[tuple[str, str], Made] = {}
     for entry in course.notebooks:
         made = hand_ins(course, entry)
@@ -183,7 +186,7 @@ class Maker:
     """Makes hand-ins of one notebook."""
 
     def __init__(self, course: Course, entry: NotebookEntry):
-        self.released = author.student_notebook(course, entry)
+        self.released = build.student_notebook(course, entry)
         self.reference = {case.exercise: case.source for case in answers.reference_cases(course, entry)}
         self.cases = answers.answer_cases(entry)
         self.points = {number: check.points for number, check in checks(entry).items()}

@@ -39,9 +39,13 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from autograder import author, course, demo, grade, judge, sanitize, tree  # noqa: E402
-from autograder.kernel import Ran  # noqa: E402
-from utils import door  # noqa: E402
+from autograder import course, demo
+from autograder.author import build
+from autograder.gradebook import course_tree
+from autograder.grading import grade, judge
+from autograder.intake import restore
+from autograder.sandbox.kernel import Ran
+from utils import door
 
 PR_SET_CHILD_SUBREAPER = 36
 SAMPLE_SECONDS = 5.0
@@ -53,9 +57,9 @@ import types
 from utils import door
 from utils.check import Outcome, examine
 _private = {{}}
-_shim = types.ModuleType("autograder.private")
+_shim = types.ModuleType("autograder.author.private")
 _shim.private = lambda exercise, tells: lambda asserts: _private.setdefault(exercise, []).append((tells, asserts))
-sys.modules["autograder.private"] = _shim
+sys.modules["autograder.author.private"] = _shim
 exec({source!r}, {{"__name__": "private_checks"}})
 def _hidden(exercise, names):
     for tells, asserts in _private.get(exercise, []):
@@ -76,10 +80,10 @@ c.Execute.interrupt_on_timeout = True
 
 def stock_course(known: course.Course, entry: course.NotebookEntry, folder: Path) -> None:
     """A course tree as a user of stock nbgrader would write it, with the tests in the graded cells."""
-    notebook = author.solution_notebook(known, entry)
+    notebook = build.solution_notebook(known, entry)
     private = (course.room(entry) / "private_checks.py").read_text()
     shim = nbformat.v4.new_code_cell(SHIM.format(root=str(ROOT), source=private))
-    shim.id, shim.metadata = "shim", {"nbgrader": author.locked_metadata("shim")}
+    shim.id, shim.metadata = "shim", {"nbgrader": build.locked_metadata("shim")}
     for cell in notebook.cells:
         if cell.id.startswith("check_"):
             exercise = cell.id.removeprefix("check_").replace("_", ".")
@@ -87,8 +91,10 @@ def stock_course(known: course.Course, entry: course.NotebookEntry, folder: Path
     kept = [cell for cell in notebook.cells if "experiment" not in cell.metadata.get("tags", [])]
     setup = next(index for index, cell in enumerate(kept) if cell.id == "setup")
     notebook.cells = [*kept[: setup + 1], shim, *kept[setup + 1 :]]
-    tree.write(folder / "source" / entry.name / f"{entry.name}.ipynb", author.write(notebook))
-    tree.write(folder / "nbgrader_config.py", CONFIG.format(root=str(folder), seconds=int(known.limits.cell_seconds)))
+    course_tree.write(folder / "source" / entry.name / f"{entry.name}.ipynb", build.write(notebook))
+    course_tree.write(
+        folder / "nbgrader_config.py", CONFIG.format(root=str(folder), seconds=int(known.limits.cell_seconds))
+    )
     if start(["nbgrader", "generate_assignment", entry.name], folder, folder / "log.txt").wait():
         sys.exit((folder / "log.txt").read_text()[-2000:])
 
@@ -112,7 +118,7 @@ def hand_in(students: dict[str, bytes], entry: course.NotebookEntry, folder: Pat
             released = nbformat.read(folder / "release" / entry.name / f"{entry.name}.ipynb", as_version=4)
             notebook.cells = [next(cell for cell in released.cells if cell.id == "shim"), *kept]
             text = nbformat.writes(notebook).encode()
-        tree.write(folder / "submitted" / student / entry.name / f"{entry.name}.ipynb", text)
+        course_tree.write(folder / "submitted" / student / entry.name / f"{entry.name}.ipynb", text)
 
 
 @contextmanager
@@ -207,12 +213,12 @@ def cells_and_checks(known: course.Course, entries: list[course.NotebookEntry]) 
     torch.set_num_threads(1)
     whole, opened, judge.open_kernel = 0.0, judge.open_kernel, direct  # type: ignore[assignment]
     for entry in entries:
-        released = tree.release_notebook(known, entry)
+        released = course_tree.release_notebook(known, entry)
         students = grade.hand_ins(known, entry)
         first = True  # imports what the others then find here, and is not counted
         for student in tqdm([students[0], *students], desc=f"cells and checks of {entry.number}", disable=None):
-            handed_in = sanitize.read(grade.handed_in(known, entry, student)[0], known.limits.notebook_mb)
-            notebook, _ = sanitize.restore(handed_in, released)
+            handed_in = restore.read(grade.handed_in(known, entry, student)[0], known.limits.notebook_mb)
+            notebook, _ = restore.restore(handed_in, released)
             child = 0 if first else os.fork()
             if child:
                 _, status, used = os.wait4(child, 0)
@@ -222,7 +228,7 @@ def cells_and_checks(known: course.Course, entries: list[course.NotebookEntry]) 
             with open(os.devnull, "w") as nowhere, tempfile.TemporaryDirectory() as folder:
                 back, sys.stdout = os.getcwd(), nowhere
                 os.chdir(folder)
-                judge.judge(known, entry, notebook, sanitize.shown(notebook, released))
+                judge.judge(known, entry, notebook, restore.shown(notebook, released))
                 sys.stdout = sys.__stdout__
                 os.chdir(back)
             if not first:
@@ -246,7 +252,7 @@ def main() -> None:
         folders = [Path(name, folder) for folder in ("stock", "first", "second")]
         known = course.load(tree=Path(name, "ours"))
         entries = known.select(chosen.notebooks)
-        tree.build_tree(known)
+        course_tree.build_tree(known)
         students = [f"student{number:03d}" for number in range(chosen.students)]
         some = students[: len(students) if chosen.stock_students is None else chosen.stock_students]
         halves = (some, some[::2], some[1::2])

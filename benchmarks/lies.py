@@ -23,14 +23,15 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-import torch  # noqa: E402
+import torch
 
-from autograder import answers, author, course  # noqa: E402
-from autograder.private import private_checks  # noqa: E402
-from autograder.public import checks  # noqa: E402
-from utils import door, forbidden  # noqa: E402
-from utils.check import Outcome  # noqa: E402
-from utils.evidence import ResultsCheck  # noqa: E402
+from autograder import course
+from autograder.author import answers, build
+from autograder.author.private import private_checks
+from autograder.author.public import checks
+from utils import door, forbidden
+from utils.check import Outcome
+from utils.evidence import ResultsCheck
 
 
 def left_behind(call, value, *rest):
@@ -82,7 +83,7 @@ def passes(entry: course.NotebookEntry, case: answers.AnswerCase) -> bool:
     lying()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         try:
-            namespace = answers.at_home(author.student_notebook(course.load(), entry), case.source, case.name)
+            namespace = answers.at_home(build.student_notebook(course.load(), entry), case.source, case.name)
         except Exception:  # a cell that stops defines what it had defined until then, which is not what is asked here
             return False
 

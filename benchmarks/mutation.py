@@ -32,12 +32,13 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from autograder import answers, author, course  # noqa: E402
-from autograder.private import private_checks  # noqa: E402
-from autograder.public import checks  # noqa: E402
-from utils import door  # noqa: E402
-from utils.check import Outcome  # noqa: E402
-from utils.evidence import ResultsCheck  # noqa: E402
+from autograder import course
+from autograder.author import answers, build
+from autograder.author.private import private_checks
+from autograder.author.public import checks
+from utils import door
+from utils.check import Outcome
+from utils.evidence import ResultsCheck
 
 SECONDS = 20
 RUNS_SECONDS = 120  # of answers that train
@@ -155,7 +156,7 @@ def survives(entry: course.NotebookEntry, exercise: str, source: str) -> bool:
             contextlib.redirect_stdout(io.StringIO()),
             contextlib.redirect_stderr(io.StringIO()),
         ):
-            notebook = author.student_notebook(course.load(), entry)
+            notebook = build.student_notebook(course.load(), entry)
             namespace = answers.at_home(notebook, source, f"mutant of {exercise}")
 
             def ask(request: bytes) -> bytes:

@@ -42,11 +42,11 @@ SOON = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "15s", "DASK_DISTRIBUTED__SCHED
 
 
 def canned(course: Any, entry: Any, student: str, *_: Any, **__: Any) -> Any:
-    """Stands in for `autograder.grade.grade_one`: the same answer for everybody, from the course tree."""
+    """Stands in for `autograder.grading.grade.grade_one`: the same answer for everybody, from the course tree."""
     import json as encoder
     import time as clock
 
-    from autograder.grade import Record
+    from autograder.grading.grade import Record
 
     stated, notebook, wait = encoder.loads((course.tree / "canned.json").read_text())
     clock.sleep(wait)
@@ -67,31 +67,35 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
 
     import nbformat
 
-    from autograder import author, demo, grade, sanitize, tree
+    from autograder import demo
+    from autograder.author import build
+    from autograder.gradebook import course_tree
+    from autograder.grading import grade
+    from autograder.intake import restore
 
     known = course_in(folder)
-    tree.build_tree(known)
+    course_tree.build_tree(known)
     (entry,) = known.notebooks
     text = demo.Maker(known, entry).file()
-    release = tree.release_notebook(known, entry)
-    notebook, _ = sanitize.restore(sanitize.read(text, known.limits.notebook_mb), release)
+    release = course_tree.release_notebook(known, entry)
+    notebook, _ = restore.restore(restore.read(text, known.limits.notebook_mb), release)
     done = grade.Record("", entry.name, grade.GRADED)
-    for number, points in tree.exercises(known, entry).items():
+    for number, points in course_tree.exercises(known, entry).items():
         cell = next(cell for cell in notebook.cells if cell.id == f"check_{number.replace('.', '_')}")
         cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
         row = {"exercise": number, "points": points, "score": points, "outcome": "passed", "message": "passed"}
         done.exercises.append(row)
         done.score = done.points = done.points + points
-    (folder / CANNED).write_text(json.dumps([dataclasses.asdict(done), author.write(notebook), wait]))
+    (folder / CANNED).write_text(json.dumps([dataclasses.asdict(done), build.write(notebook), wait]))
     for number in range(size):
-        place = tree.place(known, "submitted", entry, f"student{number:05d}")
+        place = course_tree.place(known, "submitted", entry, f"student{number:05d}")
         place.parent.mkdir(parents=True)
         place.write_bytes(text)
 
 
 def one(folder: Path, workers: int) -> dict[str, float]:
     """Grade a class: seconds, CPU seconds and most memory (MB) of this process, seconds to do nothing the next time."""
-    from autograder import grade
+    from autograder.grading import grade
 
     known = course_in(folder)
     begun: list[float] = []
@@ -161,7 +165,7 @@ def cut_off(folder: Path) -> dict[str, float]:
     """Grade on a cluster of namespaces and cut one off in the middle: how many are lost, and the seconds."""
     from distributed import Client
 
-    from autograder import grade
+    from autograder.grading import grade
 
     size, after = CUT
     call("--make", folder, size, 0.05)

@@ -26,11 +26,12 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-import torch  # noqa: E402
+import torch
 
-from autograder import answers, author, course  # noqa: E402
-from autograder.private import private_checks  # noqa: E402
-from utils import door  # noqa: E402
+from autograder import course
+from autograder.author import answers, build
+from autograder.author.private import private_checks
+from utils import door
 
 RIGHT_FAILED, WRONG_ACCEPTED, OTHER_WORDS = "right_failed", "wrong_accepted", "other_words"
 
@@ -40,7 +41,7 @@ def fares(entry: course.NotebookEntry, case: answers.AnswerCase, keys: int) -> c
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     checks = private_checks(entry)[case.exercise]
-    namespace = answers.at_home(author.student_notebook(course.load(), entry), case.source, case.name)
+    namespace = answers.at_home(build.student_notebook(course.load(), entry), case.source, case.name)
     found: collections.Counter[tuple[str, str]] = collections.Counter()
     for number in range(keys):
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):

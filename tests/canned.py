@@ -3,12 +3,12 @@
 import os
 from pathlib import Path
 
-from autograder.grade import Record, json
-from autograder.kernel import open_kernel
+from autograder.grading.grade import Record, json
+from autograder.sandbox.kernel import open_kernel
 
 
 def grade_one(course, entry, student, text, release, trusted, nursery, only=(), known=None, stored="", **more):
-    """Stands in for `autograder.grade.grade_one`; the answers lie in the folder $CANNED."""
+    """Stands in for `autograder.grading.grade.grade_one`; the answers lie in the folder $CANNED."""
     assert not only, "partial regrades are not canned"
     assert {*more} == {"gpus", "results", "copied", "drawn_for"}, more
     with open_kernel(course, trusted, nursery) as kernel:

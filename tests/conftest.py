@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
-from autograder import course, demo, tree
+from autograder import course, demo
+from autograder.gradebook import course_tree
 
 # These need one process and no limits on time. All others grade, with two workers, and would be in each
 # other's way: of those one runs after the other.
@@ -51,7 +52,7 @@ def built_tree(folder, notebooks):
     limits = known.limits.model_copy(update={"cell_seconds": 8.0, "memory_mb": 1024})
     grading = known.grading.model_copy(update={"results_profiles": ("smoke",)})
     known = known.model_copy(update={"limits": limits, "grading": grading, "notebooks": known.notebooks[:notebooks]})
-    tree.build_tree(known)
+    course_tree.build_tree(known)
     return known
 
 
@@ -59,7 +60,7 @@ def copied(known, folder):
     """The same course with a tree of its own below `folder`."""
     shutil.copytree(known.tree, folder / "tree")
     known = known.model_copy(update={"tree": folder / "tree"})
-    tree.build_tree(known)  # its configuration names the folder
+    course_tree.build_tree(known)  # its configuration names the folder
     return known
 
 

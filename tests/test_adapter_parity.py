@@ -7,7 +7,8 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from autograder import answers, author, course
+from autograder import course
+from autograder.author import answers, build
 from utils import tiny_bert
 
 CLOSE = {"rtol": 0, "atol": 1e-6}
@@ -20,7 +21,7 @@ def solution():
     known = course.load()
     entry = known.notebook("06")
     source = "\n".join(case.source for case in answers.reference_cases(known, entry) if case.exercise in ("6.1", "6.3"))
-    return answers.at_home(author.student_notebook(known, entry), source, "the solutions")
+    return answers.at_home(build.student_notebook(known, entry), source, "the solutions")
 
 
 def random_weights(module, seed):

@@ -14,7 +14,12 @@ from pathlib import Path
 import pytest
 from conftest import copied
 
-from autograder import answers, author, course, demo, feedback, grade, record, release, report, sanitize, tree
+from autograder import course, demo
+from autograder.author import answers, build, release
+from autograder.gradebook import course_tree, recording
+from autograder.grading import grade
+from autograder.intake import restore
+from autograder.reports import feedback, report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
@@ -80,7 +85,7 @@ def page(lab):
 
 def number_of(name):
     """The place of a cell in the notebook."""
-    cells = author.student_notebook(COURSE, ENTRY).cells
+    cells = build.student_notebook(COURSE, ENTRY).cells
     return next(index for index, cell in enumerate(cells) if cell.id == name)
 
 
@@ -111,7 +116,7 @@ def test_a_wrong_answer_is_named_and_a_right_one_passes(page):
     right = next(case for case in cases if case.right)
     suffix = EXERCISE.replace(".", "_")
     run(page, "setup")
-    for cell in answers.preamble(author.student_notebook(COURSE, ENTRY)):
+    for cell in answers.preamble(build.student_notebook(COURSE, ENTRY)):
         run(page, cell.id)
 
     run(page, f"exercise_{suffix}")
@@ -129,7 +134,7 @@ def test_a_wrong_answer_is_named_and_a_right_one_passes(page):
 
 
 def test_the_last_cell_shows_a_table_of_all_exercises(page):
-    notebook = author.student_notebook(COURSE, ENTRY)
+    notebook = build.student_notebook(COURSE, ENTRY)
     last = [cell for cell in notebook.cells if cell.cell_type == "code"][-1]
     shown = run(page, last.id)
     photograph(page, "scoreboard.png")
@@ -181,7 +186,7 @@ def hostile_class(built, tmp_path_factory):
         own = next(
             cell
             for cell in notebook.cells
-            if cell.id.startswith("after_1") and cell.id in sanitize.illustrating(notebook)
+            if cell.id.startswith("after_1") and cell.id in restore.illustrating(notebook)
         )
         own.outputs = [
             nbformat.v4.new_output("stream", name="stdout", text="own output </pre><script>hostile()</script>"),
@@ -192,23 +197,25 @@ def hostile_class(built, tmp_path_factory):
 
     raising = "raise type('<script>hostile()</script>', (Exception,), {})('\"><img src=x onerror=hostile()>')"
     file = demo.Maker(known, ENTRY).file({"1.1": raising}, (), change)
-    tree.write(tree.place(known, "submitted", ENTRY, "mallory"), file)
+    course_tree.write(course_tree.place(known, "submitted", ENTRY, "mallory"), file)
     grade.grade(known, [ENTRY])
     said = " ".join(WAYS)
-    with record.open_recorder(known) as recorder:  # whatever a reason, a remark or a row may say one day
+    with recording.open_recorder(known) as recorder:  # whatever a reason, a remark or a row may say one day
         (job,) = grade.jobs(known, ENTRY)
         graded = job.known
         graded.remarks += [f"remark {said}"]
         graded.exercises[0]["message"] = f"Exercise 1.1: message {said}"
         graded.exercises[0]["instructor_only"] = f"private {said}"
-        notebook = tree.place(known, "autograded", ENTRY, "mallory").read_text()
+        notebook = course_tree.place(known, "autograded", ENTRY, "mallory").read_text()
         grade.keep(known, recorder, job, graded, notebook)
     for number, way in enumerate(WAYS):  # quoted by a parser, or by anybody else
         quoted = json.dumps({way: 1, "nbformat": 3})
-        tree.write(tree.place(known, "submitted", ENTRY, f"refused{number}"), b"\xef\xbb\xbf" + quoted.encode())
-    tree.write(tree.place(known, "submitted", ENTRY, "reason"), "{}")
+        course_tree.write(
+            course_tree.place(known, "submitted", ENTRY, f"refused{number}"), b"\xef\xbb\xbf" + quoted.encode()
+        )
+    course_tree.write(course_tree.place(known, "submitted", ENTRY, "reason"), "{}")
     grade.grade(known, [ENTRY])
-    with record.open_recorder(known) as recorder:
+    with recording.open_recorder(known) as recorder:
         job = next(job for job in grade.jobs(known, ENTRY) if job.student == "reason")
         grade.keep(known, recorder, job, grade.Record("reason", ENTRY.name, grade.UNGRADABLE, f"hostile {said}"), "")
     return known
@@ -225,13 +232,13 @@ def test_a_refusal_quotes_nothing(hostile_class):
     for number in range(len(WAYS)):
         known = grade.load_record(hostile_class, ENTRY, f"refused{number}")
         assert known.status == grade.UNGRADABLE and "<" not in known.reason and "hostile" not in known.reason
-        assert "hostile" not in tree.place(hostile_class, "autograded", ENTRY, f"refused{number}").read_text()
+        assert "hostile" not in course_tree.place(hostile_class, "autograded", ENTRY, f"refused{number}").read_text()
 
 
 @pytest.fixture(scope="module")
 def formgrader(hostile_class, hostile_pages):
     """A Jupyter server with formgrader, as an instructor starts it in the course tree; its address."""
-    with record.open_recorder(hostile_class) as recorder:  # once the pages are written: nbgrader trusts its comments
+    with recording.open_recorder(hostile_class) as recorder:  # once the pages are written: nbgrader trusts its comments
         marked = recorder.gradebook.find_submission_notebook(ENTRY.name, ENTRY.name, "mallory")
         for comment in marked.comments:
             comment.manual_comment = f"comment {' '.join(WAYS)}"
@@ -293,7 +300,7 @@ def look_at_submissions(address, numbers):
 
 
 def test_formgrader_shows_all_that_and_runs_nothing(hostile_class, formgrader):
-    with record.open_recorder(hostile_class) as recorder:
+    with recording.open_recorder(hostile_class) as recorder:
         numbers = {
             student: recorder.gradebook.find_submission_notebook(ENTRY.name, ENTRY.name, student).id
             for student in ("mallory", "reason")

@@ -4,7 +4,8 @@ import linecache
 
 import pytest
 
-from autograder import answers, author, course, private, public
+from autograder import course
+from autograder.author import answers, build, private, public
 from utils import door, forbidden, pair_training
 from utils.check import Outcome
 from utils.evidence import ResultsCheck
@@ -18,7 +19,7 @@ CASES = [
 BLANKS = [
     pytest.param(entry, cell.id.removeprefix("exercise_").replace("_", "."), cell.source, id=cell.id)
     for entry in COURSE.notebooks
-    for cell in author.student_notebook(COURSE, entry).cells
+    for cell in build.student_notebook(COURSE, entry).cells
     if cell.id.startswith("exercise_")
 ]
 
@@ -39,7 +40,7 @@ def each_run_is_trained_once():
 
 
 def ask_at_home(entry, source, name):
-    namespace = answers.at_home(author.student_notebook(COURSE, entry), source, name)
+    namespace = answers.at_home(build.student_notebook(COURSE, entry), source, name)
     return lambda request: door.answer(namespace, request)
 
 

@@ -9,7 +9,12 @@ import zipfile
 
 import pytest
 
-from autograder import author, collect, course, grade, removal, report, tree
+from autograder import course
+from autograder.author import build
+from autograder.gradebook import course_tree
+from autograder.grading import grade, removal
+from autograder.intake import collect
+from autograder.reports import report
 
 NAME = "01_causal_mask_lm"
 
@@ -22,7 +27,7 @@ def mine(tmp_path):
 @pytest.fixture(scope="module")
 def text():
     known = course.load()
-    return author.write(author.student_notebook(known, known.notebook(NAME))).encode()
+    return build.write(build.student_notebook(known, known.notebook(NAME))).encode()
 
 
 def packed(path, members):
@@ -161,10 +166,10 @@ def test_a_source_that_is_not_there(mine, tmp_path):
 
 def test_writing_is_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "file"
-    tree.write(path, "old")
+    course_tree.write(path, "old")
     monkeypatch.setattr(os, "replace", lambda *a: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises(OSError, match="disk full"):
-        tree.write(path, "new")
+        course_tree.write(path, "new")
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["file"]
 
 

@@ -12,7 +12,12 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc
 
-from autograder import author, collect, course, feedback, grade, record, report, stock, tree
+from autograder import course
+from autograder.author import build
+from autograder.gradebook import course_tree, recording, stock
+from autograder.grading import grade
+from autograder.intake import collect
+from autograder.reports import feedback, report
 
 UTC = datetime.UTC
 # Offsets west and east of UTC, of half an hour, and both of a zone with daylight saving.
@@ -36,11 +41,11 @@ def due_at(known, deadline):
 @pytest.mark.parametrize("deadline", DEADLINES)
 def test_nbgrader_counts_lateness_from_the_deadline_in_every_zone(fresh, deadline):
     known, due = due_at(fresh, deadline), datetime.datetime.fromisoformat(deadline)
-    tree.build_tree(known)  # of a tree that has another deadline already
+    course_tree.build_tree(known)  # of a tree that has another deadline already
     name = known.notebooks[0].name
     for seconds in (-1, 0, 1, 3600):
         stamp = (due + datetime.timedelta(seconds=seconds)).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f UTC")
-        with Gradebook(tree.database(known), known.course_id) as gradebook:
+        with Gradebook(course_tree.database(known), known.course_id) as gradebook:
             assert gradebook.find_assignment(name).duedate == due.astimezone(UTC).replace(tzinfo=None)
             gradebook.update_or_create_student("ada")
             late = gradebook.update_or_create_submission(name, "ada", timestamp=parse_utc(stamp)).total_seconds_late
@@ -49,9 +54,9 @@ def test_nbgrader_counts_lateness_from_the_deadline_in_every_zone(fresh, deadlin
 
 def test_a_new_tree_has_the_right_deadline(built, tmp_path):
     known = copied(built, tmp_path)
-    tree.place(known, "source", known.notebooks[0]).unlink()  # so that it is entered anew
-    tree.build_tree(known)
-    with Gradebook(tree.database(known), known.course_id) as gradebook:
+    course_tree.place(known, "source", known.notebooks[0]).unlink()  # so that it is entered anew
+    course_tree.build_tree(known)
+    with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         assert gradebook.find_assignment(known.notebooks[0].name).duedate == datetime.datetime(2027, 2, 7, 22, 59)
 
 
@@ -73,8 +78,8 @@ def test_times_in_a_zip_are_of_the_zone_of_this_machine(built, tmp_path, monkeyp
             assert collect.collect(known, path).taken
         found = {}
         for student in ("early", "late"):
-            stamp = tree.place(known, "submitted", entry, student).with_name("timestamp.txt").read_text().strip()
-            found[student] = (parse_utc(stamp) - tree.due(entry)).total_seconds()
+            stamp = course_tree.place(known, "submitted", entry, student).with_name("timestamp.txt").read_text().strip()
+            found[student] = (parse_utc(stamp) - course_tree.due(entry)).total_seconds()
         assert found == {"early": 0, "late": 2}
     finally:
         monkeypatch.undo()
@@ -165,27 +170,27 @@ def late_class(fresh):
     late = course.Late(percent=10, grace_minutes=15)
     known = fresh.model_copy(update={"late": late})
     entry, due = known.notebooks[0], known.notebooks[0].deadline
-    text = tree.release_notebook(known, entry)
+    text = course_tree.release_notebook(known, entry)
     for cell in text.cells:
         if cell.id.startswith("check_"):
             data = {"text/plain": f"{cell.metadata.nbgrader.points}"}
             cell.outputs = [nbformat.v4.new_output("execute_result", data=data, execution_count=None)]
-    points = sum(tree.exercises(known, entry).values())
+    points = sum(course_tree.exercises(known, entry).values())
     seconds = {"ann": -9, "bo": 600, "cy": DAY + 60, "di": DAY + 60, "ed": DAY + 60, "flo": DAY + 60}
     (known.tree / "students.csv").write_text("id,first_name,last_name\ncy,Cyrus,Vance\n" + "\n".join(EVERYBODY))
     (known.tree / "extensions.csv").write_text(
         f"student,notebook,extension,reason\ndi,01,1 hour,train\ned,1,excused,ill\nflo,{entry.name},"
         f"{(due + datetime.timedelta(days=2)).isoformat()},\n"
     )
-    with record.open_recorder(known) as recorder:
+    with recording.open_recorder(known) as recorder:
         for student, after in seconds.items():
             when = (due + datetime.timedelta(seconds=after)).astimezone(UTC)
-            place = tree.place(known, "submitted", entry, student)
-            tree.write(place, author.write(text))
-            tree.write(place.with_name("timestamp.txt"), record.timestamp(when))
-            recorder.record(entry, student, author.write(text))
+            place = course_tree.place(known, "submitted", entry, student)
+            course_tree.write(place, build.write(text))
+            course_tree.write(place.with_name("timestamp.txt"), recording.timestamp(when))
+            recorder.record(entry, student, build.write(text))
             stated = grade.Record(student, entry.name, grade.GRADED, score=points, points=points)
-            tree.write_json(grade.verdict_path(known, entry, student), grade.asdict(stated))
+            course_tree.write_json(grade.verdict_path(known, entry, student), grade.asdict(stated))
     return known, points
 
 
@@ -200,7 +205,7 @@ def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
         records = {one: grade.load_record(known, entry, one) for one in lost}
         assert {one: found.late_seconds for one, found in records.items()} == seconds
         found = {one: found.penalty for one, found in records.items()}
-        with Gradebook(tree.database(known), known.course_id) as gradebook:
+        with Gradebook(course_tree.database(known), known.course_id) as gradebook:
             for one in lost:
                 submission = gradebook.find_submission(entry.name, one)
                 assert submission.total_seconds_late == seconds[one]
@@ -208,7 +213,7 @@ def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
         report.export(known, [entry], known.tree / "out.csv")
         table = pandas.read_csv(known.tree / "out.csv")
         sums = table.groupby("student").score.sum()
-        with Gradebook(tree.database(known), known.course_id) as gradebook:
+        with Gradebook(course_tree.database(known), known.course_id) as gradebook:
             for one in lost:
                 assert sums[one] == pytest.approx(gradebook.find_submission(entry.name, one).score - found[one])
         return found
@@ -217,13 +222,18 @@ def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
     # nbgrader's own step, with the plugin that its configuration names, says the same
     monkeypatch.setattr(stock.courses, "load", lambda: known)
     for one in lost:
-        names = {"notebook": entry.name, "assignment": entry.name, "student": one, "db_url": tree.database(known)}
-        step = AssignLatePenalties(plugin_class="autograder.stock.LatePenalty")
+        names = {
+            "notebook": entry.name,
+            "assignment": entry.name,
+            "student": one,
+            "db_url": course_tree.database(known),
+        }
+        step = AssignLatePenalties(plugin_class="autograder.gradebook.stock.LatePenalty")
         step.preprocess(nbformat.v4.new_notebook(), {"nbgrader": names})
     assert everywhere() == pytest.approx(lost)
     assert "AssignLatePenalties.plugin_class" in (known.tree / "nbgrader_config.py").read_text()
     # a person's marks count, too, and so does an extension that is granted later
-    with Gradebook(tree.database(known), known.course_id) as gradebook:
+    with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         marks = gradebook.find_submission_notebook(entry.name, entry.name, "cy").grades
         next(mark for mark in marks if mark.name.startswith("written_")).manual_score = 2
         gradebook.db.commit()

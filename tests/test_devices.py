@@ -10,7 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from distributed import Client, LocalCluster
 
-from autograder import cli, course, demo, grade, kernel, launch, room, tree, warm, withheld
+from autograder import cli, course, demo
+from autograder.gradebook import course_tree
+from autograder.grading import grade
+from autograder.sandbox import kernel, launch, preload, sandbox, withheld
 
 
 def said(ran):
@@ -36,9 +39,9 @@ def test_the_device_files_are_in_the_room_if_the_course_says_so(gpu, monkeypatch
     """There need be no GPU here: any file will do for what bubblewrap is told."""
     device = tmp_path / "nvidia0"
     device.touch()
-    monkeypatch.setattr(room, "_devices", lambda: ["--dev-bind", str(device), "/dev/nvidia0"])
+    monkeypatch.setattr(sandbox, "_devices", lambda: ["--dev-bind", str(device), "/dev/nvidia0"])
     known = course.load()
-    with room.Room(known.limits, gpu) as made:
+    with sandbox.Room(known.limits, gpu) as made:
         assert os.path.exists(made.path("/dev/nvidia0")) is gpu
 
 
@@ -80,7 +83,7 @@ def test_the_nursery_refuses_what_initialises_cuda(tmp_path, monkeypatch, capfd)
     """A kernel forked after that could not use the GPU. Here CUDA is pretended: torch is asked in the same way."""
     (tmp_path / "eager.py").write_text("import torch\ntorch.cuda.is_initialized = lambda: True\n")
     also_there(monkeypatch, tmp_path)
-    nursery = warm.Nursery(("eager",))
+    nursery = preload.Nursery(("eager",))
     nursery.start()
     process, late = nursery._process, time.monotonic() + 60
     while nursery._process is not None and time.monotonic() < late:
@@ -99,7 +102,7 @@ def test_after_our_preload_cuda_is_not_initialised(running):
 
 
 def test_a_killed_nursery_is_started_again_at_its_place():
-    nursery = warm.Nursery(())
+    nursery = preload.Nursery(())
     path = nursery.start()
     try:
         first = nursery._process
@@ -116,9 +119,9 @@ def test_a_killed_nursery_is_started_again_at_its_place():
 def test_a_nursery_that_is_ended_in_the_middle_of_a_fork_finishes_it_and_says_nothing(tmp_path, monkeypatch, capfd):
     (tmp_path / "slow.py").write_text("import os, time\nos.register_at_fork(before=lambda: time.sleep(0.5))\n")
     also_there(monkeypatch, tmp_path)
-    nursery = warm.Nursery(("slow",))
+    nursery = preload.Nursery(("slow",))
     path = nursery.start()
-    with room.Room(course.load().limits) as made, ThreadPoolExecutor(1) as pool:
+    with sandbox.Room(course.load().limits) as made, ThreadPoolExecutor(1) as pool:
         for ended in (False, True):
             ours, theirs = socket.socketpair()
             ours.settimeout(60)
@@ -138,12 +141,12 @@ def test_two_nurseries_draw_the_same():
     """An answer that draws at random, unseeded, fares the same in every run."""
     drawn = []
     for _ in range(2):
-        warm.nursery.cache_clear()
+        preload.nursery.cache_clear()
         known = course.load()
         light = known.grading.model_copy(update={"preload": ("torch",)})
         with kernel.open_kernel(known.model_copy(update={"grading": light})) as one:
             drawn.append(said(one.run("import torch, random; print(torch.rand(3), random.random(), hash('word'))")))
-        warm.nursery(light.preload).stop()
+        preload.nursery(light.preload).stop()
     assert drawn[0] == drawn[1] and "tensor" in drawn[0]
 
 
@@ -158,8 +161,8 @@ def test_the_dashboard_is_served_when_asked_for_and_needs_bokeh(monkeypatch):
 def test_json_is_a_line_per_record_and_nothing_else(fresh, monkeypatch, capsys):
     (entry,) = fresh.notebooks
     maker = demo.Maker(fresh, entry)
-    tree.write(tree.place(fresh, "submitted", entry, "ada"), maker.file(solved=()))
-    tree.write(tree.place(fresh, "submitted", entry, "hal"), maker.file()[:5000])
+    course_tree.write(course_tree.place(fresh, "submitted", entry, "ada"), maker.file(solved=()))
+    course_tree.write(course_tree.place(fresh, "submitted", entry, "hal"), maker.file()[:5000])
     monkeypatch.setattr(cli, "load", lambda: fresh)
     for _ in range(2):  # new ones, then known ones
         with pytest.raises(cli.typer.Exit):

@@ -15,7 +15,8 @@ import ordinary_user
 import psutil
 import pytest
 
-from autograder import course, kernel, room, syscalls
+from autograder import course
+from autograder.sandbox import kernel, sandbox, seccomp
 
 LIMITS = {"cell_seconds": 10, "memory_mb": 1024, "disk_mb": 64, "file_mb": 16}
 CALL = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True)\n"
@@ -42,7 +43,7 @@ def said(ran):
 
 def called(running, name, *given):
     """What a system call with these arguments answers in a room: its value and the error's number."""
-    number = name if isinstance(name, int) else syscalls.number(name)
+    number = name if isinstance(name, int) else seccomp.number(name)
     words = ", ".join(f"ctypes.c_ulong({one})" for one in given)
     told = said(running.run(f"{CALL}print(libc.syscall(ctypes.c_long({number}), {words}), ctypes.get_errno())"))
     return tuple(map(int, told.split()))
@@ -76,13 +77,13 @@ def soon(what, seconds=5):
 @pytest.fixture
 def rooms(monkeypatch):
     """The rooms that are made during a test, in order."""
-    made, make = [], room.Room.__init__
+    made, make = [], sandbox.Room.__init__
 
     def watched(self, *given, **named):
         make(self, *given, **named)
         made.append(self)
 
-    monkeypatch.setattr(room.Room, "__init__", watched)
+    monkeypatch.setattr(sandbox.Room, "__init__", watched)
     return made
 
 
@@ -130,7 +131,7 @@ print(others, opened)
 
 
 def test_the_first_process_has_the_filter_and_no_privilege_and_no_pipe_of_the_hand_ins(small):
-    with room.Room(small.limits) as made:
+    with sandbox.Room(small.limits) as made:
         status = dict(line.split(":", 1) for line in Path(f"/proc/{made.pid}/status").read_text().splitlines())
         inside = os.listdir(made.path("/proc"))
         assert made.uid == os.getuid() or os.getuid() == 0
@@ -143,19 +144,19 @@ def test_a_room_whose_first_process_can_be_read_is_refused(small, monkeypatch):
     """As with fs.suid_dumpable=1; here its program may be read."""
     if not os.getuid():
         pytest.skip("of root's rooms the first process has another user's number than the hand-in")
-    arguments = room._arguments
+    arguments = sandbox._arguments
 
     def readable(*given):
         words = arguments(*given)
         words[words.index("0111")] = "0755"
         return words
 
-    monkeypatch.setattr(room, "_arguments", readable)
-    with pytest.raises(room.RoomError, match="suid_dumpable"), kernel.open_kernel(small):
+    monkeypatch.setattr(sandbox, "_arguments", readable)
+    with pytest.raises(sandbox.RoomError, match="suid_dumpable"), kernel.open_kernel(small):
         pass
 
 
-@pytest.mark.parametrize("number", [*range(syscalls.NEWEST + 1, 520), 2**30 + 39, 2**31 - 1, 2**32 - 1])
+@pytest.mark.parametrize("number", [*range(seccomp.NEWEST + 1, 520), 2**30 + 39, 2**31 - 1, 2**32 - 1])
 def test_calls_that_nobody_has_judged_are_not_there(shared, number):
     assert called(shared, number, 0, 0, 0, 0, 0, 0) == (-1, 38)
 
@@ -163,17 +164,17 @@ def test_calls_that_nobody_has_judged_are_not_there(shared, number):
 def test_every_refused_call_is_refused_though_libseccomp_is_too_old_to_know_it(monkeypatch):
     import pyseccomp
 
-    known = {name: syscalls.number(name) for name in syscalls.NUMBERS}
-    assert all(known[name] in (number, syscalls.NUMBERS[name]) for name, number in known.items())
-    whole, resolve = syscalls.program.__wrapped__(), pyseccomp.resolve_syscall
+    known = {name: seccomp.number(name) for name in seccomp.NUMBERS}
+    assert all(known[name] in (number, seccomp.NUMBERS[name]) for name, number in known.items())
+    whole, resolve = seccomp.program.__wrapped__(), pyseccomp.resolve_syscall
 
     def old(arch, name):
-        return -1 if name in syscalls.NUMBERS else resolve(arch, name)
+        return -1 if name in seccomp.NUMBERS else resolve(arch, name)
 
     monkeypatch.setattr(pyseccomp, "resolve_syscall", old)
     assert pyseccomp.resolve_syscall(pyseccomp.system_arch(), "clone3") == -1
-    assert {name: syscalls.number(name) for name in syscalls.NUMBERS} == syscalls.NUMBERS == known
-    assert syscalls.program.__wrapped__() == whole
+    assert {name: seccomp.number(name) for name in seccomp.NUMBERS} == seccomp.NUMBERS == known
+    assert seccomp.program.__wrapped__() == whole
 
 
 @pytest.mark.parametrize(
@@ -215,14 +216,14 @@ def test_usual_sockets_are_there(shared):
 
 def test_it_has_a_session_keyring_of_its_own():
     """The calls themselves are refused in a room; here a process does what a kernel does before that."""
-    keyctl = syscalls.number("keyctl")
+    keyctl = seccomp.number("keyctl")
     libc = ctypes.CDLL(None, use_errno=True)
     child = os.fork()
     if not child:
         known = libc.syscall(keyctl, KEYCTL["set"], None) > 0
-        mine = libc.syscall(syscalls.number("add_key"), b"user", b"canary", b"secret", 6, -3)
+        mine = libc.syscall(seccomp.number("add_key"), b"user", b"canary", b"secret", 6, -3)
         found = libc.syscall(keyctl, KEYCTL["search"], -3, b"user", b"canary", 0) == mine > 0
-        syscalls.join_own_keyring()
+        seccomp.join_own_keyring()
         lost = libc.syscall(keyctl, KEYCTL["search"], -3, b"user", b"canary", 0) == -1
         os._exit(known + 2 * found + 4 * lost)
     told = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -282,9 +283,9 @@ def test_nothing_is_left_when_it_is_closed(small, rooms, how):
 
 def test_a_room_that_does_not_end_is_no_secret(small, rooms, monkeypatch):
     """A process of ours that is stopped at the wrong place keeps it from ending."""
-    monkeypatch.setattr(room, "END_SECONDS", 0.5)
+    monkeypatch.setattr(sandbox, "END_SECONDS", 0.5)
     ours = namespaces(os.getpid())["pid"]
-    with pytest.raises(room.RoomError, match="does not end"), kernel.open_kernel(small):
+    with pytest.raises(sandbox.RoomError, match="does not end"), kernel.open_kernel(small):
         inside = those_in({"mnt": namespaces(rooms[0].pid)["mnt"]})
         (above,) = (one for one in inside if namespaces(one)["pid"] == ours and one != rooms[0]._process.pid)
         os.kill(above, signal.SIGSTOP)
@@ -299,9 +300,9 @@ def test_it_ends_with_the_process_that_made_it(small, tmp_path):
     code += "made = room.Room(course.load().limits); print(made.pid, flush=True); time.sleep(99)"
     owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=course.ROOT)
     first = os.pidfd_open(int(owner.stdout.readline()))
-    assert not room.has_ended(first)
+    assert not sandbox.has_ended(first)
     owner.kill()
-    assert room.has_ended(first, 5)
+    assert sandbox.has_ended(first, 5)
     owner.wait()
     owner.stdout.close()
     os.close(first)
@@ -314,19 +315,19 @@ def listed(running, folder):
 
 def test_of_the_host_it_sees_the_least(shared):
     """What THREAT_MODEL.md says; what lies above Python and the course has no other entries."""
-    python = room._interpreter()
+    python = sandbox._interpreter()
     above = {path.split("/")[1] for path in (*python, str(course.ROOT))}
     assert listed(shared, "/") <= {"dev", "etc", "hand_in", "proc", "run", "tmp", "usr", "bin", "lib", "lib64"} | above
     assert listed(shared, "/etc") <= {"passwd", "ld.so.cache", "localtime", "alternatives"}
     assert {"sh", "cat", "ls"} <= listed(shared, "/usr/bin")
-    assert listed(shared, "/usr/bin") <= {*room.COMMANDS, *(Path(path).name for path in python)}
+    assert listed(shared, "/usr/bin") <= {*sandbox.COMMANDS, *(Path(path).name for path in python)}
     assert listed(shared, "/run") == {"cat"}
-    if room.LIBRARIES is room.DEBIAN and not any(path.startswith("/usr") for path in python):
+    if sandbox.LIBRARIES is sandbox.DEBIAN and not any(path.startswith("/usr") for path in python):
         assert listed(shared, "/usr") <= {"bin", "lib", "lib64", "share"}
         assert listed(shared, "/usr/share") <= {"fonts", "zoneinfo"}
-        loaders = {Path(path).name for path in room.FILES}
-        assert listed(shared, "/usr/lib") <= {room.TRIPLET, "locale", "wsl", "zoneinfo"} | loaders
-        folder = f"/usr/lib/{room.TRIPLET}"
+        loaders = {Path(path).name for path in sandbox.FILES}
+        assert listed(shared, "/usr/lib") <= {sandbox.TRIPLET, "locale", "wsl", "zoneinfo"} | loaders
+        folder = f"/usr/lib/{sandbox.TRIPLET}"
         code = f"import os; print([n for n in os.listdir({folder!r}) if os.path.isdir(p := {folder!r} + '/' + n)"
         code += " and os.listdir(p) and not os.path.islink(p)])"
         assert set(eval(said(shared.run(code)))) <= {"gconv", *os.listdir("/etc/alternatives")}
@@ -376,12 +377,12 @@ def test_a_few_commands_are_there(shared, command):
 def test_of_a_python_that_shares_its_folder_only_python_is_shown(monkeypatch, prefix, tmp_path):
     """Debian's own, or the one of Docker's images. What it says of itself is what it says there."""
     for name in ("prefix", "base_prefix"):
-        monkeypatch.setattr(room.sys, name, prefix)
-    monkeypatch.setattr(room.sys, "executable", f"{prefix}/bin/python3")
-    monkeypatch.setattr(room.sysconfig, "get_path", lambda name: f"{prefix}/lib/python3.11")
-    monkeypatch.setattr(room.sysconfig, "get_config_vars", lambda *names: [f"{prefix}/lib", "libpython3.11.so.1.0"])
-    monkeypatch.setattr(room.site, "getsitepackages", lambda: [f"{prefix}/lib/python3/dist-packages"])
-    shown = room._interpreter.__wrapped__()
+        monkeypatch.setattr(sandbox.sys, name, prefix)
+    monkeypatch.setattr(sandbox.sys, "executable", f"{prefix}/bin/python3")
+    monkeypatch.setattr(sandbox.sysconfig, "get_path", lambda name: f"{prefix}/lib/python3.11")
+    monkeypatch.setattr(sandbox.sysconfig, "get_config_vars", lambda *names: [f"{prefix}/lib", "libpython3.11.so.1.0"])
+    monkeypatch.setattr(sandbox.site, "getsitepackages", lambda: [f"{prefix}/lib/python3/dist-packages"])
+    shown = sandbox._interpreter.__wrapped__()
     assert f"{prefix}/lib/python3.11" in shown and f"{prefix}/lib/python3/dist-packages" in shown
     assert all("python3" in path for path in shown), shown
 

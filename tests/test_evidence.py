@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from autograder import audit, copies, course, grade, report, tree
-from autograder.collect import collect, pack, unpack
+from autograder import course
+from autograder.gradebook import course_tree
+from autograder.grading import audit, copied_runs, grade
+from autograder.intake.collect import collect, pack, unpack
+from autograder.reports import report
 from utils import evidence, hand_in, rte, student
 from utils.evidence import examine, results_check
 from utils.experiment import DIGITS, NO_STANDING, BadRun, Run, Standing, dumps, parse, path_of, read_files, score, write
@@ -195,8 +198,8 @@ def test_names_are_compared_as_people_write_them():
     assert student.fold("Zoë  MÜLLER") == student.fold("muller_zoe") == student.fold("Müller, Zoë")
     assert student.fold("Ada") != student.fold("Ade")
     for name, collected in (("Ada Lovelace", "Lovelace_Ada"), ("Ada Lovelace", "lovelaceada_3001"), ("3001", "3001")):
-        assert copies.belongs(name, collected)
-    assert not copies.belongs("Ada Lovelace", "Bo_Berg") and not copies.belongs("3001", "3002")
+        assert copied_runs.belongs(name, collected)
+    assert not copied_runs.belongs("Ada Lovelace", "Bo_Berg") and not copied_runs.belongs("3001", "3002")
     assert course.load().course_id == student.COURSE
 
 
@@ -490,10 +493,10 @@ def handed_in(known, entry, owner, files, *times):
     """A hand-in, kept in as many versions as there are times; the last is the one that counts."""
     for number, time in enumerate(times):
         version = known.tree / "handins" / owner / entry.name / f"{time}-{number:08d}"
-        tree.write(version.with_name(version.name + ".ipynb"), f"version {number}")
-        tree.write(version.with_name(version.name + ".results.json"), pack(files))
-    tree.write(tree.place(known, "submitted", entry, owner), "{}")
-    tree.write(tree.results_path(known, entry, owner), pack(files))
+        course_tree.write(version.with_name(version.name + ".ipynb"), f"version {number}")
+        course_tree.write(version.with_name(version.name + ".results.json"), pack(files))
+    course_tree.write(course_tree.place(known, "submitted", entry, owner), "{}")
+    course_tree.write(course_tree.results_path(known, entry, owner), pack(files))
 
 
 def test_of_a_copy_nobody_is_accused_by_the_machine(honest, small):
@@ -502,7 +505,7 @@ def test_of_a_copy_nobody_is_accused_by_the_machine(honest, small):
     files = read_files(honest)
     handed_in(known, entry, "Lovelace_Ada", files, "20270101T120000Z", "20270103T120000Z")
     handed_in(known, entry, "Aaron_Early", files, "20270102T120000Z")
-    standing = copies.of(known, entry)
+    standing = copied_runs.of(known, entry)
     assert [one.against for one in standing.values()] == [(), ()]
     ada, thief = " ".join(standing["Lovelace_Ada"].flags), " ".join(standing["Aaron_Early"].flags)
     assert "in a hand-in of Aaron_Early; those of this student came first" in ada
@@ -522,7 +525,7 @@ def test_files_of_another_notebook_do_not_hide_a_copy(honest, small):
     more = {f"{other}/seed_{number}.json": b"{}" for number in range(evidence.MAX_READ)}
     handed_in(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
     handed_in(known, entry, "Aaron_Early", files | more, "20270102T120000Z")
-    standing = copies.of(known, entry)
+    standing = copied_runs.of(known, entry)
     assert over_seeds.verdict_on(files | more, ["smoke"], standing["Aaron_Early"])[0].score == 4, "they hide nothing"
     for owner, neighbour in (("Aaron_Early", "Lovelace_Ada"), ("Lovelace_Ada", "Aaron_Early")):
         assert f"in a hand-in of {neighbour}" in " ".join(standing[owner].flags)
@@ -533,10 +536,10 @@ def test_on_equal_or_unknown_times_neither_is_called_the_first(honest, small):
     files = read_files(honest)
     handed_in(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
     handed_in(known, entry, "Bo", files, "20270101T120000Z")
-    for standing in copies.of(known, entry).values():
+    for standing in copied_runs.of(known, entry).values():
         assert not standing.against and "it is not known which came first" in " ".join(standing.flags)
     handed_in(known, entry, "Cy", files)
-    assert "it is not known which came first" in " ".join(copies.of(known, entry)["Cy"].flags)
+    assert "it is not known which came first" in " ".join(copied_runs.of(known, entry)["Cy"].flags)
 
 
 @pytest.mark.parametrize("how", ["as they are", "scaled", "noise", "reordered", "bent"])
@@ -555,7 +558,7 @@ def test_runs_of_another_hand_in_are_found_in_disguise(how, small):
     theft = claimed(entry.name, lambda experiment, some, number: change(np.array(some[number].logits)), "Eve Forger")
     handed_in(known, entry, "Bo_Berg", owner, "20270101T120000Z")
     handed_in(known, entry, "Eve_Forger", theft, "20270102T120000Z")
-    standing = copies.of(known, entry)
+    standing = copied_runs.of(known, entry)
     # Bent, small logits run together when they are rounded: of experiments that hardly learned, not all are recognised.
     more = f"and {8 if how == 'bent' else 14} more"
     assert more in standing["Eve_Forger"].flags[0] and "those of Bo_Berg came first" in standing["Eve_Forger"].flags[0]
@@ -570,9 +573,9 @@ def test_two_students_whom_chance_gave_one_seed_are_not_flagged(honest, small, m
     twin = {file: dumps(dataclasses.replace(parse(text), student="Bo")).encode() for file, text in files.items()}
     handed_in(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
     handed_in(known, entry, "Bo", twin, "20270102T120000Z")
-    assert "and 4 more" in copies.of(known, entry)["Bo"].flags[0]
-    monkeypatch.setattr(copies.students, "seeds_of", lambda name, key, count: SEEDS)
-    assert not copies.of(known, entry)["Bo"].flags and not copies.of(known, entry)["Lovelace_Ada"].flags
+    assert "and 4 more" in copied_runs.of(known, entry)["Bo"].flags[0]
+    monkeypatch.setattr(copied_runs.students, "seeds_of", lambda name, key, count: SEEDS)
+    assert not copied_runs.of(known, entry)["Bo"].flags and not copied_runs.of(known, entry)["Lovelace_Ada"].flags
 
 
 def test_anything_may_be_in_a_file_that_is_compared(honest, small):
@@ -591,7 +594,7 @@ def test_anything_may_be_in_a_file_that_is_compared(honest, small):
     files = {file: texts[place % len(texts)] for place, file in enumerate(read_files(honest))}
     handed_in(known, entry, "Lovelace_Ada", read_files(honest), "20270101T120000Z")
     handed_in(known, entry, "Mal", files, "20270101T120000Z")
-    assert copies.of(known, entry)["Lovelace_Ada"].flags == ()
+    assert copied_runs.of(known, entry)["Lovelace_Ada"].flags == ()
 
 
 def test_a_persons_decision_is_applied_and_undone(honest, small):
@@ -599,23 +602,23 @@ def test_a_persons_decision_is_applied_and_undone(honest, small):
     files = read_files(honest)
     handed_in(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
     handed_in(known, entry, "Eve", files, "20270102T120000Z")
-    copies.decide(known, entry, "Eve", False)
-    copies.decide(known, entry, "Lovelace_Ada", True)
-    standing = copies.of(known, entry)
-    assert standing["Eve"].against == (copies.CONFIRMED,) and not standing["Lovelace_Ada"].flags
+    copied_runs.decide(known, entry, "Eve", False)
+    copied_runs.decide(known, entry, "Lovelace_Ada", True)
+    standing = copied_runs.of(known, entry)
+    assert standing["Eve"].against == (copied_runs.CONFIRMED,) and not standing["Lovelace_Ada"].flags
     verdict, against, _ = over_seeds.verdict_on(files, ["smoke"], standing["Eve"])
-    assert verdict.score == 0 and against == [copies.CONFIRMED] and "Lovelace" not in verdict.message
+    assert verdict.score == 0 and against == [copied_runs.CONFIRMED] and "Lovelace" not in verdict.message
     assert over_seeds.verdict_on(files, ["smoke"], standing["Lovelace_Ada"])[0].score == 4
     assert list(audit.accepted(known, entry)) == ["Lovelace_Ada"]
     for one in ("Eve", "Lovelace_Ada"):
-        copies.decide(known, entry, one, None)
-    standing = copies.of(known, entry)
+        copied_runs.decide(known, entry, one, None)
+    standing = copied_runs.of(known, entry)
     assert all(not one.against and one.flags for one in standing.values())
     with pytest.raises(course.CourseError, match="no runs"):
-        copies.decide(known, entry, "nobody", False)
-    tree.write(known.tree / "decisions" / f"{entry.name}.json", "[]")
+        copied_runs.decide(known, entry, "nobody", False)
+    course_tree.write(known.tree / "decisions" / f"{entry.name}.json", "[]")
     with pytest.raises(course.CourseError, match="cannot be read"):
-        copies.of(known, entry)
+        copied_runs.of(known, entry)
 
 
 def test_the_recorded_runs_of_the_course_are_nobodys_own():
@@ -638,7 +641,7 @@ def test_packed_collected_and_filed(honest, tmp_path, monkeypatch, small):
     result = collect(known, tmp_path / "inbox")
     assert len(result.taken) == 1 and not result.refused
     assert unpack(grade.handed_in(known, entry, "Ada_Lovelace")[1]) == read_files(honest)
-    assert copies.of(known, entry) == {"Ada_Lovelace": NO_STANDING}
+    assert copied_runs.of(known, entry) == {"Ada_Lovelace": NO_STANDING}
     assert list(audit.accepted(known, entry)) == ["Ada_Lovelace"]
     table = report.class_table(known, entry)
     assert table is not None and {name: len(runs) for name, runs in table.runs.items()} == dict.fromkeys(EXPERIMENTS, 5)

@@ -6,7 +6,8 @@ import math
 import nbclient
 import pytest
 
-from autograder import author, course, public
+from autograder import course
+from autograder.author import build, public
 from utils import rte
 from utils.evidence import ResultsCheck
 from utils.runs import load_runs
@@ -21,10 +22,10 @@ def test_the_solution_runs_whole_and_passes_every_check(entry, monkeypatch, tmp_
     monkeypatch.setenv("COURSE_PROFILE", "smoke")
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    notebook = author.solution_notebook(COURSE, entry)
+    notebook = build.solution_notebook(COURSE, entry)
     desk = tmp_path / "notebooks"  # what it writes is no part of the course
     desk.mkdir()
-    (desk / f"{entry.name}.ipynb").write_text(author.write(notebook))
+    (desk / f"{entry.name}.ipynb").write_text(build.write(notebook))
     where = {"metadata": {"path": str(desk)}}
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3", resources=where).execute()
     printed = {

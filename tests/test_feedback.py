@@ -6,8 +6,9 @@ import nbformat
 import pytest
 from conftest import copied
 
-from autograder import feedback, record, tree
 from autograder.course import CourseError
+from autograder.gradebook import course_tree, recording
+from autograder.reports import feedback
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_there_is_a_page_for_everybody_and_once_is_enough(written):
 
 def test_a_manual_score_and_a_comment_make_a_new_page(written):
     known, entry, before = written
-    with record.open_recorder(known) as recorder:
+    with recording.open_recorder(known) as recorder:
         marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "Ada_Perfect")
         next(mark for mark in marked.grades if mark.name.startswith("written_")).manual_score = 1.25
         marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "Bo_Blank")
@@ -48,7 +49,7 @@ def test_a_manual_score_and_a_comment_make_a_new_page(written):
 
 def test_a_new_grade_a_lost_page_and_one_that_was_not_finished_are_written(written):
     known, entry, before = written
-    graded = tree.place(known, "autograded", entry, "Cy_Halfway")
+    graded = course_tree.place(known, "autograded", entry, "Cy_Halfway")
     graded.write_text(graded.read_text().replace("Exercise 1.1: passed", "Exercise 1.1: passed well", 1))
     (known.tree / "feedback" / "Di_Mistaken" / entry.name / f"{entry.name}.html").unlink()
     (known.tree / "feedback" / "Ed_Otherwise" / entry.name / feedback.MADE_OF).unlink()
@@ -58,16 +59,16 @@ def test_a_new_grade_a_lost_page_and_one_that_was_not_finished_are_written(writt
 def test_what_the_gradebook_does_not_know_is_told(written):
     known, entry, _ = written
     (known.tree / "gradebook.db").unlink()
-    tree.build_tree(known)
+    course_tree.build_tree(known)
     with pytest.raises(CourseError, match=r"Ada_Perfect.*run `autograder grade` first"):
         feedback.write_feedback(known, [entry])
 
 
 def test_what_nbgrader_says_is_told(written):
     known, entry, _ = written
-    graded = tree.place(known, "autograded", entry, "Flo_Crash")
+    graded = course_tree.place(known, "autograded", entry, "Flo_Crash")
     graded.write_text("{")
-    other = tree.place(known, "autograded", entry, "Cy_Halfway")
+    other = course_tree.place(known, "autograded", entry, "Cy_Halfway")
     other.write_text(other.read_text().replace("Exercise 1.1: passed", "Exercise 1.1: passed well", 1))
     with pytest.raises(feedback.FeedbackError, match="Flo_Crash") as told:
         feedback.write_feedback(known, [entry])
@@ -85,7 +86,7 @@ def page_of(known, entry, student):
 def test_a_page_that_is_too_costly_has_the_verdicts_and_the_others_are_whole(written, monkeypatch, how):
     """What the border let through: pages have limits of their own."""
     known, entry, before = written
-    graded = tree.place(known, "autograded", entry, "Cy_Halfway")
+    graded = course_tree.place(known, "autograded", entry, "Cy_Halfway")
     notebook = nbformat.read(graded, as_version=4)
     slow = "[" * 60_000 if how == "slow" else "x"
     notebook.cells.append(nbformat.v4.new_markdown_cell(slow))
@@ -94,7 +95,7 @@ def test_a_page_that_is_too_costly_has_the_verdicts_and_the_others_are_whole(wri
         text = "<b>" * 100_000
         notebook.cells.append(nbformat.v4.new_code_cell("", outputs=[display(text)]))
     nbformat.write(notebook, graded)
-    other = tree.place(known, "autograded", entry, "Di_Mistaken")
+    other = course_tree.place(known, "autograded", entry, "Di_Mistaken")
     other.write_text(other.read_text().replace("Exercise 1.1: passed", "Exercise 1.1: passed well", 1))
     assert rewritten(known, entry, before) == {"Cy_Halfway", "Di_Mistaken"}
     page = page_of(known, entry, "Cy_Halfway").read_text()

@@ -13,7 +13,8 @@ import pytest
 import torch
 from matplotlib.colors import to_rgba
 
-from autograder import author, course
+from autograder import course
+from autograder.author import build
 from utils import plots
 
 COURSE = course.load()
@@ -24,7 +25,7 @@ def shown(number):
     """What the solution of a notebook shows outside checks and experiments: `pictures`, `text`, `namespace`."""
     entry, namespace, pictures = COURSE.notebook(number), {"__name__": "__main__"}, []
     with contextlib.redirect_stdout(io.StringIO()) as text:
-        for cell in author.solution_notebook(COURSE, entry).cells:
+        for cell in build.solution_notebook(COURSE, entry).cells:
             skipped = cell.cell_type != "code" or "experiment" in cell.metadata.get("tags", [])
             if skipped or cell.id == "setup" or cell.id.startswith("check_") or cell.source.startswith("scoreboard("):
                 continue

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from autograder import course, public
+from autograder import course
+from autograder.author import public
 from utils.check import SLOW
 from utils.evidence import ResultsCheck
 

@@ -13,7 +13,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from autograder import course, judge, limited
+from autograder import course, limited
+from autograder.grading import judge
 from utils import door, forbidden
 from utils.answer import ForbiddenUsed, library, named
 from utils.check import Check, Outcome, check

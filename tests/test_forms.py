@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from autograder import course, private
+from autograder import course
+from autograder.author import private
 from utils import expect
 from utils.checks import nb03_parameter_counting as checks
 

@@ -21,7 +21,10 @@ import pytest
 import torch
 from hypothesis import strategies as some
 
-from autograder import author, collect, course, kernel, sanitize
+from autograder import course
+from autograder.author import build
+from autograder.intake import collect, restore
+from autograder.sandbox import kernel
 from utils import answer, door, wire
 from utils.verdict import MAX_MESSAGE
 
@@ -244,7 +247,7 @@ def test_any_outputs_of_a_kernel(sent):
 @pytest.fixture(scope="module")
 def release():
     """The released notebook as far as its second exercise: every kind of cell, quickly restored."""
-    whole = author.student_notebook(COURSE, ENTRY)
+    whole = build.student_notebook(COURSE, ENTRY)
     last = next(index for index, cell in enumerate(whole.cells) if cell.id == "check_1_2")
     whole.cells = whole.cells[: last + 1]
     for cell in whole.cells:
@@ -253,11 +256,11 @@ def release():
     return whole
 
 
-def restore(name, text, release):
+def restored(name, text, release):
     """Restore as the grader does: a valid notebook with every graded cell of the release, or a named refusal."""
     try:
-        notebook, remarks = sanitize.restore(sanitize.read(text, 1), release)
-    except sanitize.Ungradable as why:
+        notebook, remarks = restore.restore(restore.read(text, 1), release)
+    except restore.Ungradable as why:
         assert str(why)
         ended[name]["refused"] += 1
         return
@@ -271,7 +274,7 @@ def restore(name, text, release):
         if cell.id.startswith("check_"):
             assert cell.source == released[cell.id].source and cell.metadata == released[cell.id].metadata
         assert not cell.get("outputs")
-    author.write(notebook).encode()
+    build.write(notebook).encode()
 
 
 @fuzz(500)
@@ -286,7 +289,7 @@ def restore(name, text, release):
     )
 )
 def test_any_file(release, text):
-    restore("any file", text, release)
+    restored("any file", text, release)
 
 
 def worsen(notebook, seed):
@@ -330,7 +333,7 @@ def test_mutated_notebooks(release, seed):
         text = json.dumps(worsen(json.loads(json.dumps(release)), seed + number)).encode()
         if number % 5 == 0:  # and broken files
             text = next(mutants(text, seed))
-        restore("mutated notebooks", text, release)
+        restored("mutated notebooks", text, release)
 
 
 @fuzz(20)

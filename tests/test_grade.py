@@ -8,11 +8,15 @@ import sys
 
 import pytest
 
-from autograder import answers, course, demo, grade, private, public, record, report, tree
-from autograder import judge as judging
-from autograder.collect import pack
-from autograder.kernel import open_kernel
-from autograder.room import RoomError
+from autograder import course, demo
+from autograder.author import answers, private, public
+from autograder.gradebook import course_tree, recording
+from autograder.grading import grade
+from autograder.grading import judge as judging
+from autograder.intake.collect import pack
+from autograder.reports import report
+from autograder.sandbox.kernel import open_kernel
+from autograder.sandbox.sandbox import RoomError
 from utils import forbidden
 from utils.check import Outcome
 from utils.evidence import ResultsCheck
@@ -24,10 +28,10 @@ TIMES = 20 if os.environ.get("COURSE_LONG_TESTS") else 5  # each meets other que
 
 
 def hand_in(workshop, entry, student, file, runs=None):
-    tree.write(tree.place(workshop, "submitted", entry, student), file)
+    course_tree.write(course_tree.place(workshop, "submitted", entry, student), file)
     if runs:
         packed = pack({name: text.encode() for name, text in runs.items()})
-        tree.write(tree.results_path(workshop, entry, student), packed)
+        course_tree.write(course_tree.results_path(workshop, entry, student), packed)
 
 
 def test_every_score_of_the_demonstration_is_the_expected_one(demo_run):
@@ -59,7 +63,7 @@ def test_the_blank_notebook_is_not_attempted_anywhere(demo_run, entry):
 
 def test_the_gradebook_says_what_the_verdicts_say(demo_run):
     known, _, _ = demo_run
-    with record.open_recorder(known) as recorder:
+    with recording.open_recorder(known) as recorder:
         for entry in known.notebooks:
             for student in grade.hand_ins(known, entry):
                 marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, student).grades
@@ -100,14 +104,14 @@ def test_a_changed_hand_in_is_graded_anew_and_manual_scores_stay(workshop):
     maker = demo.Maker(workshop, FIRST)
     hand_in(workshop, FIRST, "ada", maker.file(solved=()))
     assert grade.grade(workshop, [FIRST])[0].score == 0
-    with record.open_recorder(workshop) as recorder:
+    with recording.open_recorder(workshop) as recorder:
         marks = recorder.gradebook.find_submission_notebook(FIRST.name, FIRST.name, "ada").grades
         next(mark for mark in marks if mark.name.startswith("written_")).manual_score = 1.5
         recorder.gradebook.db.commit()
     hand_in(workshop, FIRST, "ada", maker.file())
     done = grade.grade(workshop, [FIRST])[0]
     assert done.score == done.points
-    with record.open_recorder(workshop) as recorder:
+    with recording.open_recorder(workshop) as recorder:
         marks = recorder.gradebook.find_submission_notebook(FIRST.name, FIRST.name, "ada").grades
         assert next(mark for mark in marks if mark.name.startswith("written_")).manual_score == 1.5
 
@@ -161,9 +165,9 @@ def test_the_judge_says_what_the_check_says_at_home(entry):
 
 
 def author_notebook(entry):
-    from autograder import author
+    from autograder.author import build
 
-    return author.student_notebook(COURSE, entry)
+    return build.student_notebook(COURSE, entry)
 
 
 def test_without_rooms_nothing_is_graded(workshop, monkeypatch):
@@ -215,10 +219,10 @@ def test_a_notebook_cannot_run_for_ever(workshop):
     short = workshop.model_copy(update={"limits": limits})
     numbers = list(public.checks(FIRST))
     sleepy = dict.fromkeys(numbers, "import time\nfor _ in range(10**9): time.sleep(0.01)")
-    from autograder import sanitize
+    from autograder.intake import restore
 
     maker = demo.Maker(short, FIRST)
-    notebook, _ = sanitize.restore(sanitize.read(maker.file(sleepy), 20), maker.released)
+    notebook, _ = restore.restore(restore.read(maker.file(sleepy), 20), maker.released)
     judged = judging.judge(short, FIRST, notebook)
     assert all(verdict.score == 0 for verdict in judged.verdicts)
     assert any("in all" in remark or "longer than" in remark for remark in judged.remarks)

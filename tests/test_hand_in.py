@@ -8,7 +8,8 @@ import zipfile
 import nbformat
 import pytest
 
-from autograder import author, course
+from autograder import course
+from autograder.author import build
 from utils import experiment, hand_in
 
 COURSE = course.load()
@@ -21,7 +22,7 @@ SMOKE_RUN = json.dumps({"experiment": {"task": "made-up-rte"}}).encode()
 def desk(tmp_path, monkeypatch):
     """A working folder with the notebook as it is handed out."""
     monkeypatch.chdir(tmp_path)
-    nbformat.write(author.student_notebook(COURSE, ENTRY), f"{ENTRY.name}.ipynb")
+    nbformat.write(build.student_notebook(COURSE, ENTRY), f"{ENTRY.name}.ipynb")
     return tmp_path
 
 
@@ -43,7 +44,7 @@ def add_run(folder, content=RUN, seed=1):
 
 def solutions():
     """The author's sources of all cells that a student fills in, as `fill` takes them."""
-    cells = author.solution_notebook(COURSE, ENTRY).cells
+    cells = build.solution_notebook(COURSE, ENTRY).cells
     kinds = ("exercise_", "written_")
     return {f"e{cell.id.split('_', 1)[1]}": cell.source or "An answer." for cell in cells if cell.id.startswith(kinds)}
 

@@ -31,8 +31,14 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder import author, collect, course, demo, feedback, grade, kernel, release, report, tree
-from autograder.answers import preamble
+from autograder import course, demo
+from autograder.author import build, release
+from autograder.author.answers import preamble
+from autograder.gradebook import course_tree
+from autograder.grading import grade
+from autograder.intake import collect
+from autograder.reports import feedback, report
+from autograder.sandbox import kernel
 from utils.verdict import Outcome
 
 FOLDER = Path(__file__).parent / "hostile"
@@ -108,7 +114,7 @@ class Attack:
 
 def attacks():
     for section in IDEAS:
-        for cell in author.parts(FOLDER / f"{section}.py"):
+        for cell in build.parts(FOLDER / f"{section}.py"):
             if cell.cell_type == "code" and "name" in cell.metadata:
                 for book in cell.metadata.get("book", "02").split(","):
                     yield Attack(section, cell, book)
@@ -179,7 +185,7 @@ class World:
         return source
 
     def checks(self, book):
-        from autograder.public import checks
+        from autograder.author.public import checks
 
         return checks(self.course.notebook(book))
 
@@ -236,7 +242,7 @@ class World:
 
     def play(self):
         """Collect and grade them all; write all pages."""
-        tree.build_tree(self.course)
+        course_tree.build_tree(self.course)
         (self.folder / "secret.txt").write_text(self.canaries[0])
         (self.course.tree / "secret.txt").write_text(self.canaries[1])
         for entry in self.course.notebooks:
@@ -286,7 +292,7 @@ class World:
     def outputs(self, attack):
         """All that the graded notebook shows, control characters of colours aside."""
         entry = self.course.notebook(attack.book)
-        graded = nbformat.read(tree.place(self.course, "autograded", entry, attack.student), as_version=4)
+        graded = nbformat.read(course_tree.place(self.course, "autograded", entry, attack.student), as_version=4)
         return re.sub(r"\x1b\[[\d;]*m", "", "\n".join(map(str, (c.get("outputs", "") for c in graded.cells))))
 
 
@@ -389,7 +395,7 @@ def test_the_neighbours_grades_are_what_they_were(world, book):
     honest, wrong = (world.records[f"{kind}-{book}", book] for kind in ("honest", "wrong"))
     assert honest.score == honest.points and honest.remarks == [] and honest.hand_in
     assert wrong.score == 0 and {row["outcome"] for row in wrong.exercises} <= {Outcome.WRONG, Outcome.ERROR}
-    submitted = tree.place(world.course, "submitted", world.course.notebook(book), f"honest-{book}")
+    submitted = course_tree.place(world.course, "submitted", world.course.notebook(book), f"honest-{book}")
     assert world.canaries[2] in submitted.read_text()
 
 
@@ -408,7 +414,7 @@ def test_no_process_is_left(world):
     running = os.popen("ps -eo args").read()
     assert f"sleep {world.seconds}" not in running and world.token not in running
     stopped = [line for line in os.popen("ps -eo stat=,args=").read().splitlines() if line.startswith("T")]
-    assert [line for line in stopped if "autograder.nursery" in line] == []
+    assert [line for line in stopped if "autograder.sandbox.fork_server" in line] == []
 
 
 def test_nobody_knocked(world):

@@ -5,7 +5,10 @@ import signal
 
 import pytest
 
-from autograder import demo, judge, kernel, launch, sanitize
+from autograder import demo
+from autograder.grading import judge
+from autograder.intake import restore
+from autograder.sandbox import kernel, launch
 
 DEATHS = {
     "dies in its cell": ("import os\nos._exit(1)\n", "its kernel died"),
@@ -31,12 +34,12 @@ def judged(known, answers):
     """What the judge says of a hand-in that is right but for these answers."""
     (entry,) = known.notebooks
     maker = demo.Maker(known, entry)
-    notebook, _ = sanitize.restore(sanitize.read(maker.file(answers), 20), maker.released)
-    return judge.judge(known, entry, notebook, sanitize.shown(notebook, maker.released))
+    notebook, _ = restore.restore(restore.read(maker.file(answers), 20), maker.released)
+    return judge.judge(known, entry, notebook, restore.shown(notebook, maker.released))
 
 
 def names(known):
-    from autograder.public import checks
+    from autograder.author.public import checks
 
     return {number: check.names[0] for number, check in checks(known.notebooks[0]).items()}
 

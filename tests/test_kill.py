@@ -26,13 +26,16 @@ import sqlalchemy
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from autograder import course, demo, grade, record, sanitize, tree
+from autograder import course, demo
+from autograder.gradebook import course_tree, recording
+from autograder.grading import grade
+from autograder.intake import restore
 
 LONG = bool(os.environ.get("COURSE_LONG_TESTS"))
-NURSERY = "autograder.nursery"
+FORK_SERVER = "autograder.sandbox.fork_server"
 MOMENTS, CLASS = (20, 50) if LONG else (6, 10)
 CANNED_MOMENTS = 180
-KINDS = ("worker", "nursery", "coordinator")
+KINDS = ("worker", "fork server", "coordinator")
 LONGEST_WAIT = 0.4  # to the next kill, as a share of the time that an undisturbed run takes
 GRADE = """\
 import sys
@@ -70,7 +73,7 @@ def plain(value):
 
 def outcome(known):
     """All that a run leaves, but for times and random row ids: gradebook, verdicts, graded notebooks."""
-    engine = sqlalchemy.create_engine(tree.database(known))
+    engine = sqlalchemy.create_engine(course_tree.database(known))
     with engine.connect() as connection:
         rows = [
             sorted(" ".join(map(plain, row)) for row in connection.execute(sqlalchemy.text(query)))
@@ -100,10 +103,10 @@ def a_class(known, size):
     made = [one.file for one in demo.hand_ins(known, entry) if one.student != "Gil Endless"]
     made += [maker.file({case.exercise: case.source}) for case in maker.cases if not case.right]
     for number in range(size):
-        place = tree.place(known, "submitted", entry, f"student{number:02d}")
-        tree.write(place, made[number % len(made)])
+        place = course_tree.place(known, "submitted", entry, f"student{number:02d}")
+        course_tree.write(place, made[number % len(made)])
         late = f"{entry.deadline.year + number % 2}-02-01 12:00:00.000000 UTC"
-        tree.write(place.with_name("timestamp.txt"), late)
+        course_tree.write(place.with_name("timestamp.txt"), late)
 
 
 def start(known, results=None):
@@ -118,8 +121,8 @@ def targets(run, kind):
     if kind == "coordinator":
         return [coordinator]
     children = coordinator.children()
-    if kind == "nursery":
-        return [child for child in children if NURSERY in child.cmdline()]
+    if kind == "fork server":
+        return [child for child in children if FORK_SERVER in child.cmdline()]
     servers = [child for child in children if any("forkserver" in word for word in child.cmdline())]
     return [worker for server in servers for worker in server.children()]
 
@@ -186,7 +189,7 @@ def test_killed_at_many_more_moments_it_ends_with_the_same(built, tmp_path):
         done.score = sum(row["score"] for row in done.exercises)
         if chance.random() < 0.1:
             done, notebook = grade.Record(student, job.entry.name, grade.UNGRADABLE, "the file is empty"), ""
-        tree.write_json(results / f"{student}.json", [dataclasses.asdict(done), nbformat.writes(book)])
+        course_tree.write_json(results / f"{student}.json", [dataclasses.asdict(done), nbformat.writes(book)])
     survive(known, CANNED_MOMENTS, tmp_path, results)
 
 
@@ -248,7 +251,7 @@ def test_canned_results_end_graded(built, tmp_path, monkeypatch):
     known = built.model_copy(update={"grading": light, "tree": tmp_path / "tree"})
     shutil.copytree(built.tree, known.tree)
     _, done, notebook = canned(known)
-    tree.write_json(tmp_path / "results" / "ada.json", [dataclasses.asdict(done), notebook])
+    course_tree.write_json(tmp_path / "results" / "ada.json", [dataclasses.asdict(done), notebook])
     run = start(known, tmp_path / "results")
     _, said = run.communicate(timeout=300)
     assert run.returncode == 0, said
@@ -259,13 +262,13 @@ def canned(known, student="ada", solved=None):
     """A job and its result, as a worker would answer: full marks."""
     (entry,) = known.notebooks
     text = demo.Maker(known, entry).file(solved=solved)
-    place = tree.place(known, "submitted", entry, student)
-    tree.write(place, text)
-    tree.write(place.with_name("timestamp.txt"), "2028-02-01 12:00:00.000000 UTC")
+    place = course_tree.place(known, "submitted", entry, student)
+    course_tree.write(place, text)
+    course_tree.write(place.with_name("timestamp.txt"), "2028-02-01 12:00:00.000000 UTC")
     (job,) = grade.jobs(known, entry, [student])
-    notebook, _ = sanitize.restore(sanitize.read(text, 20), job.release)
+    notebook, _ = restore.restore(restore.read(text, 20), job.release)
     done = grade.Record(student, entry.name, grade.GRADED)
-    for number, points in tree.exercises(known, entry).items():
+    for number, points in course_tree.exercises(known, entry).items():
         cell = next(cell for cell in notebook.cells if cell.id == f"check_{number.replace('.', '_')}")
         cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
         done.exercises.append(
@@ -276,7 +279,7 @@ def canned(known, student="ada", solved=None):
 
 
 def keep(known, job, done, notebook):
-    with record.open_recorder(known) as recorder:
+    with recording.open_recorder(known) as recorder:
         grade.keep(known, recorder, job, copy.deepcopy(done), notebook)
 
 

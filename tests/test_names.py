@@ -5,7 +5,10 @@ import zipfile
 
 import pytest
 
-from autograder import author, collect, course, tree
+from autograder import course
+from autograder.author import build
+from autograder.gradebook import course_tree
+from autograder.intake import collect
 
 NAME, SECOND = "01_causal_mask_lm", "02_positional_encoding"
 LATE = "2027-02-07 23:14:01.000000 UTC"  # the first second after the deadline and the minutes of grace
@@ -20,7 +23,7 @@ def mine(tmp_path):
 @pytest.fixture(scope="module")
 def text():
     known = course.load()
-    return author.write(author.student_notebook(known, known.notebook(NAME))).encode()
+    return build.write(build.student_notebook(known, known.notebook(NAME))).encode()
 
 
 def download(path, members, when=DOWNLOADED):
@@ -292,7 +295,7 @@ def test_a_name_is_one_in_both_forms_of_its_letters(mine, tmp_path, text):
     for name in ("Zo\u00eb", "Zoe\u0308"):
         assert not collect.collect(mine, download(tmp_path / "in.zip", {f"{name}/{NAME}.ipynb": text})).refused
     assert len(submitted(mine)) == 1
-    assert tree.place(mine, "submitted", mine.notebook(NAME), "Zoë").exists()
+    assert course_tree.place(mine, "submitted", mine.notebook(NAME), "Zoë").exists()
 
 
 BOB = ("bob", "Bob", "Bird", "", "4711")

@@ -15,8 +15,12 @@ from conftest import copied
 from nbconvert.exporters import HTMLExporter
 from traitlets.config import Config
 
-from autograder import author, demo, feedback, grade, report, tree
 from autograder import course as courses
+from autograder import demo
+from autograder.author import build
+from autograder.gradebook import course_tree
+from autograder.grading import grade
+from autograder.reports import feedback, report
 
 FIRST = courses.load().notebooks[0]
 ATTACK = """\
@@ -46,17 +50,19 @@ def test_stock_feedback_works_on_the_tree(demo_run):
 def test_a_mark_scheme_is_for_formgraders_pages_alone(demo_run):
     """The server's configuration holds for the feedback that its button writes, too."""
     known, _, _ = demo_run
-    settings = {"HTMLExporter": {"preprocessors": ["autograder.stock.MarkSchemes"], "template_name": "classic"}}
+    settings = {
+        "HTMLExporter": {"preprocessors": ["autograder.gradebook.stock.MarkSchemes"], "template_name": "classic"}
+    }
     assert (
-        'c.HTMLExporter.preprocessors = ["autograder.stock.MarkSchemes"]'
+        'c.HTMLExporter.preprocessors = ["autograder.gradebook.stock.MarkSchemes"]'
         in (known.tree / "jupyter_server_config.py").read_text()
     )
     shown = HTMLExporter(config=Config(settings)).from_filename(
-        str(tree.place(known, "autograded", FIRST, "Ada_Perfect")),
+        str(course_tree.place(known, "autograded", FIRST, "Ada_Perfect")),
         resources={"submission_id": "1", "assignment_id": FIRST.name, "notebook_id": FIRST.name},
     )[0]
     assert "How it is marked" in shown and "MARK SCHEME ===" not in shown
-    api = tree.nbgrader_api(known)
+    api = course_tree.nbgrader_api(known)
     api.config.merge(Config(settings))
     page = known.tree / "feedback" / "Ada_Perfect" / FIRST.name / f"{FIRST.name}.html"
     page.unlink()
@@ -102,14 +108,18 @@ def attacked(built, tmp_path_factory):
             if cell.id.startswith("exercise_"):
                 cell.source = "raise ValueError(\"<script>document.title='owned'</script>\")"
 
-    tree.write(tree.place(known, "submitted", FIRST, "mallory"), demo.Maker(known, FIRST).file(change=attack))
+    course_tree.write(
+        course_tree.place(known, "submitted", FIRST, "mallory"), demo.Maker(known, FIRST).file(change=attack)
+    )
     grade.grade(known, [FIRST])
     return known, feedback.write_feedback(known, [FIRST])[0], report.write_report(known, [FIRST])
 
 
 def test_no_page_carries_a_students_script(attacked):
     known, feedback_page, summary = attacked
-    graded = nbformat.read(tree.place(known, "autograded", FIRST, "mallory"), as_version=4)  # formgrader shows this
+    graded = nbformat.read(
+        course_tree.place(known, "autograded", FIRST, "mallory"), as_version=4
+    )  # formgrader shows this
     shown = [cell.source for cell in graded.cells if cell.cell_type != "code"]
     shown += [str(output.get("data")) for cell in graded.cells for output in cell.get("outputs", [])]
     for text in (feedback_page.read_text(), summary.read_text(), *shown):
@@ -143,9 +153,9 @@ def test_nbgraders_own_release_is_ours(demo_run):
     """The tree's release, made by nbgrader, and the committed notebook ask for the same cells with the same ids."""
     known, _, _ = demo_run
     for entry in known.notebooks:
-        released = tree.release_notebook(known, entry)
-        ours = author.student_notebook(known, entry)
+        released = course_tree.release_notebook(known, entry)
+        ours = build.student_notebook(known, entry)
         assert [(cell.id, cell.source, cell.metadata.get("nbgrader")) for cell in released.cells] == [
             (cell.id, cell.source, cell.metadata.get("nbgrader")) for cell in ours.cells
         ]
-        assert json.loads(author.write(ours))["metadata"]["accelerator"] == "GPU"
+        assert json.loads(build.write(ours))["metadata"]["accelerator"] == "GPU"

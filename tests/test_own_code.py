@@ -6,7 +6,8 @@ import types
 import pytest
 import torch
 
-from autograder import answers, author, course
+from autograder import course
+from autograder.author import answers, build
 from utils import pair_training, rte, student
 from utils.experiment import Experiment
 from utils.runs import run_seeds
@@ -33,7 +34,7 @@ def theirs():
     for number, names in NAMES.items():
         entry = COURSE.notebook(number)
         for case in answers.reference_cases(COURSE, entry):
-            space = answers.at_home(author.student_notebook(COURSE, entry), case.source, case.exercise)
+            space = answers.at_home(build.student_notebook(COURSE, entry), case.source, case.exercise)
             found |= {name: space[name] for name in names if name in space and space[name].__module__ == "__main__"}
     assert {*found} == {name for names in NAMES.values() for name in names}
     return found
@@ -227,7 +228,7 @@ def test_the_notebooks_offer_what_the_loop_can_use():
 
     assert checks
     for number, module in (("05", nb05_seed_variance), ("06", nb06_adapter_fusion)):
-        cells = author.student_notebook(COURSE, COURSE.notebook(number)).cells
+        cells = build.student_notebook(COURSE, COURSE.notebook(number)).cells
         (used,) = [cell.source for cell in cells if "student.use(" in cell.source]
         asked = {name for one in vars(module).values() for name in getattr(one, "names", ())}
         assert {*NAMES[number]} <= asked

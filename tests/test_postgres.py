@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 from test_kill import canned, keep, outcome
 
-from autograder import cli, demo, feedback, grade, record, report, tree
-from autograder.grade import GradingStopped
+from autograder import cli, demo
+from autograder.gradebook import course_tree, recording
+from autograder.grading import grade
+from autograder.grading.grade import GradingStopped
+from autograder.reports import feedback, report
 
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [
     Path(path) for path in (shutil.which("initdb"),) if path
@@ -84,19 +87,19 @@ def elsewhere(server, fresh):
 def test_the_whole_way_on_a_server(elsewhere, tmp_path):
     """Build, grade, grade again, a manual score, feedback and export; nothing of it in SQLite."""
     (elsewhere.tree / "gradebook.db").unlink()
-    tree.build_tree(elsewhere)
+    course_tree.build_tree(elsewhere)
     (entry,) = elsewhere.notebooks
     maker = demo.Maker(elsewhere, entry)
     for student, file in {"ada": maker.file(), "bo": maker.file(solved=()), "hal": maker.file()[:5000]}.items():
-        place = tree.place(elsewhere, "submitted", entry, student)
-        tree.write(place, file)
-        tree.write(place.with_name("timestamp.txt"), "2028-02-01 12:00:00.000000 UTC")
+        place = course_tree.place(elsewhere, "submitted", entry, student)
+        course_tree.write(place, file)
+        course_tree.write(place.with_name("timestamp.txt"), "2028-02-01 12:00:00.000000 UTC")
     records = grade.grade(elsewhere, [entry])
     assert [one.score for one in records] == [records[0].points, 0, 0]
     once = outcome(elsewhere)
     assert len(once[0][2]) == 3, "the server does not hold the students"
     assert grade.grade(elsewhere, [entry]) == records and outcome(elsewhere) == once
-    with record.open_recorder(elsewhere) as recorder:
+    with recording.open_recorder(elsewhere) as recorder:
         marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
         mine = next(mark for mark in marks if mark.name.startswith("written_"))
         mine.manual_score, mine.needs_manual_grade = 1.5, False
@@ -121,22 +124,22 @@ def test_both_databases_hold_the_same(elsewhere):
 
 def test_a_server_that_starts_anew_is_waited_for(server, elsewhere, monkeypatch):
     result = canned(elsewhere)
-    tree.enter(elsewhere, elsewhere.notebooks[0])
+    course_tree.enter(elsewhere, elsewhere.notebooks[0])
     waited = []
-    monkeypatch.setattr(record.time, "sleep", lambda seconds: waited.append(seconds) or server.start())
-    with record.open_recorder(elsewhere) as recorder:
+    monkeypatch.setattr(recording.time, "sleep", lambda seconds: waited.append(seconds) or server.start())
+    with recording.open_recorder(elsewhere) as recorder:
         recorder.scores(elsewhere.notebooks[0])
         server.stop()  # in the middle, with our connection open
         grade.keep(elsewhere, recorder, *result)
-    assert waited == [record.WAITS[0]]
+    assert waited == [recording.WAITS[0]]
     assert grade.load_record(elsewhere, elsewhere.notebooks[0], "ada").status == grade.GRADED
 
 
 def test_a_server_that_stays_away_is_told_without_the_password_and_the_run_goes_on(server, elsewhere, monkeypatch):
     result = canned(elsewhere)
-    tree.enter(elsewhere, elsewhere.notebooks[0])
-    monkeypatch.setattr(record, "WAITS", (0.1,))
-    with record.open_recorder(elsewhere) as recorder, pytest.raises(GradingStopped) as told, grade._told(elsewhere):
+    course_tree.enter(elsewhere, elsewhere.notebooks[0])
+    monkeypatch.setattr(recording, "WAITS", (0.1,))
+    with recording.open_recorder(elsewhere) as recorder, pytest.raises(GradingStopped) as told, grade._told(elsewhere):
         server.stop()
         grade.keep(elsewhere, recorder, *result)
     assert "teacher:***@127.0.0.1" in str(told.value) and "hush" not in str(told.value)
@@ -152,4 +155,6 @@ def test_the_command_line_names_the_database(monkeypatch):
     monkeypatch.setattr(cli, "chosen", {})
     cli.options(db="postgresql://u:p@h/d")
     course = cli.load()
-    assert tree.database(course) == "postgresql+psycopg2://u:p@h/d" and "p@" not in tree.shown_database(course)
+    assert course_tree.database(course) == "postgresql+psycopg2://u:p@h/d" and "p@" not in course_tree.shown_database(
+        course
+    )

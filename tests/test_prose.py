@@ -6,7 +6,8 @@ import statistics
 
 import pytest
 
-from autograder import author, course
+from autograder import course
+from autograder.author import build
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
@@ -23,7 +24,7 @@ NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?%?(?![\w])")
 
 
 def cells(entry):
-    return author.student_notebook(COURSE, entry).cells
+    return build.student_notebook(COURSE, entry).cells
 
 
 def prose(cell):
@@ -109,7 +110,7 @@ def test_times_add_up(entry):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_prices_in_prose_are_those_of_the_checks(entry):
-    from autograder.public import checks
+    from autograder.author.public import checks
 
     text = "\n".join(cell.source for cell in cells(entry) if cell.cell_type == "markdown")
     stated = {

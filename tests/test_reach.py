@@ -4,7 +4,8 @@ import shutil
 
 import pytest
 
-from autograder import course, grade, reach
+from autograder import course
+from autograder.grading import grade, reach
 
 ROOT = course.ROOT
 ALL = {"01", "02", "03", "04", "05", "06"}
@@ -36,12 +37,12 @@ def project(tmp_path_factory):
         ("utils/setup.py", ALL),
         ("utils/answer.py", ALL),
         ("utils/expect.py", ALL),
-        ("autograder/judge.py", ALL),
-        ("autograder/sanitize.py", ALL),
+        ("autograder/grading/judge.py", ALL),
+        ("autograder/intake/restore.py", ALL),
         ("utils/checks/nb04_head_swapping.py", {"04"}),
         ("solutions/02_positional_encoding/private_checks.py", {"02"}),
         ("solutions/02_positional_encoding/wrong_answers.py", set()),
-        ("autograder/report.py", set()),
+        ("autograder/reports/report.py", set()),
     ],
 )
 def test_what_changes_makes_stale_what_can_reach_it(all_built, project, monkeypatch, path, stale):

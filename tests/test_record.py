@@ -9,7 +9,8 @@ from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
 from test_kill import outcome
 
-from autograder import grade, record, tree
+from autograder.gradebook import course_tree, recording
+from autograder.grading import grade
 
 STUDENTS = ("Ada_Perfect", "Bo_Blank", "Zoë_Müller")
 LATE = "2031-02-01 12:00:00.000000 UTC"
@@ -22,17 +23,22 @@ def two_trees(all_built, tmp_path):
 
 
 def stock(known, entry, student, text):
-    with Gradebook(tree.database(known), known.course_id) as gradebook:
+    with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         gradebook.update_or_create_student(student)
         gradebook.update_or_create_submission(entry.name, student, timestamp=parse_utc(LATE))
-    names = {"notebook": entry.name, "assignment": entry.name, "student": student, "db_url": tree.database(known)}
+    names = {
+        "notebook": entry.name,
+        "assignment": entry.name,
+        "student": student,
+        "db_url": course_tree.database(known),
+    }
     for step in (SaveAutoGrades(), AssignLatePenalties()):
         step.preprocess(nbformat.reads(text, as_version=4), {"nbgrader": names})
 
 
 def ours(known, entry, student, text):
-    tree.write(tree.place(known, "submitted", entry, student).with_name("timestamp.txt"), LATE + "\n")
-    with record.open_recorder(known) as recorder:
+    course_tree.write(course_tree.place(known, "submitted", entry, student).with_name("timestamp.txt"), LATE + "\n")
+    with recording.open_recorder(known) as recorder:
         recorder.record(entry, student, text)
 
 
@@ -42,14 +48,14 @@ def test_the_gradebook_is_the_one_that_stock_nbgrader_writes(demo_run, two_trees
     for again in (False, True):
         for entry in graded.notebooks:
             for student in STUDENTS:
-                text = tree.place(graded, "autograded", entry, student).read_text()
+                text = course_tree.place(graded, "autograded", entry, student).read_text()
                 ours(two_trees[0], entry, student, text)
                 stock(two_trees[1], entry, student, text)
         (wrote, *_), (wanted, *_) = map(outcome, two_trees)
         assert wrote == wanted and len(wanted[0]) > 100 and len(wanted[1]) > 100
         if not again:  # a person marks written answers and some others, and everything is handed in once more
             for known in two_trees:
-                engine = sqlalchemy.create_engine(tree.database(known))
+                engine = sqlalchemy.create_engine(course_tree.database(known))
                 names = "select id from base_cell where name like 'written_%' or name like 'check_%_1'"
                 marked = f"update grade set manual_score = 0.5, needs_manual_grade = 0 where cell_id in ({names})"
                 with engine.begin() as connection:

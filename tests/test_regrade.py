@@ -6,12 +6,16 @@ import nbformat
 import pytest
 from test_kill import canned, outcome
 
-from autograder import author, cli, course, demo, grade, judge, public, record, report, tree
+from autograder import cli, course, demo
+from autograder.author import build, public
+from autograder.gradebook import course_tree, recording
+from autograder.grading import grade, judge
+from autograder.reports import report
 from utils.check import Check
 
 
 def numbers(known):
-    return list(tree.exercises(known, known.notebooks[0]))
+    return list(course_tree.exercises(known, known.notebooks[0]))
 
 
 @pytest.fixture
@@ -29,14 +33,14 @@ def graded(fresh):
                 cell = next(cell for cell in book.cells if cell.id == name)
                 cell.outputs[-1].data["text/plain"] = "0"
         done.score = sum(row["score"] for row in done.exercises)
-        with record.open_recorder(fresh) as recorder:
-            grade.keep(fresh, recorder, job, done, author.write(book))
+        with recording.open_recorder(fresh) as recorder:
+            grade.keep(fresh, recorder, job, done, build.write(book))
     return fresh
 
 
 def mark(known, student, name):
     (entry,) = known.notebooks
-    with record.open_recorder(known) as recorder:
+    with recording.open_recorder(known) as recorder:
         found = recorder.gradebook.find_grade(name, entry.name, entry.name, student)
         return found.auto_score, found.manual_score, found.needs_manual_grade
 
@@ -45,7 +49,7 @@ def test_one_exercise_is_judged_again_and_all_else_stays(graded):
     (entry,) = graded.notebooks
     first, second = numbers(graded)[:2]
     cell, written = f"check_{first.replace('.', '_')}", None
-    with record.open_recorder(graded) as recorder:
+    with recording.open_recorder(graded) as recorder:
         for one in recorder.gradebook.find_submission_notebook(entry.name, entry.name, "bo").grades:
             if one.name.startswith("written_"):
                 written, one.manual_score, one.needs_manual_grade = one.name, 1.5, False
@@ -54,7 +58,7 @@ def test_one_exercise_is_judged_again_and_all_else_stays(graded):
     pairs = grade.regrade(graded, [entry], [first])
     assert [before.student for before, _ in pairs] == ["ada", "bo"], "a blank answer was run"
     scores = {after.student: after.score - before.score for before, after in pairs}
-    worth = tree.exercises(graded, entry)[first]
+    worth = course_tree.exercises(graded, entry)[first]
     assert scores == {"ada": 0, "bo": worth}  # what is handed in there is right
     for before, after in pairs:
         assert after.exercises[1:] == before.exercises[1:]
@@ -62,7 +66,7 @@ def test_one_exercise_is_judged_again_and_all_else_stays(graded):
     assert mark(graded, "bo", cell) == (worth, None, False)
     assert mark(graded, "bo", written) == (None, 1.5, False)
     assert grade.load_record(graded, entry, "cy").exercises == cy.exercises
-    stored = nbformat.read(tree.place(graded, "autograded", entry, "bo"), as_version=4)
+    stored = nbformat.read(course_tree.place(graded, "autograded", entry, "bo"), as_version=4)
     outputs = {one.id: one.get("outputs") for one in stored.cells}
     assert "passed" in outputs[cell][0].text and len(outputs[f"check_{second.replace('.', '_')}"]) == 1
 
@@ -158,9 +162,9 @@ def test_a_spared_cell_can_be_needed_by_another_needed_one():
 def test_status_says_what_is_graded_waiting_and_ungradable(graded, monkeypatch, capsys):
     (entry,) = graded.notebooks
     maker = demo.Maker(graded, entry)
-    tree.write(tree.place(graded, "submitted", entry, "dan"), maker.file())
-    tree.write(tree.place(graded, "submitted", entry, "bo"), maker.file(solved=()))
-    with record.open_recorder(graded) as recorder:
+    course_tree.write(course_tree.place(graded, "submitted", entry, "dan"), maker.file())
+    course_tree.write(course_tree.place(graded, "submitted", entry, "bo"), maker.file(solved=()))
+    with recording.open_recorder(graded) as recorder:
         job = grade.jobs(graded, entry)[2]
         failed = grade.Record("cy", entry.name, grade.UNGRADABLE, "the file is empty")
         grade.keep(graded, recorder, job, failed, "")
@@ -183,7 +187,7 @@ def test_regrading_everything_says_what_grading_says(fresh):
     maker = demo.Maker(fresh, entry)
     wrong = {case.exercise: case.source for case in reversed(maker.cases) if not case.right}
     number = numbers(fresh)[1]
-    tree.write(tree.place(fresh, "submitted", entry, "wrong"), maker.file({number: wrong[number]}))
+    course_tree.write(course_tree.place(fresh, "submitted", entry, "wrong"), maker.file({number: wrong[number]}))
     (once,) = grade.grade(fresh, [entry])
     before = outcome(fresh)
     for one in (numbers(fresh)[1], numbers(fresh)[-1]):

@@ -7,7 +7,9 @@ import sys
 import nbformat
 import pytest
 
-from autograder import author, course, release, tree
+from autograder import course
+from autograder.author import build, release
+from autograder.gradebook import course_tree
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
@@ -70,12 +72,12 @@ def test_the_instructors_folders_stay_at_home(released):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_committed_notebooks_are_fresh(entry):
-    assert tree.build_notebooks(COURSE, check=True) == []
+    assert course_tree.build_notebooks(COURSE, check=True) == []
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_notebook_is_as_promised(entry):
-    notebook = nbformat.read(tree.notebook_path(entry), as_version=4)
+    notebook = nbformat.read(course_tree.notebook_path(entry), as_version=4)
     nbformat.validate(notebook)
     assert notebook.metadata.accelerator == "GPU"
     assert COURSE.student_repository.split("github.com/")[1] in notebook.cells[0].source
@@ -84,7 +86,7 @@ def test_the_notebook_is_as_promised(entry):
     assert len(setup.source.splitlines()) <= 4
     ids = [cell.id for cell in notebook.cells]
     assert len({*ids}) == len(ids)
-    text = author.write(notebook)
+    text = build.write(notebook)
     assert "BEGIN SOLUTION" not in text and "MARK SCHEME" not in text
 
 

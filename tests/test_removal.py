@@ -11,28 +11,32 @@ import pytest
 from nbgrader.api import Gradebook
 from typer.testing import CliRunner
 
-from autograder import author, cli, course, feedback, grade, record, removal, report, tree
+from autograder import cli, course
+from autograder.author import build
+from autograder.gradebook import course_tree, recording
+from autograder.grading import grade, removal
+from autograder.reports import feedback, report
 
 
 @pytest.fixture
 def known(fresh, monkeypatch):
     """Two students with full points and a written answer each, as graded."""
     entry = fresh.notebooks[0]
-    notebook = tree.release_notebook(fresh, entry)
+    notebook = course_tree.release_notebook(fresh, entry)
     for cell in notebook.cells:
         if cell.id.startswith("check_"):
             data = {"text/plain": f"{cell.metadata.nbgrader.points}"}
             cell.outputs = [nbformat.v4.new_output("execute_result", data=data, execution_count=None)]
         if cell.id.startswith("written_"):
             cell.source = "because"
-    points = sum(tree.exercises(fresh, entry).values())
-    with record.open_recorder(fresh) as recorder:
+    points = sum(course_tree.exercises(fresh, entry).values())
+    with recording.open_recorder(fresh) as recorder:
         for student in ("ada", "Copie_de"):
             for place in ("submitted", "handins"):
-                tree.write(tree.place(fresh, place, entry, student), author.write(notebook))
-            recorder.record(entry, student, author.write(notebook))
+                course_tree.write(course_tree.place(fresh, place, entry, student), build.write(notebook))
+            recorder.record(entry, student, build.write(notebook))
             stated = grade.Record(student, entry.name, grade.GRADED, score=points, points=points)
-            tree.write_json(grade.verdict_path(fresh, entry, student), grade.asdict(stated))
+            course_tree.write_json(grade.verdict_path(fresh, entry, student), grade.asdict(stated))
     feedback.write_feedback(fresh, [entry])
     monkeypatch.setattr(cli, "load", lambda: fresh)
     return fresh
@@ -49,7 +53,7 @@ def named(known, student):
     """The places that know of a student."""
     entry = known.notebooks[0]
     report.export(known, [entry], known.tree / "out.csv")
-    with Gradebook(tree.database(known), known.course_id) as gradebook:
+    with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         places = {"gradebook": student in {one.id for one in gradebook.students}}
     places["export"] = student in set(pandas.read_csv(known.tree / "out.csv").student)
     places["report"] = student in report.write_report(known, [entry]).read_text()
@@ -63,10 +67,10 @@ def test_a_hand_in_is_removed_everywhere_and_kept(known):
     before = named(known, "Copie_de")
     others = named(known, "ada")
     assert before == others and len(before) == 9 and all(before.values()), before
-    with Gradebook(tree.database(known), known.course_id) as gradebook:
+    with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         gradebook.find_submission_notebook(entry.name, entry.name, "Copie_de").grades[0].manual_score = 1.5
         gradebook.db.commit()
-    handed_in = tree.place(known, "submitted", entry, "Copie_de").read_bytes()
+    handed_in = course_tree.place(known, "submitted", entry, "Copie_de").read_bytes()
     shown, stopped = autograder(known, "remove", "Copie_de", "01")
     assert not stopped and "nothing was changed" in shown and "1 marks by hand" in shown
     assert named(known, "Copie_de") == before
@@ -98,7 +102,7 @@ def test_what_was_removed_by_hand_or_graded_past_us_is_said(known):
     entry = known.notebooks[0]
     assert not report.disagreements(known, entry)
     shutil.rmtree(known.tree / "submitted" / "Copie_de")
-    with Gradebook(tree.database(known), known.course_id) as gradebook:
+    with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         marks = gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
         next(mark for mark in marks if mark.name.startswith("check_")).auto_score = 99
         gradebook.db.commit()
@@ -116,7 +120,7 @@ def test_what_was_removed_by_hand_or_graded_past_us_is_said(known):
 
 def test_what_waits_for_a_person_is_counted(known):
     entry = known.notebooks[0]
-    each = sum(cell.id.startswith("written_") for cell in tree.release_notebook(known, entry).cells)
+    each = sum(cell.id.startswith("written_") for cell in course_tree.release_notebook(known, entry).cells)
     assert each and report.to_mark(known, entry) == {"Copie_de": each, "ada": each}
     told = f"{2 * each} written answers of 2 hand-ins wait for a person"
     assert told in report.write_report(known, [entry]).read_text()
@@ -128,10 +132,10 @@ def test_what_waits_for_a_person_is_counted(known):
 
 def test_an_answer_that_nobody_marked_is_not_graded_yet(known):
     entry = known.notebooks[0]
-    names = [cell.id for cell in tree.release_notebook(known, entry).cells if cell.id.startswith("written_")]
-    path = tree.place(known, "feedback", entry, "ada").with_suffix(".html")
+    names = [cell.id for cell in course_tree.release_notebook(known, entry).cells if cell.id.startswith("written_")]
+    path = course_tree.place(known, "feedback", entry, "ada").with_suffix(".html")
     assert path.read_text().count("not graded yet, of") == 2 * len(names)  # in the list, and at the answer
-    with Gradebook(tree.database(known), known.course_id) as gradebook:
+    with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         for mark in gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades:
             if mark.name == names[0]:
                 mark.manual_score, mark.needs_manual_grade = 0, False  # marked: it is worth nothing
@@ -214,5 +218,7 @@ def test_a_roster_without_names_has_no_keys(known, tmp_path):
 def test_going_back_needs_a_yes(known):
     printed, stopped = autograder(known, "remove", "ada", "01", "--latest")
     assert (
-        not stopped and "with --yes" in printed and tree.place(known, "submitted", known.notebooks[0], "ada").exists()
+        not stopped
+        and "with --yes" in printed
+        and course_tree.place(known, "submitted", known.notebooks[0], "ada").exists()
     )

@@ -5,7 +5,9 @@ import re
 import nbformat
 import pytest
 
-from autograder import course, demo, grade, judge, sanitize
+from autograder import course, demo
+from autograder.grading import grade, judge
+from autograder.intake import restore
 from utils.verdict import Outcome
 
 COURSE = course.load()
@@ -37,11 +39,11 @@ def judged(entry, answers, before, after, key):
     limits = COURSE.limits.model_copy(update={"output_kb": 2**15})
     known = COURSE.model_copy(update={"limits": limits})
     maker = demo.Maker(known, entry)
-    notebook, _ = sanitize.restore(sanitize.read(maker.file(answers), 20), maker.released)
+    notebook, _ = restore.restore(restore.read(maker.file(answers), 20), maker.released)
     first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
     notebook.cells.insert(first, nbformat.v4.new_code_cell(before, id="before"))
     notebook.cells.append(nbformat.v4.new_code_cell(after, id="after"))
-    said = judge.judge(known, entry, notebook, sanitize.shown(notebook, maker.released), key=key)
+    said = judge.judge(known, entry, notebook, restore.shown(notebook, maker.released), key=key)
     printed = "".join(output.get("text", "") for output in notebook.cells[-1].outputs)
     return said, printed
 

@@ -10,9 +10,12 @@ import threading
 import pytest
 from test_kill import canned, keep, outcome
 
-from autograder import course, demo, grade, record, report, tree
-from autograder.grade import GradingStopped
-from autograder.room import RoomError
+from autograder import course, demo
+from autograder.gradebook import course_tree, recording
+from autograder.grading import grade
+from autograder.grading.grade import GradingStopped
+from autograder.reports import report
+from autograder.sandbox.sandbox import RoomError
 
 GRADE = """\
 import errno, os, sys
@@ -38,7 +41,7 @@ def hand_in(known, *students):
     (entry,) = known.notebooks
     file = demo.Maker(known, entry).file(solved=())
     for student in students:
-        tree.write(tree.place(known, "submitted", entry, student), file)
+        course_tree.write(course_tree.place(known, "submitted", entry, student), file)
 
 
 def recorded(known):
@@ -88,7 +91,7 @@ def result(fresh):
 
 def test_a_lock_is_waited_for(fresh, result):
     """Formgrader holds SQLite's lock. sqlite gives up after five seconds; we do not."""
-    with record.open_recorder(fresh) as recorder:
+    with recording.open_recorder(fresh) as recorder:
         other = sqlite3.connect(fresh.tree / "gradebook.db", check_same_thread=False, isolation_level=None)
         other.execute("begin exclusive")
         release = threading.Timer(6, other.rollback)
@@ -100,9 +103,9 @@ def test_a_lock_is_waited_for(fresh, result):
 
 
 def test_a_lock_that_stays_is_told_in_one_line(fresh, result, monkeypatch):
-    monkeypatch.setattr(record, "WAITS", ())
+    monkeypatch.setattr(recording, "WAITS", ())
     other = sqlite3.connect(fresh.tree / "gradebook.db", isolation_level=None)
-    with record.open_recorder(fresh) as recorder, pytest.raises(GradingStopped) as told, grade._told(fresh):
+    with recording.open_recorder(fresh) as recorder, pytest.raises(GradingStopped) as told, grade._told(fresh):
         other.execute("begin exclusive")
         grade.keep(fresh, recorder, *result)
     other.close()
@@ -116,12 +119,16 @@ def test_a_gradebook_that_is_removed_meanwhile_is_noticed_and_made_anew(fresh, r
     shutil.copytree(fresh.tree, tmp_path / "quiet")
     quiet = fresh.model_copy(update={"tree": tmp_path / "quiet"})
     keep(quiet, *result)
-    with record.open_recorder(fresh) as recorder, pytest.raises(GradingStopped, match="gradebook"), grade._told(fresh):
+    with (
+        recording.open_recorder(fresh) as recorder,
+        pytest.raises(GradingStopped, match="gradebook"),
+        grade._told(fresh),
+    ):
         recorder.scores(fresh.notebooks[0])  # it is open
         (fresh.tree / "gradebook.db").unlink()
         grade.keep(fresh, recorder, *result)
     assert not grade.load_record(fresh, fresh.notebooks[0], "ada")
-    tree.build_tree(fresh)
+    course_tree.build_tree(fresh)
     keep(fresh, *result)
     assert outcome(fresh) == outcome(quiet)
 
@@ -140,7 +147,7 @@ def test_a_failure_of_the_grader_costs_no_grade_and_is_tried_again(fresh, result
     before = outcome(fresh)
     job = grade.jobs(fresh, fresh.notebooks[0])[0]
     failed = grade.Record("ada", job.entry.name, grade.UNGRADABLE, "the grader itself failed", retry=True)
-    with record.open_recorder(fresh) as recorder:
+    with recording.open_recorder(fresh) as recorder:
         grade.keep(fresh, recorder, job, failed, "")
     assert outcome(fresh)[0] == before[0]
     assert "tried again" in grade.jobs(fresh, fresh.notebooks[0])[0].state()
@@ -149,7 +156,7 @@ def test_a_failure_of_the_grader_costs_no_grade_and_is_tried_again(fresh, result
 def test_a_manual_score_survives_and_is_asked_for_again_only_if_the_hand_in_changed(fresh, result):
     job, _, notebook = result
     keep(fresh, *result)
-    with record.open_recorder(fresh) as recorder:
+    with recording.open_recorder(fresh) as recorder:
         marks = recorder.gradebook.find_submission_notebook(job.entry.name, job.entry.name, "ada").grades
         mine = next(mark for mark in marks if mark.name.startswith("written_"))
         name, mine.manual_score, mine.needs_manual_grade = mine.name, 1.5, False
@@ -169,7 +176,7 @@ def test_what_the_grader_fails_on_is_recorded_once_without_the_words_of_the_hand
         failed = grade._failed(bug, entry, "ada")
     assert "KeyError" in failed.reason and "hostile" not in failed.reason and not failed.retry
     assert "hostile" in capsys.readouterr().err  # for the instructor's terminal
-    with record.open_recorder(fresh) as recorder:
+    with recording.open_recorder(fresh) as recorder:
         grade.keep(fresh, recorder, job, failed, "")
         marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
         assert marks and all(mark.auto_score in (0, None) for mark in marks)
@@ -180,8 +187,8 @@ def test_what_the_grader_fails_on_is_recorded_once_without_the_words_of_the_hand
 def test_a_hand_in_that_cannot_be_read_stops_nobody(fresh, result, monkeypatch):
     keep(fresh, *result)
     entry = fresh.notebooks[0]
-    tree.place(fresh, "submitted", entry, "bo").mkdir(parents=True)
-    stray = tree.results_path(fresh, entry, "ada")
+    course_tree.place(fresh, "submitted", entry, "bo").mkdir(parents=True)
+    stray = course_tree.results_path(fresh, entry, "ada")
     stray.write_text('{"x/seed_1.json": "{"}')  # beside a notebook without experiments
     monkeypatch.setattr(grade, "require_rooms", lambda: None)
     monkeypatch.setattr(grade, "_client", None)  # nothing is run for it

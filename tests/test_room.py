@@ -11,8 +11,9 @@ from pathlib import Path
 import pyseccomp
 import pytest
 
-from autograder import course, kernel, room, syscalls
-from autograder.kernel import KernelGone
+from autograder import course
+from autograder.sandbox import kernel, sandbox, seccomp
+from autograder.sandbox.kernel import KernelGone
 from utils import wire
 
 LIMITS = {"cell_seconds": 4, "memory_mb": 1024, "disk_mb": 64, "file_mb": 16}
@@ -47,7 +48,7 @@ def test_it_sees_no_process_but_its_own(shared):
     seen = said(
         shared.run("import os; print([open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()])")
     )
-    assert "pytest" not in seen and "autograder.nursery" in seen
+    assert "pytest" not in seen and "autograder.sandbox.fork_server" in seen
 
 
 def test_it_has_no_privilege(shared):
@@ -83,7 +84,7 @@ def test_a_filter_of_system_calls_is_on_in_every_thread_and_child(shared):
     assert told.count("Seccomp:") == 3 and len(re.findall(r"Seccomp:(?:\\t|\t)2", told)) == 3, told
 
 
-@pytest.mark.parametrize("name", syscalls.REFUSED)
+@pytest.mark.parametrize("name", seccomp.REFUSED)
 def test_a_system_call_is_refused(shared, name):
     """With arguments that are all zero the kernel itself would say something else, or do it; most of it at least."""
     number = pyseccomp.resolve_syscall(pyseccomp.system_arch(), name)
@@ -94,7 +95,7 @@ def test_a_system_call_is_refused(shared, name):
     assert told == "-1 1\n"
 
 
-@pytest.mark.parametrize("flag", syscalls.NAMESPACES)
+@pytest.mark.parametrize("flag", seccomp.NAMESPACES)
 def test_no_namespace_is_made_within(shared, flag):
     """Neither by unshare nor by clone, whose new process would get the capabilities of its own root."""
     number = pyseccomp.resolve_syscall(pyseccomp.system_arch(), "clone")
@@ -194,7 +195,7 @@ def test_what_notebooks_need_still_works(small, code, result):
 def test_the_filter_costs_little(small):
     """It is made once; each kernel installs it, and each call passes it."""
     started = time.perf_counter()
-    instructions = syscalls.program()
+    instructions = seccomp.program()
     assert time.perf_counter() - started < 1 and len(instructions) // 8 < 400
     code = (
         "import os, time\ns = time.perf_counter()\nfor _ in range(100000): os.getppid()\nprint(time.perf_counter() - s)"
@@ -208,14 +209,14 @@ def test_the_course_is_covered_where_the_system_shows_it(small, monkeypatch, tmp
     """A clone below a folder that every room shows would otherwise lie open there."""
     shown = Path("/usr/share/zoneinfo")
     inside = next(path for path in sorted(shown.iterdir()) if path.is_dir() and any(path.iterdir()))
-    monkeypatch.setattr(room, "ROOT", inside)
-    with room.Room(small.limits) as made:
+    monkeypatch.setattr(sandbox, "ROOT", inside)
+    with sandbox.Room(small.limits) as made:
         assert os.listdir(made.path(str(inside))) == []
         assert os.listdir(made.path(str(shown))) != [inside.name]
 
 
 def test_the_number_of_files_is_bounded(small, monkeypatch):
-    monkeypatch.setattr(room, "MAX_FILES", 2000)
+    monkeypatch.setattr(sandbox, "MAX_FILES", 2000)
     with kernel.open_kernel(small) as running, pytest.raises(KernelGone, match="files"):
         running.run("import os, time\nfor n in range(3000): os.close(os.open(f'/tmp/{n}', os.O_CREAT))\ntime.sleep(3)")
 
@@ -223,7 +224,7 @@ def test_the_number_of_files_is_bounded(small, monkeypatch):
 def room_users():
     """The users of all processes that nurseries forked."""
     found = (line.split(None, 1) for line in os.popen("ps -eo uid=,args=").read().splitlines())
-    return sorted(uid for uid, command in found if "autograder.nursery" in command)
+    return sorted(uid for uid, command in found if "autograder.sandbox.fork_server" in command)
 
 
 @pytest.mark.parametrize("address", ["('127.0.0.1', 22)", "('8.8.8.8', 53)"])
@@ -326,12 +327,12 @@ def test_nonsense_from_the_kernel_ends_only_the_kernel(small, nonsense):
 
 
 def test_rooms_are_refused_loudly_where_they_cannot_be_made(monkeypatch):
-    monkeypatch.setattr(room, "BWRAP", "/bin/false")
-    with pytest.raises(room.RoomError, match="cannot make a room"):
-        room.require_rooms()
-    monkeypatch.setattr(room.sys, "platform", "darwin")
-    with pytest.raises(room.RoomError, match="need Linux"):
-        room.require_rooms()
+    monkeypatch.setattr(sandbox, "BWRAP", "/bin/false")
+    with pytest.raises(sandbox.RoomError, match="cannot make a room"):
+        sandbox.require_rooms()
+    monkeypatch.setattr(sandbox.sys, "platform", "darwin")
+    with pytest.raises(sandbox.RoomError, match="need Linux"):
+        sandbox.require_rooms()
 
 
 @pytest.mark.parametrize("where", ["cell", "question"])

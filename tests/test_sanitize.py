@@ -10,12 +10,14 @@ import nbformat
 import pytest
 from nbformat.v4 import new_output
 
-from autograder import answers, author, course, reading, sanitize
-from autograder.sanitize import Ungradable
+from autograder import course
+from autograder.author import answers, build
+from autograder.intake import reading, restore
+from autograder.intake.restore import Ungradable
 
 COURSE = course.load()
 ENTRY = COURSE.notebooks[0]
-RELEASE = author.student_notebook(COURSE, ENTRY)
+RELEASE = build.student_notebook(COURSE, ENTRY)
 SOLUTION = {
     f"exercise_{case.exercise.replace('.', '_')}": case.source for case in answers.reference_cases(COURSE, ENTRY)
 }
@@ -35,7 +37,7 @@ PNG = base64.b64encode(b"\x89PNG a picture").decode()
 
 def restored(notebook):
     text = json.dumps(notebook).encode()
-    return sanitize.restore(sanitize.read(text, COURSE.limits.notebook_mb), RELEASE)
+    return restore.restore(restore.read(text, COURSE.limits.notebook_mb), RELEASE)
 
 
 def complete(notebook):
@@ -63,7 +65,7 @@ def test_an_untouched_hand_in_needs_nothing(solved):
 
 def test_of_outputs_those_that_illustrate_are_kept_for_a_person(solved):
     """Texts and pictures, of cells in no role, and bounded; a cell that grading runs shows what it did there."""
-    own, *others = sorted(sanitize.illustrating(RELEASE))
+    own, *others = sorted(restore.illustrating(RELEASE))
     display, stream = partial(new_output, "display_data"), partial(new_output, "stream", name="stdout")
     kept = [
         stream(text="loss 3.2"),
@@ -77,14 +79,14 @@ def test_of_outputs_those_that_illustrate_are_kept_for_a_person(solved):
             cell.outputs = [new_output("stream", text="forged")]
     solved.cells.append(nbformat.v4.new_code_cell("1", id="mine", outputs=[stream(text="of a cell that is not ours")]))
     text = json.dumps(solved).encode()
-    notebook, _ = sanitize.restore(sanitize.read(text, 20, sanitize.illustrating(RELEASE)), RELEASE)
+    notebook, _ = restore.restore(restore.read(text, 20, restore.illustrating(RELEASE)), RELEASE)
     shown = find(notebook, own).outputs
-    assert [output.get("text") for output in shown] == [sanitize.AS_HANDED_IN, "loss 3.2", None, "t"]
+    assert [output.get("text") for output in shown] == [restore.AS_HANDED_IN, "loss 3.2", None, "t"]
     assert shown[2].data == {"image/png": PNG}
     assert not any(cell.get("outputs") for cell in notebook.cells if cell.id != own)
     assert complete(notebook)
     find(solved, own).outputs = [display({"image/png": "A" * 400_000})] * 9
-    notebook, _ = sanitize.restore(sanitize.read(json.dumps(solved).encode(), 20, [own]), RELEASE)
+    notebook, _ = restore.restore(restore.read(json.dumps(solved).encode(), 20, [own]), RELEASE)
     assert len(find(notebook, own).outputs) == 1 + reading.MAX_SHOWN // 400_000
 
 
@@ -208,7 +210,7 @@ def test_older_formats_are_read(solved):
         (b"  \n", "empty"),
         (b"not json", "truncated or not a notebook"),
         (b"\xff\xfe\x00", "truncated or not a notebook"),
-        (author.write(RELEASE).encode()[:-200], "truncated"),
+        (build.write(RELEASE).encode()[:-200], "truncated"),
         (b"[" * 100_000, "nested too deep|not a notebook"),
         (b"[1, 2]", "not a notebook"),
         (b'{"nbformat": "4", "cells": []}', "not a notebook"),
@@ -224,7 +226,7 @@ def test_older_formats_are_read(solved):
 )
 def test_what_is_no_notebook_is_named(text, reason):
     with pytest.raises(Ungradable, match=reason):
-        sanitize.restore(sanitize.read(text, COURSE.limits.notebook_mb), RELEASE)
+        restore.restore(restore.read(text, COURSE.limits.notebook_mb), RELEASE)
 
 
 def sized(size):
@@ -253,14 +255,14 @@ def sized(size):
 )  # fmt: skip
 def test_a_reason_is_one_sentence_of_ours(text, reason):
     with pytest.raises(Ungradable, match=reason) as refused:
-        sanitize.read(text, COURSE.limits.notebook_mb)
+        restore.read(text, COURSE.limits.notebook_mb)
     assert len(str(refused.value)) < 120 and not {*"<>\n"} & {*str(refused.value)}
 
 
 def test_big_numbers_that_mean_nothing_cost_nothing(solved):
     text = json.dumps(solved).replace('"nbformat_minor": 5', '"nbformat_minor": ' + "9" * 6000)
     assert "9" * 6000 in text
-    notebook, _ = sanitize.restore(sanitize.read(text.encode(), 20), RELEASE)
+    notebook, _ = restore.restore(restore.read(text.encode(), 20), RELEASE)
     assert complete(notebook)
 
 
@@ -287,7 +289,7 @@ def test_a_slow_cell_costs_seconds_and_nobody_else(solved, name):
     solved.cells.append(nbformat.from_dict({"cell_type": kind, "metadata": {}, "source": source}))
     text, started = json.dumps(solved).encode(), time.monotonic()
     try:
-        notebook, _ = sanitize.restore(sanitize.read(text, 20), RELEASE)
+        notebook, _ = restore.restore(restore.read(text, 20), RELEASE)
     except Ungradable as why:
         assert kind == "code" and "read as Python" in str(why)
         return

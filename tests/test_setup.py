@@ -14,7 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from autograder import author, course, release
+from autograder import course
+from autograder.author import build, release
 from utils import door, setup
 from utils.answer import PACKAGES
 from utils.check import Check, CheckFailed, Outcome, examine
@@ -27,7 +28,7 @@ ON_COLAB = "import sys, types; sys.modules['google.colab'] = types.ModuleType('g
 
 
 def cell(number, name="setup"):
-    cells = author.solution_notebook(COURSE, COURSE.notebook(number)).cells
+    cells = build.solution_notebook(COURSE, COURSE.notebook(number)).cells
     return next(one.source for one in cells if one.id == name)
 
 
@@ -62,7 +63,7 @@ def test_a_restarted_session_finds_its_clone_again(tmp_path):
 
 @pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.number)
 def test_who_needs_adapters_asks_for_it(entry):
-    cells = author.solution_notebook(COURSE, entry).cells
+    cells = build.solution_notebook(COURSE, entry).cells
     used = {name for one in cells if one.cell_type == "code" for name in used_of_utils(one.source)}
     needs = {"counting", "tiny_bert", "run_seeds"} & used  # what imports adapters, at its top or in a function
     assert ('setup.ready("adapters")' in cell(entry.number)) == bool(needs)
@@ -154,7 +155,7 @@ def test_what_is_imported_is_in_the_list():
     """By the modules and notebooks that students get, at their tops or in a function."""
     sources = [path.read_text() for folder in ("utils", "data") for path in (ROOT / folder).rglob("*.py")]
     for entry in COURSE.notebooks:
-        cells = author.solution_notebook(COURSE, entry).cells
+        cells = build.solution_notebook(COURSE, entry).cells
         sources += [one.source for one in cells if one.cell_type == "code"]
     found = {name.partition(".")[0] for source in sources for name in imported(source)}
     others = {"utils", "data", "google", *sys.stdlib_module_names} | COME_ALONG | OPTIONAL

@@ -17,7 +17,9 @@ import nbformat
 import pytest
 from nbconvert import HTMLExporter
 
-from autograder import author, collect, course, safe, sanitize
+from autograder import course, html_cleaning
+from autograder.author import build
+from autograder.intake import collect, restore
 
 SECONDS = float(os.environ.get("SLOW", "2"))  # for each target
 LONGEST = 20_000  # characters of a text while searching; the worst are then tried at full length
@@ -39,15 +41,15 @@ def notebook(kind, text):
     return json.dumps(new).encode()
 
 
-RELEASE = author.student_notebook(COURSE, ENTRY)
+RELEASE = build.student_notebook(COURSE, ENTRY)
 RELEASE.cells = RELEASE.cells[: next(i for i, cell in enumerate(RELEASE.cells) if cell.id == "check_1_2") + 1]
 
 
 def restored(kind):
     def run(text):
         try:
-            return sanitize.restore(sanitize.read(notebook(kind, text), 20), RELEASE)[0].cells[-1]
-        except sanitize.Ungradable:
+            return restore.restore(restore.read(notebook(kind, text), 20), RELEASE)[0].cells[-1]
+        except restore.Ungradable:
             return None
 
     return run
@@ -61,18 +63,18 @@ def exporter():
 def shown(cells):
     """The page of some cells, as formgrader and feedback make it."""
     notebook = nbformat.v4.new_notebook(cells=cells)
-    safe.fit(notebook)
+    html_cleaning.fit(notebook)
     return exporter().from_notebook_node(notebook)
 
 
 def page_of_prose(text):
-    return shown([nbformat.v4.new_markdown_cell(source) for source in safe.markdown([text])])
+    return shown([nbformat.v4.new_markdown_cell(source) for source in html_cleaning.markdown([text])])
 
 
 def page_of_outputs(text):
     new = nbformat.v4.new_output
     outputs = [new("stream", name="stdout", text=text), new("error", ename="E", evalue="e", traceback=[text])]
-    outputs.append(new("display_data", data={"text/html": safe.html(text), "text/plain": text}))
+    outputs.append(new("display_data", data={"text/html": html_cleaning.html(text), "text/plain": text}))
     return shown([nbformat.v4.new_code_cell("", outputs=outputs)])
 
 
@@ -84,8 +86,8 @@ def file(text):
     """Any file: a notebook of version 3 whose text is JSON of the grammar."""
     whole = '{"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": [{"cells": [' + text + "]}]}"
     try:
-        sanitize.read(whole.encode(errors="replace"), 20)
-    except sanitize.Ungradable:
+        restore.read(whole.encode(errors="replace"), 20)
+    except restore.Ungradable:
         return
 
 
@@ -101,8 +103,8 @@ def archive(text):
 
 # What is measured, and how many seconds it may take: what the limits of the grader leave, on a busy machine.
 TARGETS = {
-    "clean HTML": (lambda text: safe.html(text), 30),
-    "clean Markdown": (lambda text: safe.markdown([text]), 30),
+    "clean HTML": (lambda text: html_cleaning.html(text), 30),
+    "clean Markdown": (lambda text: html_cleaning.markdown([text]), 30),
     "restore prose": (restored("markdown"), 40),
     "restore code": (restored("code"), 40),
     "read a file": (file, 40),

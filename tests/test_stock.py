@@ -16,7 +16,10 @@ import pandas
 import pytest
 from conftest import copied
 
-from autograder import course, demo, grade, record, report, tree
+from autograder import course, demo
+from autograder.gradebook import course_tree, recording
+from autograder.grading import grade
+from autograder.reports import report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FIRST = course.load().notebooks[0]
@@ -66,9 +69,9 @@ def template(all_built, tmp_path_factory):
     """A tree of the real course.toml with a class: one honest hand-in and three that attack whoever runs them."""
     known = course.load(tree=copied(all_built, tmp_path_factory.mktemp("stock")).tree)
     maker = demo.Maker(known, FIRST)
-    tree.write(tree.place(known, "submitted", FIRST, "ada"), maker.file())
+    course_tree.write(course_tree.place(known, "submitted", FIRST, "ada"), maker.file())
     for student, source in (("patch", PATCH), ("thief", THIEF)):
-        tree.write(tree.place(known, "submitted", FIRST, student), maker.file({}, (), hostile(source)))
+        course_tree.write(course_tree.place(known, "submitted", FIRST, student), maker.file({}, (), hostile(source)))
     return known
 
 
@@ -78,7 +81,7 @@ def known(template, tmp_path):
     mine = course.load(tree=copied(template, tmp_path).tree)
     source = FORGER.format(path=str(mine.tree / "gradebook.db"), mark=str(tmp_path / "mark"))
     file = demo.Maker(mine, FIRST).file({}, (), hostile(source))
-    tree.write(tree.place(mine, "submitted", FIRST, "forger"), file)
+    course_tree.write(course_tree.place(mine, "submitted", FIRST, "forger"), file)
     return mine
 
 
@@ -95,7 +98,7 @@ def everything(known):
 
 def scores(known):
     """Each student's points by gradebook, record, export, and what `status` says of them."""
-    with record.open_recorder(known) as recorder:
+    with recording.open_recorder(known) as recorder:
         marks = recorder.scores(FIRST)
     target = known.tree / "out.csv"
     report.export(known, [FIRST], target)
@@ -116,7 +119,7 @@ def agrees(known, students=("ada", "forger", "patch", "thief")):
     found = scores(known)
     assert {student: found[student] for student in students} == expected
     assert not (known.tree.parent / "mark").exists()
-    graded = [tree.place(known, "autograded", FIRST, student).read_text() for student in students]
+    graded = [course_tree.place(known, "autograded", FIRST, student).read_text() for student in students]
     assert len(graded) == len(students)
     secret = (course.room(FIRST) / "private_checks.py").read_text().splitlines()
     secret = next(line for line in secret if line.startswith("@private"))
@@ -139,7 +142,9 @@ def test_stock_autograde_of_one_student_with_force_leaves_the_others(known):
     ended = nbgrader(known, "autograde", FIRST.name, "--student", "patch", "--force")
     assert ended.returncode == 0, ended.stderr
     agrees(known, ("patch",))
-    assert not any(tree.place(known, "autograded", FIRST, student).exists() for student in ("ada", "forger", "thief"))
+    assert not any(
+        course_tree.place(known, "autograded", FIRST, student).exists() for student in ("ada", "forger", "thief")
+    )
 
 
 @pytest.fixture
@@ -153,7 +158,7 @@ def no_room(tmp_path):
 
 
 def test_without_a_sandbox_stock_autograde_refuses(known, no_room):
-    tree.write(tree.place(known, "autograded", FIRST, "ada"), "graded before")
+    course_tree.write(course_tree.place(known, "autograded", FIRST, "ada"), "graded before")
     before = everything(known)
     ended = nbgrader(known, "autograde", FIRST.name, "--force", **no_room)
     assert ended.returncode == 1 and "Traceback" not in ended.stderr
@@ -167,7 +172,7 @@ def test_what_is_no_notebook_of_the_course_is_refused(known):
         f"submitted/bo/{FIRST.name}/answers.ipynb": (FIRST.name, "autograder collect"),
     }
     for path, (name, told) in cases.items():
-        tree.write(known.tree / path, demo.Maker(known, FIRST).file({}, (), hostile(PATCH)))
+        course_tree.write(known.tree / path, demo.Maker(known, FIRST).file({}, (), hostile(PATCH)))
         before = everything(known)
         ended = nbgrader(known, "autograde", name, "--force")
         assert ended.returncode == 1 and told in ended.stderr and "Traceback" not in ended.stderr, ended.stderr
@@ -193,7 +198,7 @@ def test_other_stock_commands_that_would_take_or_run_a_hand_in_refuse(known, com
     shutil.make_archive(str(downloaded / "all"), "zip", known.tree / "submitted" / "forger")
     ended = nbgrader(known, *words, f"--Exchange.root={exchange}")
     assert ended.returncode != 0
-    assert "autograder collect SOURCE" in ended.stderr or tree.NO_KERNEL in ended.stderr, ended.stderr
+    assert "autograder collect SOURCE" in ended.stderr or course_tree.NO_KERNEL in ended.stderr, ended.stderr
     files, book = everything(known)
     assert {name for name in files if not name.startswith("downloaded/")} == set(before[0]) and book == before[1]
     assert not (known.tree / "downloaded" / FIRST.name / "extracted").exists()
@@ -206,7 +211,7 @@ def test_our_configuration_is_read_although_an_import_fails(known, tmp_path):
     (tmp_path / "site" / "sitecustomize.py").write_text("import sys\nsys.modules['autograder'] = None\n")
     before = everything(known)
     ended = nbgrader(known, "autograde", FIRST.name, "--force", PYTHONPATH=str(tmp_path / "site"))
-    assert ended.returncode != 0 and "autograder.stock" in ended.stderr, ended.stderr
+    assert ended.returncode != 0 and "autograder.gradebook.stock" in ended.stderr, ended.stderr
     assert everything(known) == before and not (known.tree.parent / "mark").exists()
 
 

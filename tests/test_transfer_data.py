@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from autograder import author, course
+from autograder import course
+from autograder.author import build
 from data import lab_checkpoint, reviews, smollm
 from utils import transfer
 
@@ -149,7 +150,7 @@ def test_gpu_profile_runs_on_fabricated_files(lab, monkeypatch):
     few = replace(real, examples=(16, 8, 6), some=(8,), seeds=2, epochs=2)
     monkeypatch.setattr(transfer, "size", lambda: few)
     namespace = {"__name__": "__main__"}
-    for cell in author.solution_notebook(course.load(), ENTRY).cells:
+    for cell in build.solution_notebook(course.load(), ENTRY).cells:
         if cell.cell_type == "code" and cell.id != "setup" and not cell.id.startswith("check_"):
             exec(compile(cell.source, cell.id, "exec"), namespace)
             if "runs" in namespace:

@@ -4,7 +4,9 @@ import importlib
 
 import pytest
 
-from autograder import author, course, kernel, public, withheld
+from autograder import course
+from autograder.author import build, public
+from autograder.sandbox import kernel, withheld
 from utils import door, forbidden
 from utils.check import Outcome
 from utils.evidence import ResultsCheck
@@ -82,7 +84,7 @@ def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatc
             "None silent",
         ),
         ("import utils.checks.nb01_causal_mask_lm as c; print(open(c.__file__).read().count('def '))", "0"),
-        ("import autograder.judge", "No module named 'autograder.judge'"),
+        ("import autograder.grading.judge", "No module named 'autograder.grading.judge'"),
         ("import gc; print([o for o in gc.get_objects() if type(o).__name__ == 'Check'])", "[]"),
     ],
 )
@@ -104,7 +106,7 @@ def running():
 def test_a_cell_that_shows_what_answers_do_still_runs(entry, running):
     """With `pictures = true` they are run; those that need a withheld module say so, and only these two do."""
     failed = {}
-    for cell in author.solution_notebook(COURSE, entry).cells:
+    for cell in build.solution_notebook(COURSE, entry).cells:
         if cell.cell_type == "code" and cell.id != "setup" and "experiment" not in cell.metadata.get("tags", []):
             if cell.id.startswith("check_") or cell.id in ("exercise_5_11", "exercise_6_7"):
                 continue

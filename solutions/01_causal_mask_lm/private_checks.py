@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from autograder.private import private
+from autograder.author.private import private
 from utils import expect, toys
 from utils.answer import size
 from utils.checks.nb01_causal_mask_lm import (

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from autograder import answers, author, course
+from autograder import course
+from autograder.author import answers, build
 from utils import extrapolation
 
 NAME = Path(__file__).resolve().parent.name
@@ -17,7 +18,7 @@ NAME = Path(__file__).resolve().parent.name
 def solution(exercise: str) -> dict[str, Any]:
     """The names that the solution of an exercise defines."""
     stated, entry = course.load(), course.NotebookEntry(name=NAME, title=NAME)
-    notebook = author.solution_notebook(stated, entry)
+    notebook = build.solution_notebook(stated, entry)
     (case,) = (case for case in answers.reference_cases(stated, entry) if case.exercise == exercise)
     return answers.at_home(notebook, case.source, case.name)
 

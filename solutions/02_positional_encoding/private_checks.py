@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from autograder.private import private
+from autograder.author.private import private
 from utils import expect, toys
 from utils.answer import Answer
 from utils.checks.nb02_positional_encoding import alibi, explained, largest_gap, speed, turned, waves

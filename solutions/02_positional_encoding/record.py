@@ -13,7 +13,8 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: other
 
 import torch
 
-from autograder import author, course
+from autograder import course
+from autograder.author import build
 from utils import extrapolation, profiles
 
 NAME = Path(__file__).resolve().parent.name
@@ -22,7 +23,7 @@ NAME = Path(__file__).resolve().parent.name
 def main() -> None:
     """Run the code cells of the solution up to the table of all runs, and record it."""
     entry = course.NotebookEntry(name=NAME, title=NAME)
-    cells = [cell for cell in author.solution_notebook(course.load(), entry).cells if cell.cell_type == "code"]
+    cells = [cell for cell in build.solution_notebook(course.load(), entry).cells if cell.cell_type == "code"]
     namespace, began = {"__name__": "__main__"}, time.perf_counter()
     for cell in cells:
         if cell.id != "setup" and "runs" not in namespace:

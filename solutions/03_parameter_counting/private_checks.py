@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from autograder.private import private
+from autograder.author.private import private
 from utils import expect
 from utils.checks.nb03_parameter_counting import Case, compare, whole
 from utils.expect import draw

@@ -16,7 +16,8 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: its n
 import torch
 import transformers
 
-from autograder import author, course
+from autograder import course
+from autograder.author import build
 from utils import profiles, transfer
 
 NAME = Path(__file__).resolve().parent.name
@@ -31,7 +32,7 @@ def states_kept() -> int:
 def main() -> None:
     """Run the code cells of the solution up to the table of all runs, and record it."""
     entry = course.NotebookEntry(name=NAME, title=NAME)
-    cells = [cell for cell in author.solution_notebook(course.load(), entry).cells if cell.cell_type == "code"]
+    cells = [cell for cell in build.solution_notebook(course.load(), entry).cells if cell.cell_type == "code"]
     namespace, began, before = {"__name__": "__main__"}, time.perf_counter(), states_kept()
     for cell in cells:
         if cell.id != "setup" and "runs" not in namespace:

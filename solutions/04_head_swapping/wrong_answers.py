@@ -7,7 +7,7 @@
 # ---
 
 # %% [markdown]
-# Answers to notebook 04 whose verdict is known. See autograder/answers.py for the markers.
+# Answers to notebook 04 whose verdict is known. See autograder/author/answers.py for the markers.
 
 # %% wrong="4.1" name="default initialisation" says="already has an opinion"
 class ClassificationHead(nn.Module):

@@ -7,7 +7,7 @@ import statistics
 import torch
 from torch import nn
 
-from autograder.private import private
+from autograder.author.private import private
 from utils import expect, tiny_bert, toys
 from utils.checks import nb05_seed_variance as seen
 from utils.expect import draw, normal

@@ -7,7 +7,7 @@
 # ---
 
 # %% [markdown]
-# Answers to notebook 05 whose verdict is known. See autograder/answers.py for the markers.
+# Answers to notebook 05 whose verdict is known. See autograder/author/answers.py for the markers.
 
 # %% wrong="5.1" name="types all zero" says="all token types are zero"
 def encode_pair(a, b, cls_id, sep_id, max_len):

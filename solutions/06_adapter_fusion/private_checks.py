@@ -5,7 +5,7 @@ import random
 import torch
 from torch import nn
 
-from autograder.private import private
+from autograder.author.private import private
 from utils import expect, tiny_bert, toys
 from utils.answer import read
 from utils.checks import nb06_adapter_fusion as seen

@@ -7,7 +7,7 @@
 # ---
 
 # %% [markdown]
-# Answers to notebook 06 whose verdict is known. See autograder/answers.py for the markers.
+# Answers to notebook 06 whose verdict is known. See autograder/author/answers.py for the markers.
 
 # %% wrong="6.1" name="the adapter of another library" says="does all the work"
 from transformers import XmodConfig

@@ -78,7 +78,8 @@ def environment(python: str) -> Path:
 
 def repository(folder: Path) -> dict[str, str]:
     """Release a student repository below `folder`; the variables by which git takes it for the one of course.toml."""
-    from autograder import course, release
+    from autograder import course
+    from autograder.author import release
 
     known, target = course.load(), folder / "repository"
     release.release(known, target)
@@ -123,7 +124,7 @@ def session(entry, base: Path, made: Path, given: dict[str, str]) -> str:
     Raises:
         AssertionError, CellExecutionError: it does not run whole, or not as it must.
     """
-    from autograder import public
+    from autograder.author import public
     from utils.evidence import ResultsCheck
     from utils.setup import REPLACED
 
@@ -174,9 +175,10 @@ def session(entry, base: Path, made: Path, given: dict[str, str]) -> str:
 
 def answered(entry, released: Path) -> nbformat.NotebookNode:
     """The released notebook with the author's solutions in the cells that are the student's."""
-    from autograder import author, course
+    from autograder import course
+    from autograder.author import build
 
-    solutions = {cell.id: cell.source for cell in author.solution_notebook(course.load(), entry).cells}
+    solutions = {cell.id: cell.source for cell in build.solution_notebook(course.load(), entry).cells}
     notebook = nbformat.read(released, as_version=4)
     for cell in notebook.cells:
         if cell.metadata.get("nbgrader", {}).get("solution"):

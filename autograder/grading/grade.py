@@ -27,10 +27,15 @@ from filelock import FileLock, Timeout
 from nbformat import NotebookNode
 from tqdm import tqdm
 
-from autograder import author, copies, reach, record, roster, safe, sanitize, tree, warm
-from autograder.collect import unpack
+from autograder import html_cleaning
+from autograder.author import build
 from autograder.course import ROOT, Course, CourseError, NotebookEntry, room
-from autograder.room import RoomError, require_rooms
+from autograder.gradebook import course_tree, recording, roster
+from autograder.grading import copied_runs, reach
+from autograder.intake import restore
+from autograder.intake.collect import unpack
+from autograder.sandbox import preload
+from autograder.sandbox.sandbox import RoomError, require_rooms
 from utils.experiment import NO_STANDING, Standing
 from utils.verdict import Outcome, Verdict, legible
 
@@ -165,8 +170,8 @@ def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None
     Raises:
         CourseError: the course tree was not built.
     """
-    release, graders = tree.release_notebook(course, entry), fingerprints(course, entry)
-    copied, found = copies.of(course, entry) if entry.has_experiments else {}, []
+    release, graders = course_tree.release_notebook(course, entry), fingerprints(course, entry)
+    copied, found = copied_runs.of(course, entry) if entry.has_experiments else {}, []
     for student in hand_ins(course, entry, students):
         whose, unreadable = copied.get(student, NO_STANDING), ""
         try:
@@ -182,8 +187,8 @@ def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None
 
 def handed_in(course: Course, entry: NotebookEntry, student: str) -> tuple[bytes, bytes]:
     """A hand-in as the tree holds it: the notebook, and the runs that came with it, see `collect.pack`."""
-    runs = tree.results_path(course, entry, student)
-    notebook = tree.place(course, "submitted", entry, student)
+    runs = course_tree.results_path(course, entry, student)
+    notebook = course_tree.place(course, "submitted", entry, student)
     return notebook.read_bytes(), runs.read_bytes() if entry.has_experiments and runs.exists() else b""
 
 
@@ -213,7 +218,7 @@ def grade(
     if not trusted:
         require_rooms()
     with _told(course), _alone(course):
-        tree.write_settings(course)  # of a tree that an older version built
+        course_tree.write_settings(course)  # of a tree that an older version built
         roster.load(course)  # what is wrong in them is told before anything runs
         roster.extensions(course)
         settled: list[Job] = []
@@ -222,8 +227,8 @@ def grade(
             (waiting if again or job.state(trusted) else settled).append(job)
             if job.known and job.known.flags != [*job.copied.flags]:  # another hand-in came, or a person decided
                 job.known.flags = [*job.copied.flags]
-                tree.write_json(verdict_path(course, job.entry, job.student), asdict(job.known))
-        with record.open_recorder(course) as recorder:
+                course_tree.write_json(verdict_path(course, job.entry, job.student), asdict(job.known))
+        with recording.open_recorder(course) as recorder:
             lost = _restore(course, recorder, entries, settled)
             waiting += lost
             records = [job.known for job in settled if job.known and job not in lost]
@@ -240,19 +245,19 @@ def settle(course: Course, entries: list[NotebookEntry]) -> None:
         CourseError: the roster or the list of extensions cannot be read.
         GradingStopped: the gradebook cannot be used.
     """
-    with _told(course), record.open_recorder(course) as recorder:
+    with _told(course), recording.open_recorder(course) as recorder:
         for entry in entries:
             known = (load_record(course, entry, student) for student in hand_ins(course, entry))
             _settle_records(course, recorder, entry, [one for one in known if one is not None])
 
 
-def _settle_records(course: Course, recorder: record.Recorder, entry: NotebookEntry, records: list[Record]) -> None:
+def _settle_records(course: Course, recorder: recording.Recorder, entry: NotebookEntry, records: list[Record]) -> None:
     settled = recorder.settle(entry)
     for one in records:
         late = settled.get(one.student)  # None: the gradebook was lost, and `grade` writes it again
         if late and one.notebook == entry.name and (one.late_seconds, one.penalty) != late and not one.retry:
             one.late_seconds, one.penalty = late
-            tree.write_json(verdict_path(course, entry, one.student), asdict(one))
+            course_tree.write_json(verdict_path(course, entry, one.student), asdict(one))
 
 
 def regrade(
@@ -291,9 +296,9 @@ def regrade(
             only = tuple(row["exercise"] for row in rows if row["outcome"] != Outcome.BLANK)
             if not only and rows:  # no answer, no other verdict
                 _note(course, job, before, {row["exercise"] for row in rows})
-            elif only and tree.place(course, "autograded", job.entry, job.student).exists():
+            elif only and course_tree.place(course, "autograded", job.entry, job.student).exists():
                 waiting.append(replace(job, only=only))
-        with record.open_recorder(course) as recorder:
+        with recording.open_recorder(course) as recorder:
             after = {
                 (one.notebook, one.student): one
                 for one in _run(course, recorder, entries, waiting, workers, cluster, trusted, heard, gpus, dashboard)
@@ -309,12 +314,12 @@ def _note(course: Course, job: Job, known: Record, judged: Collection[str]) -> N
             row["grader"] = job.graders.get(row["exercise"], "")
     complete = known.status != GRADED or {row["exercise"]: row.get("grader") for row in known.exercises} == job.graders
     known.grader = whole(job.graders) if complete else ""  # else `grade` is to do the others
-    tree.write_json(verdict_path(course, job.entry, job.student), asdict(known))
+    course_tree.write_json(verdict_path(course, job.entry, job.student), asdict(known))
 
 
 def _run(
     course: Course,
-    recorder: record.Recorder,
+    recorder: recording.Recorder,
     entries: list[NotebookEntry],
     waiting: list[Job],
     workers: int,
@@ -335,10 +340,10 @@ def _run(
         heard(records[-1])
     if not waiting:
         return records
-    nursery = "" if cluster or trusted else warm.nursery(course.running(entries).grading.preload).start()
+    nursery = "" if cluster or trusted else preload.nursery(course.running(entries).grading.preload).start()
     public = course.model_copy(update={"grading": course.grading.model_copy(update={"database": ""})})  # has a password
     needs = {"resources": {"GPU": 1}} if gpus else {}
-    releases = {job.entry.name: author.write(job.release) for job in waiting}
+    releases = {job.entry.name: build.write(job.release) for job in waiting}
     with _client(course, entries, min(workers, len(waiting)), cluster, gpus, dashboard) as client:
 
         def submit(job: Job) -> distributed.Future:
@@ -346,7 +351,7 @@ def _run(
             what = (public, job.entry, job.student, text, releases[job.entry.name], trusted, nursery)
             partly: tuple[Any, ...] = ()
             if job.only:
-                stored = tree.place(course, "autograded", job.entry, job.student).read_text()
+                stored = course_tree.place(course, "autograded", job.entry, job.student).read_text()
                 partly = (job.only, job.known, stored)
             more = {"gpus": gpus, "results": results, "copied": job.copied}
             more["drawn_for"] = key_of(course, job.entry, job.student, text)
@@ -358,7 +363,7 @@ def _run(
             done, notebook = _result(future, job.entry, job.student)
             try:
                 done = keep(course, recorder, job, done, notebook, trusted)
-            except (OSError, *record.DATABASE_ERRORS):
+            except (OSError, *recording.DATABASE_ERRORS):
                 raise
             except Exception as bug:
                 done = keep(course, recorder, job, _failed(bug, job.entry, job.student), "", trusted)
@@ -380,7 +385,7 @@ def key_of(course: Course, entry: NotebookEntry, student: str, text: bytes) -> b
     is asked the same again.
     """
     about = f"{entry.name}/{student}/{hashlib.sha256(text).hexdigest()}"
-    return hmac.digest(tree.secret(course), about.encode(), "sha256")
+    return hmac.digest(course_tree.secret(course), about.encode(), "sha256")
 
 
 def _done(
@@ -402,7 +407,7 @@ def _done(
 
 
 def keep(
-    course: Course, recorder: record.Recorder, job: Job, done: Record, notebook: str, trusted: bool = False
+    course: Course, recorder: recording.Recorder, job: Job, done: Record, notebook: str, trusted: bool = False
 ) -> Record:
     """Put a result where it stays: gradebook, graded notebook, record. Killed anywhere, doing it again mends it."""
     entry, student = job.entry, job.student
@@ -427,8 +432,8 @@ def keep(
 
 def _plain(done: Record) -> None:
     """Make a record's texts plain lines of bounded length, whoever's words they are: nothing else gets into one."""
-    done.reason = safe.line(done.reason)
-    remarks = [safe.line(remark) for remark in done.remarks]
+    done.reason = html_cleaning.line(done.reason)
+    remarks = [html_cleaning.line(remark) for remark in done.remarks]
     done.remarks = remarks[:MAX_REMARKS] + [f"and {len(remarks) - MAX_REMARKS} more"] * (len(remarks) > MAX_REMARKS)
     for row in done.exercises:
         row["message"], row["instructor_only"] = legible(row["message"]), legible(row.get("instructor_only", ""))
@@ -458,7 +463,7 @@ def grade_one(
     known of them; what private checks ask follows from `drawn_for`. Of the devices `gpus` the kernels of this
     worker see one.
     """
-    from autograder.judge import judge, write_scoreboard  # imports torch, which the coordinator does not need
+    from autograder.grading.judge import judge, write_scoreboard  # imports torch, which the coordinator does not need
 
     _settle()
     _take_device(gpus)
@@ -466,12 +471,12 @@ def grade_one(
     done = Record(student, entry.name, GRADED)
     try:
         released = _released(release)
-        handed = sanitize.read(text, course.limits.notebook_mb, sanitize.illustrating(released))
-        notebook, done.remarks = sanitize.restore(handed, released)
-    except sanitize.Ungradable as why:
+        handed = restore.read(text, course.limits.notebook_mb, restore.illustrating(released))
+        notebook, done.remarks = restore.restore(handed, released)
+    except restore.Ungradable as why:
         done.status, done.reason = UNGRADABLE, str(why)
         return done, ""
-    shown = set() if course.grading.pictures else sanitize.shown(notebook, released)
+    shown = set() if course.grading.pictures else restore.shown(notebook, released)
     judged = judge(course, entry, notebook, shown, trusted, nursery, only, unpack(results), copied, drawn_for)
     for verdict in judged.verdicts:
         done.exercises.append(
@@ -486,7 +491,7 @@ def grade_one(
             }
         )
     done.remarks += judged.remarks
-    dropped = safe.fit(notebook)
+    dropped = html_cleaning.fit(notebook)
     if dropped:
         done.remarks.append(f"{dropped} outputs or ends of cells are left out of the page: they are too large to show")
     done.slowest_cell = [*judged.slowest]
@@ -505,7 +510,7 @@ def grade_one(
     done.score = sum(row["score"] for row in done.exercises)
     done.points = sum(row["points"] for row in done.exercises)
     done.seconds = round((datetime.datetime.now() - started).total_seconds(), 2)
-    return done, author.write(notebook)
+    return done, build.write(notebook)
 
 
 def load_record(course: Course, entry: NotebookEntry, student: str) -> Record | None:
@@ -517,7 +522,9 @@ def load_record(course: Course, entry: NotebookEntry, student: str) -> Record | 
         return None
 
 
-def _restore(course: Course, recorder: record.Recorder, entries: list[NotebookEntry], settled: list[Job]) -> list[Job]:
+def _restore(
+    course: Course, recorder: recording.Recorder, entries: list[NotebookEntry], settled: list[Job]
+) -> list[Job]:
     """Put into the gradebook what the records say and it does not, as when it was lost or is another one.
 
     Answers with the hand-ins that must be graded anew because their graded notebook is missing, too.
@@ -526,8 +533,8 @@ def _restore(course: Course, recorder: record.Recorder, entries: list[NotebookEn
     for entry in entries:
         try:
             scores = recorder.scores(entry)
-        except record.MissingEntry:
-            tree.enter(course, entry)
+        except recording.MissingEntry:
+            course_tree.enter(course, entry)
             scores = {}
         for job in settled:
             if job.entry != entry or job.known is None:
@@ -538,7 +545,7 @@ def _restore(course: Course, recorder: record.Recorder, entries: list[NotebookEn
                 if not has:
                     recorder.refuse(entry, job.student, job.release, job.known.reason)
             elif has != rows:
-                graded = tree.place(course, "autograded", entry, job.student)
+                graded = course_tree.place(course, "autograded", entry, job.student)
                 text = graded.read_text() if graded.is_file() else ""
                 if text and _scores(text) == rows:
                     recorder.record(entry, job.student, text, anew=False)
@@ -576,7 +583,7 @@ def _failed(bug: Exception, entry: NotebookEntry, student: str) -> Record:
     """
     frames = [frame for frame in traceback.extract_tb(bug.__traceback__) if frame.filename.startswith(str(ROOT))]
     where = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
-    tqdm.write(f"{student} {entry.name}: {type(bug).__name__}{where}: {safe.line(bug, 500)}", file=sys.stderr)
+    tqdm.write(f"{student} {entry.name}: {type(bug).__name__}{where}: {html_cleaning.line(bug, 500)}", file=sys.stderr)
     again = isinstance(bug, (RoomError, ConnectionError, TimeoutError))
     reason = f"the grader itself failed, please report it ({type(bug).__name__}{where})"
     if not again:
@@ -596,7 +603,7 @@ def _settle() -> None:
     import torch
 
     torch.set_num_threads(1)  # one core a judge: threads that wait for each other spin, and starve the kernels
-    warm.settle()
+    preload.settle()
 
 
 def _take_device(gpus: tuple[str, ...]) -> None:
@@ -607,12 +614,12 @@ def _take_device(gpus: tuple[str, ...]) -> None:
 
 
 def _numbers(course: Course, entry: NotebookEntry) -> list[str]:
-    return list(tree.exercises(course, entry))
+    return list(course_tree.exercises(course, entry))
 
 
 def _release_text(course: Course, entry: NotebookEntry) -> str:
-    path = tree.place(course, "release", entry)
-    return path.read_text() if path.exists() else author.write(tree.release_notebook(course, entry))
+    path = course_tree.place(course, "release", entry)
+    return path.read_text() if path.exists() else build.write(course_tree.release_notebook(course, entry))
 
 
 @lru_cache(maxsize=64)
@@ -661,9 +668,9 @@ def _told(course: Course) -> Iterator[None]:
             raise
         where = f" ({bad.filename})" if bad.filename else ""
         raise GradingStopped(f"grading stopped: {bad.strerror}{where}. {_safe('Make room')}") from bad
-    except record.DATABASE_ERRORS as bad:
+    except recording.DATABASE_ERRORS as bad:
         said = str(getattr(bad, "orig", None) or bad).strip().splitlines()[0]
-        where = tree.shown_database(course)
+        where = course_tree.shown_database(course)
         raise GradingStopped(
             f"grading stopped: the gradebook {where} cannot be used: {said}. {_safe('Mend it')}"
         ) from bad
@@ -700,7 +707,7 @@ def _client(
                 tqdm.write(f"dashboard: {client.dashboard_link}", file=sys.stderr)
             yield client
         return
-    warm.begin(course, entries)
+    preload.begin(course, entries)
     size: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1}
     size["memory_limit"] = 0  # the rooms have limits of their own
     if gpus:
@@ -711,10 +718,10 @@ def _client(
         _local_cluster(dashboard_address=shown, silence_logs=logging.ERROR, **size) as local,
         distributed.Client(local) as client,
     ):
-        warm.settle()
+        preload.settle()
         if dashboard:
             tqdm.write(f"dashboard: {client.dashboard_link}", file=sys.stderr)
         try:
             yield client
         finally:
-            warm.nursery(course.running(entries).grading.preload).stop()
+            preload.nursery(course.running(entries).grading.preload).stop()

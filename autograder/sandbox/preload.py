@@ -16,8 +16,8 @@ from functools import cache
 from multiprocessing import forkserver
 from pathlib import Path
 
-from autograder import withheld
 from autograder.course import Course, NotebookEntry
+from autograder.sandbox import withheld
 
 STOP_SECONDS = 5
 LOCALE = {"LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"}
@@ -59,7 +59,7 @@ class Nursery:
         if not self.course.exists():
             withheld.write(self.course)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "autograder.nursery", self.path, str(os.getpid()), *self.preload],
+            [sys.executable, "-P", "-m", "autograder.sandbox.fork_server", self.path, str(os.getpid()), *self.preload],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             cwd="/",
@@ -93,7 +93,7 @@ class Nursery:
 
 
 def course_beside(path: str) -> Path:
-    """The course as the kernels of the nursery at the socket `path` read it, see `autograder.withheld`."""
+    """The course as the kernels of the nursery at the socket `path` read it, see `autograder.sandbox.withheld`."""
     return Path(path).parent / "course"
 
 
@@ -110,7 +110,12 @@ def begin(course: Course, entries: Sequence[NotebookEntry]) -> None:
     """
     gc.disable()
     nursery(course.running(entries).grading.preload).start()
-    modules = ["autograder.before_imports", "autograder.cli", "autograder.grade", "autograder.judge"]
+    modules = [
+        "autograder.sandbox.before_imports",
+        "autograder.cli",
+        "autograder.grading.grade",
+        "autograder.grading.judge",
+    ]
     modules += course.grading.preload_checks
     modules += [name for entry in entries for name in (entry.public_checks, *entry.preload_checks)]
     multiprocessing.set_forkserver_preload(modules)

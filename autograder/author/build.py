@@ -52,7 +52,7 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     if not source.exists():
         raise CourseError(f"{source} is missing: a notebook of course.toml needs its folder in solutions/")
     notebook = jupytext.read(source)
-    from autograder.public import checks  # imports torch, which who reads notebooks does not need
+    from autograder.author.public import checks  # imports torch, which who reads notebooks does not need
 
     worth = {number: check.points for number, check in checks(entry).items()}
     badge = BADGE.format(url=COLAB.format(path=course.student_repository.split("github.com/")[-1], name=entry.name))

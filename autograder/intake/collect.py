@@ -23,9 +23,11 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from autograder import limited, reading, roster, tree
+from autograder import limited
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.record import timestamp
+from autograder.gradebook import course_tree, roster
+from autograder.gradebook.recording import timestamp
+from autograder.intake import reading
 from utils.experiment import MAX_FILE, MAX_FILES, Files, read_files
 from utils.verdict import legible
 
@@ -555,7 +557,7 @@ class _Names:
         student = slug(name)
         known = self.course.tree / "handins" / student / "name.txt"
         if not known.exists():
-            tree.write(known, legible(claim.name))
+            course_tree.write(known, legible(claim.name))
         if known.read_text() not in (legible(claim.name), legible(name)):
             raise CourseError(f"another student is called {student} already; rename one of the two")
         self._remember(student, claim, entry)
@@ -598,7 +600,7 @@ class _Names:
 
     def _remember(self, student: str, claim: _Claim, entry: NotebookEntry) -> None:
         if claim.id and not self._number(student, entry):
-            tree.write(self._number_path(student, entry), claim.id)
+            course_tree.write(self._number_path(student, entry), claim.id)
 
 
 def _file_of(course: Course, name: str) -> str:
@@ -645,8 +647,8 @@ def _keep(
     # Downloaded once more, it is no other hand-in.
     if told_time or last is None or last.name[16:] != kept.name[16:]:
         if results:  # first: the notebook says that the hand-in is there
-            tree.write(kept.with_suffix(RESULTS), results)
-        tree.write(kept, found.text)
+            course_tree.write(kept.with_suffix(RESULTS), results)
+        course_tree.write(kept, found.text)
     place_latest(course, entry, student)
     older = len(list(folder.glob("*.ipynb"))) - 1
     also = f" ({older} other hand-in{'s' * (older > 1)} kept; the latest counts)" if older else ""
@@ -661,21 +663,21 @@ def kept_hand_ins(course: Course, entry: NotebookEntry, student: str) -> list[Pa
 def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
     """Make the latest of the kept hand-ins the one that is graded."""
     latest = kept_hand_ins(course, entry, student)[-1]
-    submitted = tree.place(course, "submitted", entry, student)
+    submitted = course_tree.place(course, "submitted", entry, student)
     taken = _handed_in_at(latest, course, entry)
     stamp = submitted.with_name("timestamp.txt")
     if not submitted.exists() or submitted.read_bytes() != latest.read_bytes():
-        tree.write(submitted, latest.read_bytes())
+        course_tree.write(submitted, latest.read_bytes())
     packed = latest.with_suffix(RESULTS)
-    place = tree.results_path(course, entry, student)
+    place = course_tree.results_path(course, entry, student)
     if packed.exists():
-        tree.write(place, packed.read_bytes())
+        course_tree.write(place, packed.read_bytes())
     else:
         place.unlink(missing_ok=True)
     if taken is None:
         stamp.unlink(missing_ok=True)
     elif not stamp.exists() or stamp.read_text() != timestamp(taken) + "\n":
-        tree.write(stamp, timestamp(taken) + "\n")
+        course_tree.write(stamp, timestamp(taken) + "\n")
 
 
 def _order(kept: Path) -> tuple[str, int]:

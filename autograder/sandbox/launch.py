@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
-from autograder import warm
 from autograder.course import ROOT, Course
-from autograder.room import WORK, Room, RoomError, has_ended
+from autograder.sandbox import preload
+from autograder.sandbox.sandbox import WORK, Room, RoomError, has_ended
 
 NURSERY_SECONDS = 180  # it imports torch first, and the machine may be busy
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process that runs `autograder.shell`: our end of the line to it, and what can be done to it."""
+    """A process that runs `autograder.sandbox.kernel_main`: our end of the line to it, and what can be done to it."""
 
     line: socket.socket
     alive: Callable[[], bool]
@@ -67,9 +67,10 @@ def trusted(course: Course) -> Iterator[Process]:
         ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         process = subprocess.Popen(
-            [sys.executable, "-m", "autograder.shell", str(theirs.fileno())],
+            [sys.executable, "-m", "autograder.sandbox.kernel_main", str(theirs.fileno())],
             cwd=folder,
-            env=os.environ | {"PYTHONPATH": path, "COURSE_PROFILE": course.grading.profile, "MPLBACKEND": warm.INLINE},
+            env=os.environ
+            | {"PYTHONPATH": path, "COURSE_PROFILE": course.grading.profile, "MPLBACKEND": preload.INLINE},
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -94,11 +95,11 @@ def _fork(stack: ExitStack, nursery: str, course: Course, line: socket.socket) -
         for _ in range(2):  # killed while we asked, it is started again at the same path
             with suppress(RoomError, OSError):
                 return _fork_from(stack, nursery, course, line)
-    return _fork_from(stack, warm.nursery(course.grading.preload).start(), course, line)
+    return _fork_from(stack, preload.nursery(course.grading.preload).start(), course, line)
 
 
 def _fork_from(stack: ExitStack, path: str, course: Course, line: socket.socket) -> tuple[Room, int]:
-    grading, shown = course.grading, warm.course_beside(path)
+    grading, shown = course.grading, preload.course_beside(path)
     with ExitStack() as attempt:
         room = attempt.enter_context(Room(course.limits, grading.gpu, shown))
         environment = _environment(grading.profile, grading.gpu) | {"PYTHONPATH": str(shown)}
@@ -144,8 +145,8 @@ def _environment(profile: str, gpu: bool) -> dict[str, str]:
     devices = os.environ.get("CUDA_VISIBLE_DEVICES") if gpu else ""
     given = {} if devices is None else {"CUDA_VISIBLE_DEVICES": devices}
     return (
-        warm.LOCALE
-        | warm.ENVIRONMENT
+        preload.LOCALE
+        | preload.ENVIRONMENT
         | given
         | {
             "HOME": WORK,

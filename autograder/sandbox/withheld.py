@@ -11,7 +11,7 @@ from pathlib import Path
 from autograder.course import ROOT
 from utils.forbidden import HELPERS
 
-KERNEL = ("__init__", "nursery", "shell", "syscalls")  # of this package: what a kernel itself is made of
+KERNEL = ("__init__", "fork_server", "kernel_main", "seccomp")  # of this package: what a kernel itself is made of
 RESULTS = "data/results"  # recorded runs, which cells show; without the labels that runs are graded by
 LABELS = "gold.json"
 NAMED = re.compile(r"^(?:(?:async )?def |class )(\w+)|^(\w+)(?: ?:[^=\n]+)? = ", re.MULTILINE)
@@ -48,9 +48,10 @@ def write(folder: Path) -> Path:
                 target.write_text(stub(path.read_text(), ".".join(inside.with_suffix("").parts)))
     (folder / "utils" / "withheld.py").write_text(STAND_IN)
     shutil.copytree(ROOT / RESULTS, folder / RESULTS, ignore=shutil.ignore_patterns(LABELS))
-    (folder / "autograder").mkdir()
-    for name in KERNEL:
-        shutil.copyfile(ROOT / "autograder" / f"{name}.py", folder / "autograder" / f"{name}.py")
+    sandbox = "autograder/sandbox"
+    (folder / sandbox).mkdir(parents=True)
+    for name in ("autograder/__init__.py", *(f"{sandbox}/{one}.py" for one in KERNEL)):
+        shutil.copyfile(ROOT / name, folder / name)
     return folder
 
 

@@ -19,7 +19,8 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 from traitlets.config import Config
 
-from autograder import author, safe
+from autograder import html_cleaning
+from autograder.author import build
 from autograder.course import ROOT, Course, CourseError, NotebookEntry
 from utils.files import write
 
@@ -32,13 +33,14 @@ c.CourseDirectory.course_id = {course_id!r}
 c.CourseDirectory.db_url = {database!r}
 c.HTMLExporter.sanitize_html = True
 c.SanitizeHTML.tags = {tags!r}
-# Stock commands run no hand-in, see autograder/stock.py. Strings: an import that fails here would only be a warning.
-c.Autograde.exporter_class = "autograder.stock.Judged"
-c.Autograde.sanitize_preprocessors = c.Autograde.autograde_preprocessors = ["autograder.stock.Refused"]
+# Stock commands run no hand-in, see autograder/gradebook/stock.py.
+# Strings: an import that fails here would only be a warning.
+c.Autograde.exporter_class = "autograder.gradebook.stock.Judged"
+c.Autograde.sanitize_preprocessors = c.Autograde.autograde_preprocessors = ["autograder.gradebook.stock.Refused"]
 c.Execute.kernel_name = {no_kernel!r}
-c.AssignLatePenalties.plugin_class = "autograder.stock.LatePenalty"
-c.ExchangeFactory.collect = "autograder.stock.Collect"
-c.ZipCollectApp.extractor_plugin = "autograder.stock.Archives"
+c.AssignLatePenalties.plugin_class = "autograder.gradebook.stock.LatePenalty"
+c.ExchangeFactory.collect = "autograder.gradebook.stock.Collect"
+c.ZipCollectApp.extractor_plugin = "autograder.gradebook.stock.Archives"
 """
 SERVER_CONFIG = """\
 # Written by `autograder build`, for the server that shows formgrader: jupyter lab --config jupyter_server_config.py
@@ -46,7 +48,7 @@ SERVER_CONFIG = """\
 c = get_config()
 c.ServerApp.tornado_settings = {{"headers": {{"Content-Security-Policy": {policy!r}}}}}
 # Below a written answer they show its mark scheme.
-c.HTMLExporter.preprocessors = ["autograder.stock.MarkSchemes"]
+c.HTMLExporter.preprocessors = ["autograder.gradebook.stock.MarkSchemes"]
 """
 # formgrader's own pages need scripts of their own text, so that those are not forbidden.
 POLICY = "; ".join(
@@ -130,7 +132,7 @@ def build_notebooks(course: Course, check: bool = False) -> list[str]:
     """Write every student notebook; with `check`, write none and answer with the names of stale ones."""
     stale = []
     for entry in course.notebooks:
-        target, text = notebook_path(entry), author.write(author.student_notebook(course, entry))
+        target, text = notebook_path(entry), build.write(build.student_notebook(course, entry))
         if not target.exists() or target.read_text() != text:
             stale.append(target.name)
             if not check:
@@ -153,7 +155,7 @@ def build_tree(course: Course) -> None:
                 gradebook.update_or_create_assignment(entry.name, duedate=due(entry))
     for entry in course.notebooks:
         source, release = place(course, "source", entry), place(course, "release", entry)
-        text = author.write(author.solution_notebook(course, entry))
+        text = build.write(build.solution_notebook(course, entry))
         if source.exists() and source.read_text() == text and release.exists() and entry.name in entered:
             continue
         release.unlink(missing_ok=True)  # killed from here on, the next build tries again
@@ -166,7 +168,7 @@ def write_settings(course: Course) -> None:
     settings = NBGRADER_CONFIG.format(
         root=str(course.tree),
         course_id=course.course_id,
-        tags=safe.TAGS,
+        tags=html_cleaning.TAGS,
         database=database(course),
         no_kernel=NO_KERNEL,
     )
@@ -217,7 +219,7 @@ def nbgrader_api(course: Course) -> NbGraderAPI:
     config.CourseDirectory.course_id = course.course_id
     config.CourseDirectory.db_url = database(course)
     config.HTMLExporter.sanitize_html = True
-    config.SanitizeHTML.tags = safe.TAGS
+    config.SanitizeHTML.tags = html_cleaning.TAGS
     coursedir = CourseDirectory(config=config)
     return NbGraderAPI(coursedir, config=config)
 

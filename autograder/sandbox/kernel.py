@@ -13,10 +13,11 @@ from typing import Any, NoReturn
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from autograder import launch, safe
+from autograder import html_cleaning
 from autograder.course import Course, Limits
-from autograder.nursery import CELL
-from autograder.room import RoomError
+from autograder.sandbox import launch
+from autograder.sandbox.fork_server import CELL
+from autograder.sandbox.sandbox import RoomError
 from utils import door, wire
 from utils.answer import StudentError
 from utils.verdict import legible
@@ -27,9 +28,9 @@ SLICE_SECONDS = 0.25
 MAX_OUTPUTS = 500
 CLEAN: dict[str, Callable[[str], str]] = {
     "text/plain": str,
-    "text/html": safe.html,
-    "image/png": safe.picture,
-    "image/jpeg": safe.picture,
+    "text/html": html_cleaning.html,
+    "image/png": html_cleaning.picture,
+    "image/jpeg": html_cleaning.picture,
 }
 
 

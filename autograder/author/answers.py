@@ -17,7 +17,7 @@ from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder import author
+from autograder.author import build
 from autograder.course import Course, CourseError, NotebookEntry, room
 
 
@@ -45,20 +45,22 @@ def answer_cases(entry: NotebookEntry) -> list[AnswerCase]:
     """
     path = room(entry) / "wrong_answers.py"
     cases = []
-    for cell in author.parts(path):
+    for cell in build.parts(path):
         match dict(cell.metadata):
             case {"wrong": str(exercise), "name": str(name), "says": str(says), **rest}:
                 cases.append(AnswerCase(exercise, name, cell.source, says, rest.get("private") is True))
             case {"right": str(exercise), "name": str(name)}:
                 cases.append(AnswerCase(exercise, name, cell.source))
             case marker if cell.cell_type == "code":
-                raise CourseError(f"{path}: a cell is marked {marker}; see autograder/answers.py for the markers")
+                raise CourseError(
+                    f"{path}: a cell is marked {marker}; see autograder/author/answers.py for the markers"
+                )
     return cases
 
 
 def reference_cases(course: Course, entry: NotebookEntry) -> list[AnswerCase]:
     """The author's own solution of each exercise."""
-    cells = author.solution_notebook(course, entry).cells
+    cells = build.solution_notebook(course, entry).cells
     prefix = "exercise_"
     return [
         AnswerCase(cell.id.removeprefix(prefix).replace("_", "."), "the solution", cell.source)

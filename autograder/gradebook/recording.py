@@ -30,8 +30,10 @@ from nbgrader.utils import compute_checksum, determine_grade, is_grade, is_solut
 from sqlalchemy import bindparam, func, insert, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
-from autograder import author, roster, safe, tree
+from autograder import html_cleaning
+from autograder.author import build
 from autograder.course import Course, NotebookEntry
+from autograder.gradebook import course_tree, roster
 
 WAITS = (1.0, 2.0, 4.0)  # seconds: formgrader may hold SQLite's lock, a server may be starting anew
 HOPELESS = ("full", "readonly", "not a database", "malformed")  # waiting mends none of these
@@ -78,25 +80,27 @@ class Recorder:
             SQLAlchemyError, InvalidEntry: the gradebook cannot be written, even after some seconds.
         """
         notebook = nbformat.v4.reads(text)
-        stamp = tree.place(self.course, "submitted", entry, student).with_name("timestamp.txt")
+        stamp = course_tree.place(self.course, "submitted", entry, student).with_name("timestamp.txt")
         when = stamp.read_text() if stamp.exists() else ""
         _patiently(lambda: self._record(entry, student, when, notebook, anew, only), self._reconnect)
-        target = tree.place(self.course, "autograded", entry, student)
-        tree.write(target, text)
+        target = course_tree.place(self.course, "autograded", entry, student)
+        course_tree.write(target, text)
         if when:
-            tree.write(target.with_name("timestamp.txt"), when)
+            course_tree.write(target.with_name("timestamp.txt"), when)
 
     def refuse(self, entry: NotebookEntry, student: str, release: NotebookNode, reason: str) -> None:
         """Record an ungradable hand-in: no points, and the reason where the student reads feedback."""
         notebook = nbformat.from_dict(dict(release))
-        note = nbformat.v4.new_markdown_cell(f"**This hand-in could not be graded:**\n\n{safe.as_text(reason)}")
+        note = nbformat.v4.new_markdown_cell(
+            f"**This hand-in could not be graded:**\n\n{html_cleaning.as_text(reason)}"
+        )
         note.id = "ungradable"
         notebook.cells = [note, *notebook.cells]
         for cell in notebook.cells:
             if cell.id.startswith("check_"):
                 text = {"text/plain": "0"}
                 cell.outputs = [nbformat.v4.new_output("execute_result", data=text, execution_count=None)]
-        self.record(entry, student, author.write(notebook))
+        self.record(entry, student, build.write(notebook))
 
     def scores(self, entry: NotebookEntry) -> dict[str, dict[str, float | None]]:
         """What the gradebook holds of a notebook: each student's automatic scores by cell.
@@ -312,7 +316,7 @@ def _to_look_at(mark: Any, score: float | None, anew: bool) -> bool:
 def open_recorder(course: Course) -> Iterator[Recorder]:
     """A recorder on the course's gradebook, closed afterwards."""
     logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # nbgrader's tracebacks; we tell it ourselves
-    gradebook = _patiently(lambda: Gradebook(tree.database(course), course.course_id), lambda: None)
+    gradebook = _patiently(lambda: Gradebook(course_tree.database(course), course.course_id), lambda: None)
     with gradebook:
         yield Recorder(course, gradebook)
 

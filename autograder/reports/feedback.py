@@ -19,8 +19,11 @@ import nbgrader
 from nbgrader.api import Gradebook, SubmittedNotebook
 from tqdm import tqdm
 
-from autograder import grade, safe, tree, warm
+from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry
+from autograder.gradebook import course_tree
+from autograder.grading import grade
+from autograder.sandbox import preload
 
 PAGES = 8  # that a worker writes at a time: nbgrader reads its templates once for them
 SCORE = r"Score: 0(?:\.0)? / ([\d.]+)"
@@ -41,7 +44,7 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
         CourseError: a graded hand-in is missing in the gradebook.
         FeedbackError: nbgrader could not write one; the others are written. The message has its log.
     """
-    from autograder import grade  # imports dask, which the workers do not need
+    from autograder.grading import grade  # imports dask, which the workers do not need
 
     grade.settle(course, entries)
     stale = {entry: _stale(course, entry) for entry in entries}
@@ -53,7 +56,7 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
     told: list[str] = []
     if tasks:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["autograder.before_imports", "autograder.feedback"])
+        context.set_forkserver_preload(["autograder.sandbox.before_imports", "autograder.reports.feedback"])
         pool = ProcessPoolExecutor(min(workers, len(tasks)), context, _settle)
         bar = tqdm(total=sum(map(len, stale.values())), unit="page", disable=None, file=sys.stderr)
         with bar:
@@ -64,7 +67,7 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
                     failed = future.result()
                     for student in students:
                         if student not in failed:
-                            tree.write(_made_of(course, entry, student), stale[entry][student])
+                            course_tree.write(_made_of(course, entry, student), stale[entry][student])
                     told += [f"{entry.name} of {student}: {why}" for student, why in failed.items()]
                     bar.update(len(students))
             finally:
@@ -77,7 +80,7 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
 def _stale(course: Course, entry: NotebookEntry) -> dict[str, str]:
     """The students whose page is missing or would say something new, each with the digest of what it will say."""
     found = {}
-    with Gradebook(tree.database(course), course.course_id) as gradebook:
+    with Gradebook(course_tree.database(course), course.course_id) as gradebook:
         marked = {one.student_id: one.notebooks for one in gradebook.assignment_submissions(entry.name)}
         for graded in sorted(course.tree.glob(f"autograded/*/{entry.name}/{entry.name}.ipynb")):
             student = graded.parts[-3]
@@ -95,7 +98,7 @@ def _digest(graded: Path, marked: SubmittedNotebook) -> str:
     """A digest of all that a page shows, and of what makes it."""
     marks = sorted((mark.name, mark.score, mark.max_score, mark.name in _unmarked(marked)) for mark in marked.grades)
     comments = sorted((comment.name, comment.comment or "") for comment in marked.comments)
-    made_with = [nbgrader.__version__, nbconvert.__version__, *sorted(safe.TAGS)]
+    made_with = [nbgrader.__version__, nbconvert.__version__, *sorted(html_cleaning.TAGS)]
     shown = json.dumps([marks, comments, marked.late_submission_penalty, made_with])
     return hashlib.sha256(shown.encode() + graded.read_bytes()).hexdigest()
 
@@ -114,7 +117,7 @@ def not_marked_yet(page: str, names: Iterable[str]) -> str:
 
 
 def _made_of(course: Course, entry: NotebookEntry, student: str) -> Path:
-    return tree.place(course, "feedback", entry, student).with_name(MADE_OF)
+    return course_tree.place(course, "feedback", entry, student).with_name(MADE_OF)
 
 
 class _TooSlow(Exception):
@@ -134,7 +137,9 @@ def _write(course: Course, entry: NotebookEntry, students: list[str]) -> dict[st
         return {name: why for student in students for name, why in _write(course, entry, [student]).items()}
     if not slow and "MemoryError" not in told and "RecursionError" not in told:
         return {students[0]: told}
-    tree.write(_made_of(course, entry, students[0]).with_name(f"{entry.name}.html"), _short(course, entry, students[0]))
+    course_tree.write(
+        _made_of(course, entry, students[0]).with_name(f"{entry.name}.html"), _short(course, entry, students[0])
+    )
     return {}
 
 
@@ -145,7 +150,7 @@ def _generate(course: Course, entry: NotebookEntry, students: list[str], slow: l
         slow.append(1)
         raise _TooSlow
 
-    api = tree.nbgrader_api(course)
+    api = course_tree.nbgrader_api(course)
     everybody = {path.parent.name for path in course.tree.glob(f"autograded/*/{entry.name}")}
     api.coursedir.student_id_exclude = ",".join(everybody.difference(students))
     signal.signal(signal.SIGPROF, stop)
@@ -158,12 +163,12 @@ def _generate(course: Course, entry: NotebookEntry, students: list[str], slow: l
         signal.setitimer(signal.ITIMER_PROF, 0)
     if not result["success"]:
         return result.get("log") or result.get("error") or "no page was written"
-    with Gradebook(tree.database(course), course.course_id) as gradebook:
+    with Gradebook(course_tree.database(course), course.course_id) as gradebook:
         for student in students:
             names = _unmarked(gradebook.find_submission_notebook(entry.name, entry.name, student))
-            path = tree.place(course, "feedback", entry, student).with_suffix(".html")
+            path = course_tree.place(course, "feedback", entry, student).with_suffix(".html")
             if names:
-                tree.write(path, not_marked_yet(path.read_text(), names))
+                course_tree.write(path, not_marked_yet(path.read_text(), names))
     return ""
 
 
@@ -185,4 +190,4 @@ def _settle() -> None:
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     with contextlib.suppress(ValueError, OSError):  # not everywhere
         resource.setrlimit(resource.RLIMIT_DATA, (PAGE_MB * 2**20, hard))
-    warm.settle()
+    preload.settle()

@@ -16,10 +16,10 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from autograder import limited
+from autograder.author.private import PrivateCheck, private_checks
+from autograder.author.public import checks
 from autograder.course import Course, NotebookEntry
-from autograder.kernel import Kernel, KernelDied, KernelGone, Ran, open_kernel
-from autograder.private import PrivateCheck, private_checks
-from autograder.public import checks
+from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, Ran, open_kernel
 from utils import forbidden
 from utils.answer import StudentError
 from utils.check import Check, Scoreboard

@@ -23,7 +23,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
-from autograder.nursery import CELL
+from autograder.sandbox.fork_server import CELL
 from utils import door, forbidden, wire
 
 SETTINGS = Config({"HistoryManager": {"enabled": False}})  # no database of what was typed, nor its thread

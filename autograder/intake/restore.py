@@ -18,9 +18,10 @@ from nbgrader.api import MissingEntry
 from nbgrader.preprocessors import ClearOutput, DeduplicateIds, OverwriteCells
 from nbgrader.utils import is_grade, is_locked, is_solution
 
-from autograder import limited, reading, safe
-from autograder.answers import preamble
-from autograder.reading import MAX_CELLS, Ungradable
+from autograder import html_cleaning, limited
+from autograder.author.answers import preamble
+from autograder.intake import reading
+from autograder.intake.reading import MAX_CELLS, Ungradable
 from utils.verdict import legible
 
 READ_SECONDS = 10.0
@@ -81,7 +82,7 @@ def _as_handed_in(outputs: list[reading.Output]) -> list[NotebookNode]:
     for kind, said in outputs:
         if kind == "text":
             shown.append(new_output("stream", name="stdout", text=legible(said, reading.MAX_SHOWN_TEXT)))
-        elif picture := safe.picture(said):
+        elif picture := html_cleaning.picture(said):
             shown.append(new_output("display_data", data={"image/png": picture}))
     return shown
 
@@ -160,7 +161,7 @@ def _assemble(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -
     built: list[NotebookNode] = []
     released = {cell.id: cell for cell in release.cells}
     prose = [cell for cell in cells if _is_prose(cell, released.get(cell.match))]
-    for cell, source in zip(prose, safe.markdown([cell.source for cell in prose]), strict=True):
+    for cell, source in zip(prose, html_cleaning.markdown([cell.source for cell in prose]), strict=True):
         cell.source = source
     spare = (f"extra_{number:04d}" for number in range(MAX_CELLS + 1))
     for name in ["", *anchors]:

@@ -12,7 +12,10 @@ from autograder.course import ROOT
 
 PACKAGES = ("utils", "data")
 # Modules of autograder that reach verdicts.
-GRADER = ("judge", "kernel", "private", "public", "reading", "sanitize", "shell", "withheld")
+GRADER = (
+    *("author/private", "author/public", "grading/judge", "intake/reading", "intake/restore"),
+    *("sandbox/kernel", "sandbox/kernel_main", "sandbox/withheld"),
+)
 MODULE = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+")  # as `lib("utils.toys")` names one
 
 PATH = re.compile(r"[\w.-]+(/[\w.-]+)+|[\w-]+\.(json|csv|txt|npz|safetensors)")

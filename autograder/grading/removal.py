@@ -6,8 +6,10 @@ from typing import Any
 
 from nbgrader.api import Gradebook, MissingEntry
 
-from autograder import collect, grade, tree
 from autograder.course import Course, CourseError, NotebookEntry
+from autograder.gradebook import course_tree
+from autograder.grading import grade
+from autograder.intake import collect
 
 PLACES = ("submitted", "handins", "autograded", "feedback")  # each with a folder for a student's notebook
 
@@ -20,7 +22,7 @@ def parts(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
 
 def marks(course: Course, entry: NotebookEntry, student: str) -> list[dict[str, Any]]:
     """What the gradebook holds of it, marks and comments of a person included."""
-    with Gradebook(tree.database(course), course.course_id) as gradebook:
+    with Gradebook(course_tree.database(course), course.course_id) as gradebook:
         try:
             submission = gradebook.find_submission(entry.name, student)
         except MissingEntry:
@@ -53,8 +55,8 @@ def remove(course: Course, entry: NotebookEntry, student: str) -> Path:
     target = course.tree / "removed" / f"{stamp}-{student}-{entry.name}"
     with grade._alone(course):
         if held:
-            tree.write_json(target / "gradebook.json", held)  # before it is gone there
-            with Gradebook(tree.database(course), course.course_id) as gradebook:
+            course_tree.write_json(target / "gradebook.json", held)  # before it is gone there
+            with Gradebook(course_tree.database(course), course.course_id) as gradebook:
                 gradebook.remove_submission(entry.name, student)
                 if not gradebook.student_submissions(student):
                     gradebook.remove_student(student)

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import nbformat
 
-from autograder import author, tree
+from autograder.author import build
+from autograder.author.public import checks_module
 from autograder.course import ROOT, Course, CourseError, room
-from autograder.public import checks_module
+from autograder.gradebook import course_tree
 
 FOLDERS = ("utils", "data")
 FILES = ("environment.yml", "requirements.txt", "constraints.txt", "LICENSE")
@@ -46,12 +47,12 @@ def release(course: Course, target: Path) -> list[Path]:
     earlier = (target / "utils" / "check.py").exists() and not (target / "solutions").exists()
     if target.exists() and any(target.iterdir()) and not earlier:
         raise CourseError(f"{target} holds something else; give an empty folder or an earlier release")
-    stale = tree.build_notebooks(course, check=True)
+    stale = course_tree.build_notebooks(course, check=True)
     if stale:
         raise CourseError(f"{', '.join(stale)} stale: run `autograder build` first")
     (target / "notebooks").mkdir(parents=True, exist_ok=True)
     for entry in course.notebooks:
-        shutil.copy(tree.notebook_path(entry), target / "notebooks")
+        shutil.copy(course_tree.notebook_path(entry), target / "notebooks")
     for folder in FOLDERS:
         shutil.copytree(
             ROOT / folder, target / folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
@@ -76,7 +77,7 @@ def secret_lines(course: Course) -> set[str]:
             if path.name not in RECORDERS:
                 secret |= _lines(path.read_text())
         public |= _lines(Path(checks_module(entry).__file__ or "").read_text())
-        for cell in author.student_notebook(course, entry).cells:
+        for cell in build.student_notebook(course, entry).cells:
             public |= _lines(cell.source)
     return {line for line in secret - public if len(line) >= 12}
 

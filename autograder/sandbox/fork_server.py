@@ -1,6 +1,6 @@
 """A trusted process that has imported the heavy libraries and forks one kernel per request.
 
-Started by `autograder.warm`; on its socket it reads one JSON line per kernel and answers with the
+Started by `autograder.sandbox.preload`; on its socket it reads one JSON line per kernel and answers with the
 kernel's process id. The forked child joins the namespaces of a room, sets its limits, gives up every
 privilege and most system calls, and only then becomes a kernel. The nursery itself never runs student
 code and holds no secret: it imports neither a private check nor a solution, and its environment is
@@ -21,7 +21,7 @@ import sys
 import traceback
 from typing import Any
 
-from autograder import syscalls
+from autograder.sandbox import seccomp
 
 OWNER_SECONDS = 1.0  # how often we look whether whoever started us is still there
 MAX_REQUEST = 65536
@@ -119,7 +119,7 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
     What goes wrong on the way is told the asker, in place of a number, or on the line, in place of the kernel's
     first word.
     """
-    from autograder import shell
+    from autograder.sandbox import kernel_main
     from utils import door
 
     if os.fork():
@@ -143,12 +143,12 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
             os._exit(0)
         line = close_inherited(line)
         os.setsid()  # the room's own: a signal to its group must not reach the process above, which is outside
-        syscalls.join_own_keyring()
+        seccomp.join_own_keyring()
         with open("/proc/self/oom_score_adj", "w") as score:
             score.write("1000")  # if memory runs out, this goes first; set by root, it can only go up
         set_limits(request["limits"])
         become_nobody(request["uid"])
-        syscalls.refuse(refused)
+        seccomp.refuse(refused)
         require_alone()
         os.environ.clear()
         os.environ.update(request["environment"])
@@ -159,7 +159,7 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
             door.send(told, traceback.format_exc().encode())
         os._exit(1)
     try:
-        shell.serve(shell.HandInShell.instance(), line)
+        kernel_main.serve(kernel_main.HandInShell.instance(), line)
     finally:
         os._exit(0)
 
@@ -208,12 +208,12 @@ def main(path: str, owner: int, modules: list[str]) -> None:
     listener.bind(path)  # askers queue here while we import
     listener.listen(128)
     gc.disable()  # what is imported stays
-    from autograder import shell
+    from autograder.sandbox import kernel_main
 
-    shell.make(f"{os.path.dirname(path)}/ipython")  # first: libraries ask on import whether there is an IPython
+    kernel_main.make(f"{os.path.dirname(path)}/ipython")  # first: libraries ask on import whether there is an IPython
     for name in modules:
         importlib.import_module(name)
-    refused = syscalls.program()
+    refused = seccomp.program()
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # one core a kernel: the workers share the machine
         if sys.modules["torch"].cuda.is_initialized():

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from autograder import copies, grade
-from autograder.collect import unpack
+from autograder.author.public import checks
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.public import checks
+from autograder.grading import copied_runs, grade
+from autograder.intake.collect import unpack
 from utils import pair_training, rte
 from utils.evidence import NEAR, UNLIKE, ResultsCheck, centred
 from utils.experiment import NO_STANDING, Experiment, Run
@@ -69,7 +69,7 @@ def accepted(course: Course, entry: NotebookEntry) -> dict[str, dict[str, list[R
     check = next((one for one in checks(entry).values() if isinstance(one, ResultsCheck)), None)
     if check is None:
         raise CourseError(f"{entry.name} has no experiments whose results are handed in")
-    standings, found = copies.of(course, entry), {}
+    standings, found = copied_runs.of(course, entry), {}
     for student in grade.hand_ins(course, entry):
         standing = standings.get(student, NO_STANDING)
         files = unpack(grade.handed_in(course, entry, student)[1])
@@ -85,7 +85,7 @@ def suspicions(
     course: Course, entry: NotebookEntry, accepted_runs: dict[str, dict[str, list[Run]]]
 ) -> dict[tuple[str, str, int], list[str]]:
     """Why a run should be trained again, by student, experiment and seed; the more reasons, the sooner."""
-    flags = {student: standing.flags for student, standing in copies.of(course, entry).items()}
+    flags = {student: standing.flags for student, standing in copied_runs.of(course, entry).items()}
     recorded = {name: some for name, some in rte.recorded(entry.name).items() if some}
     seconds = Counter(run.seconds for some in accepted_runs.values() for runs in some.values() for run in runs)
     found: dict[tuple[str, str, int], list[str]] = {}

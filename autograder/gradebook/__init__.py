@@ -1,0 +1,1 @@
+"""nbgrader's course tree and gradebook, and who the students are."""

@@ -1,0 +1,1 @@
+"""From a hand-in to its verdicts, and what is done about all of them together."""
