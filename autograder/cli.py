@@ -547,18 +547,18 @@ def print_records(records: list) -> None:
 
 def main() -> None:
     """Run a command; what the user can mend is told in one line and ends with status 2."""
-    from autograder.sandbox.sandbox import RoomError
+    from autograder.sandbox.sandbox import SandboxError
 
     try:
         app()
     except CourseError as bad:
         sys.exit(_told(str(bad)))
-    except RoomError as bad:
+    except SandboxError as bad:
         sys.exit(
             _told(
-                f"{bad}\nHand-ins run in rooms, and this machine cannot make one. Grade on Linux with unprivileged "
+                f"{bad}\nHand-ins run in sandboxes, and this machine cannot make one. Grade on Linux with unprivileged "
                 "user namespaces (or as root).\nIf you trust every submission with your files and your network, "
-                "--trust-submissions grades without rooms."
+                "--trust-submissions grades without sandboxes."
             )
         )
     finally:

@@ -191,7 +191,7 @@ def load(path: Path = ROOT / "course.toml", tree: Path | None = None, database: 
         )
         raise CourseError(f"{path} is not a course:\n" + "\n".join(lines)) from None
     for entry in course.notebooks:
-        if not room(entry).is_dir():
+        if not folder_of(entry).is_dir():
             known = ", ".join(sorted(one.name for one in (ROOT / "solutions").glob("[0-9][0-9]_*") if one.is_dir()))
             raise CourseError(f"{path} names {entry.name}, and solutions/{entry.name} is missing; there are {known}")
     return course
@@ -206,6 +206,6 @@ def _told(kind: str, message: str) -> str:
     return message.removeprefix("Value error, ")
 
 
-def room(entry: NotebookEntry) -> Path:
+def folder_of(entry: NotebookEntry) -> Path:
     """The author's folder of a notebook."""
     return ROOT / "solutions" / entry.name

@@ -11,7 +11,7 @@ the same as ours: its graded cells run the public check and, as hidden tests, th
 
 CPU seconds are those of all processes, kernels included, as the operating system accounts them. What
 the cells and checks themselves cost is measured in one process that runs every hand-in in a fork of
-itself, without kernel, room, messages, gradebook or files; the rest is ours, start-up included. Memory
+itself, without kernel, sandbox, messages, gradebook or files; the rest is ours, start-up included. Memory
 is that of all processes together, shared pages counted once (PSS), sampled every five seconds.
 The last line is a JSON object; of our two runs it has the mean.
 """
@@ -81,7 +81,7 @@ c.Execute.interrupt_on_timeout = True
 def stock_course(known: course.Course, entry: course.NotebookEntry, folder: Path) -> None:
     """A course tree as a user of stock nbgrader would write it, with the tests in the graded cells."""
     notebook = build.solution_notebook(known, entry)
-    private = (course.room(entry) / "private_checks.py").read_text()
+    private = (course.folder_of(entry) / "private_checks.py").read_text()
     shim = nbformat.v4.new_code_cell(SHIM.format(root=str(ROOT), source=private))
     shim.id, shim.metadata = "shim", {"nbgrader": build.locked_metadata("shim")}
     for cell in notebook.cells:

@@ -1,4 +1,4 @@
-"""A worker's part with the answer known beforehand: a real kernel in a real room, but only one sum in it."""
+"""A worker's part with the answer known beforehand: a real kernel in a real sandbox, but only one sum in it."""
 
 import os
 from pathlib import Path
@@ -7,11 +7,11 @@ from autograder.grading.grade import Record, json
 from autograder.sandbox.kernel import open_kernel
 
 
-def grade_one(course, entry, student, text, release, trusted, nursery, only=(), known=None, stored="", **more):
+def grade_one(course, entry, student, text, release, trusted, server, only=(), known=None, stored="", **more):
     """Stands in for `autograder.grading.grade.grade_one`; the answers lie in the folder $CANNED."""
     assert not only, "partial regrades are not canned"
     assert {*more} == {"gpus", "results", "copied", "drawn_for"}, more
-    with open_kernel(course, trusted, nursery) as kernel:
+    with open_kernel(course, trusted, server) as kernel:
         ran = kernel.run("print(6 * 7)")
     assert ran.outputs[0].text == "42\n", ran
     stated, notebook = json.loads(Path(os.environ["CANNED"], f"{student}.json").read_text())

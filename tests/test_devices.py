@@ -28,20 +28,20 @@ def running():
         yield one
 
 
-def test_a_room_has_no_gpu_unless_the_course_says_so(running):
+def test_a_sandbox_has_no_gpu_unless_the_course_says_so(running):
     assert said(running.run("import glob; print(glob.glob('/dev/nvidia*'))")) == "[]"
     assert said(running.run("import os; print(repr(os.environ['CUDA_VISIBLE_DEVICES']))")) == "''"
     assert said(running.run("import torch; print(torch.cuda.is_available())")) == "False"
 
 
 @pytest.mark.parametrize("gpu", [False, True])
-def test_the_device_files_are_in_the_room_if_the_course_says_so(gpu, monkeypatch, tmp_path):
+def test_the_device_files_are_in_the_sandbox_if_the_course_says_so(gpu, monkeypatch, tmp_path):
     """There need be no GPU here: any file will do for what bubblewrap is told."""
     device = tmp_path / "nvidia0"
     device.touch()
     monkeypatch.setattr(sandbox, "_devices", lambda: ["--dev-bind", str(device), "/dev/nvidia0"])
     known = course.load()
-    with sandbox.Room(known.limits, gpu) as made:
+    with sandbox.Sandbox(known.limits, gpu) as made:
         assert os.path.exists(made.path("/dev/nvidia0")) is gpu
 
 
@@ -70,7 +70,7 @@ def test_each_worker_takes_one_device():
 
 
 def also_there(monkeypatch, folder):
-    """Modules in `folder` are there for the nursery."""
+    """Modules in `folder` are there for the fork server."""
 
     def write(target):
         return shutil.copytree(folder, real(target), dirs_exist_ok=True)
@@ -79,61 +79,61 @@ def also_there(monkeypatch, folder):
     monkeypatch.setattr(withheld, "write", write)
 
 
-def test_the_nursery_refuses_what_initialises_cuda(tmp_path, monkeypatch, capfd):
+def test_the_fork_server_refuses_what_initialises_cuda(tmp_path, monkeypatch, capfd):
     """A kernel forked after that could not use the GPU. Here CUDA is pretended: torch is asked in the same way."""
     (tmp_path / "eager.py").write_text("import torch\ntorch.cuda.is_initialized = lambda: True\n")
     also_there(monkeypatch, tmp_path)
-    nursery = preload.Nursery(("eager",))
-    nursery.start()
-    process, late = nursery._process, time.monotonic() + 60
-    while nursery._process is not None and time.monotonic() < late:
+    server = preload.ForkServer(("eager",))
+    server.start()
+    process, late = server._process, time.monotonic() + 60
+    while server._process is not None and time.monotonic() < late:
         time.sleep(0.05)
-    assert nursery._process is None and process.returncode == 1, "it goes on, or was started again"
+    assert server._process is None and process.returncode == 1, "it goes on, or was started again"
     assert "initialises CUDA" in capfd.readouterr().err
-    while os.path.exists(os.path.dirname(nursery.path)) and time.monotonic() < late:
+    while os.path.exists(os.path.dirname(server.path)) and time.monotonic() < late:
         time.sleep(0.05)
-    assert not os.path.exists(os.path.dirname(nursery.path)), "who waits for its socket is not told"
+    assert not os.path.exists(os.path.dirname(server.path)), "who waits for its socket is not told"
 
 
 def test_after_our_preload_cuda_is_not_initialised(running):
-    """The nursery would have ended otherwise; and the child of a process that had initialised CUDA says so."""
+    """The fork server would have ended otherwise; and the child of a process that had initialised CUDA says so."""
     asked = "import torch; print(torch.cuda.is_initialized(), torch.cuda._is_in_bad_fork())"
     assert said(running.run(asked)) == "False False"
 
 
-def test_a_killed_nursery_is_started_again_at_its_place():
-    nursery = preload.Nursery(())
-    path = nursery.start()
+def test_a_killed_fork_server_is_started_again_at_its_place():
+    server = preload.ForkServer(())
+    path = server.start()
     try:
-        first = nursery._process
+        first = server._process
         first.kill()
         late = time.monotonic() + 30
-        while nursery._process is first and time.monotonic() < late:
+        while server._process is first and time.monotonic() < late:
             time.sleep(0.01)
-        assert nursery._process is not first and nursery._process.poll() is None and nursery.path == path
+        assert server._process is not first and server._process.poll() is None and server.path == path
     finally:
-        nursery.stop()
-    assert nursery._process is None
+        server.stop()
+    assert server._process is None
 
 
-def test_a_nursery_that_is_ended_in_the_middle_of_a_fork_finishes_it_and_says_nothing(tmp_path, monkeypatch, capfd):
+def test_a_fork_server_that_is_ended_in_the_middle_of_a_fork_finishes_it_and_says_nothing(tmp_path, monkeypatch, capfd):
     (tmp_path / "slow.py").write_text("import os, time\nos.register_at_fork(before=lambda: time.sleep(0.5))\n")
     also_there(monkeypatch, tmp_path)
-    nursery = preload.Nursery(("slow",))
-    path = nursery.start()
-    with sandbox.Room(course.load().limits) as made, ThreadPoolExecutor(1) as pool:
+    server = preload.ForkServer(("slow",))
+    path = server.start()
+    with sandbox.Sandbox(course.load().limits) as made, ThreadPoolExecutor(1) as pool:
         for ended in (False, True):
             ours, theirs = socket.socketpair()
             ours.settimeout(60)
             asked = pool.submit(launch.fork_kernel, path, made, theirs, {})
             if ended:
                 time.sleep(0.2)  # it imported long ago, and is forking now
-                nursery._process.terminate()
+                server._process.terminate()
             assert asked.result() > 0
             theirs.close()
             assert ours.recv(4) == bytes(4), "the kernel did not say that it is ready"
             ours.close()
-    nursery.stop()
+    server.stop()
     assert capfd.readouterr().err == ""
 
 
@@ -141,12 +141,12 @@ def test_two_nurseries_draw_the_same():
     """An answer that draws at random, unseeded, fares the same in every run."""
     drawn = []
     for _ in range(2):
-        preload.nursery.cache_clear()
+        preload.fork_server.cache_clear()
         known = course.load()
         light = known.grading.model_copy(update={"preload": ("torch",)})
         with kernel.open_kernel(known.model_copy(update={"grading": light})) as one:
             drawn.append(said(one.run("import torch, random; print(torch.rand(3), random.random(), hash('word'))")))
-        preload.nursery(light.preload).stop()
+        preload.fork_server(light.preload).stop()
     assert drawn[0] == drawn[1] and "tensor" in drawn[0]
 
 

@@ -1,4 +1,4 @@
-"""Ways out of a room, and into what is not the hand-in's; played by whoever runs the tests, and by an ordinary user."""
+"""Ways out of a sandbox, and into what is not the hand-in's; played by whoever runs the tests, and by an ordinary user."""
 
 import ctypes
 import os
@@ -42,7 +42,7 @@ def said(ran):
 
 
 def called(running, name, *given):
-    """What a system call with these arguments answers in a room: its value and the error's number."""
+    """What a system call with these arguments answers in a sandbox: its value and the error's number."""
     number = name if isinstance(name, int) else seccomp.number(name)
     words = ", ".join(f"ctypes.c_ulong({one})" for one in given)
     told = said(running.run(f"{CALL}print(libc.syscall(ctypes.c_long({number}), {words}), ctypes.get_errno())"))
@@ -60,10 +60,10 @@ def namespaces(process):
     return found
 
 
-def those_in(room_namespaces):
-    """All processes that share a namespace with a room, zombies aside, which have none."""
+def those_in(sandbox_namespaces):
+    """All processes that share a namespace with a sandbox, zombies aside, which have none."""
     everybody = (int(name) for name in os.listdir("/proc") if name.isdecimal())
-    return [one for one in everybody if set(namespaces(one).values()) & set(room_namespaces.values())]
+    return [one for one in everybody if set(namespaces(one).values()) & set(sandbox_namespaces.values())]
 
 
 def soon(what, seconds=5):
@@ -75,15 +75,15 @@ def soon(what, seconds=5):
 
 
 @pytest.fixture
-def rooms(monkeypatch):
-    """The rooms that are made during a test, in order."""
-    made, make = [], sandbox.Room.__init__
+def sandboxes(monkeypatch):
+    """The sandboxes that are made during a test, in order."""
+    made, make = [], sandbox.Sandbox.__init__
 
     def watched(self, *given, **named):
         make(self, *given, **named)
         made.append(self)
 
-    monkeypatch.setattr(sandbox.Room, "__init__", watched)
+    monkeypatch.setattr(sandbox.Sandbox, "__init__", watched)
     return made
 
 
@@ -131,7 +131,7 @@ print(others, opened)
 
 
 def test_the_first_process_has_the_filter_and_no_privilege_and_no_pipe_of_the_hand_ins(small):
-    with sandbox.Room(small.limits) as made:
+    with sandbox.Sandbox(small.limits) as made:
         status = dict(line.split(":", 1) for line in Path(f"/proc/{made.pid}/status").read_text().splitlines())
         inside = os.listdir(made.path("/proc"))
         assert made.uid == os.getuid() or os.getuid() == 0
@@ -140,10 +140,10 @@ def test_the_first_process_has_the_filter_and_no_privilege_and_no_pipe_of_the_ha
     assert [name for name in inside if name.isdecimal()] == ["1"]
 
 
-def test_a_room_whose_first_process_can_be_read_is_refused(small, monkeypatch):
+def test_a_sandbox_whose_first_process_can_be_read_is_refused(small, monkeypatch):
     """As with fs.suid_dumpable=1; here its program may be read."""
     if not os.getuid():
-        pytest.skip("of root's rooms the first process has another user's number than the hand-in")
+        pytest.skip("of root's sandboxes the first process has another user's number than the hand-in")
     arguments = sandbox._arguments
 
     def readable(*given):
@@ -152,7 +152,7 @@ def test_a_room_whose_first_process_can_be_read_is_refused(small, monkeypatch):
         return words
 
     monkeypatch.setattr(sandbox, "_arguments", readable)
-    with pytest.raises(sandbox.RoomError, match="suid_dumpable"), kernel.open_kernel(small):
+    with pytest.raises(sandbox.SandboxError, match="suid_dumpable"), kernel.open_kernel(small):
         pass
 
 
@@ -215,7 +215,7 @@ def test_usual_sockets_are_there(shared):
 
 
 def test_it_has_a_session_keyring_of_its_own():
-    """The calls themselves are refused in a room; here a process does what a kernel does before that."""
+    """The calls themselves are refused in a sandbox; here a process does what a kernel does before that."""
     keyctl = seccomp.number("keyctl")
     libc = ctypes.CDLL(None, use_errno=True)
     child = os.fork()
@@ -263,41 +263,42 @@ STAYS = {
 
 
 @pytest.mark.parametrize("how", STAYS)
-def test_nothing_is_left_when_it_is_closed(small, rooms, how):
+def test_nothing_is_left_when_it_is_closed(small, sandboxes, how):
     limits = small.limits.model_copy(update={"cell_seconds": 2.0, "processes": 200})
     started = 0.0
     try:
         with kernel.open_kernel(small.model_copy(update={"limits": limits})) as running:
-            kinds = namespaces(rooms[0].pid)
+            kinds = namespaces(sandboxes[0].pid)
             assert kinds and those_in(kinds)
             running.run(STAYS[how])
             started = time.monotonic()
     except kernel.KernelGone:
         started = 0.0
     assert not started or time.monotonic() - started < 10
-    # Those in the room are gone at once. The one above the kernel, which is outside, ends when it has heard of that.
+    # Those in the sandbox are gone at once. The one above the kernel, which is outside, ends when it has heard of that.
     assert [one for one in those_in({"pid": kinds["pid"]}) if namespaces(one)["pid"] == kinds["pid"]] == []
     assert soon(lambda: those_in(kinds) == []), [psutil.Process(one).status() for one in those_in(kinds)]
-    assert rooms[0]._process.returncode is not None
+    assert sandboxes[0]._process.returncode is not None
 
 
-def test_a_room_that_does_not_end_is_no_secret(small, rooms, monkeypatch):
+def test_a_sandbox_that_does_not_end_is_no_secret(small, sandboxes, monkeypatch):
     """A process of ours that is stopped at the wrong place keeps it from ending."""
     monkeypatch.setattr(sandbox, "END_SECONDS", 0.5)
     ours = namespaces(os.getpid())["pid"]
-    with pytest.raises(sandbox.RoomError, match="does not end"), kernel.open_kernel(small):
-        inside = those_in({"mnt": namespaces(rooms[0].pid)["mnt"]})
-        (above,) = (one for one in inside if namespaces(one)["pid"] == ours and one != rooms[0]._process.pid)
+    with pytest.raises(sandbox.SandboxError, match="does not end"), kernel.open_kernel(small):
+        inside = those_in({"mnt": namespaces(sandboxes[0].pid)["mnt"]})
+        (above,) = (one for one in inside if namespaces(one)["pid"] == ours and one != sandboxes[0]._process.pid)
         os.kill(above, signal.SIGSTOP)
     os.kill(above, signal.SIGCONT)
-    rooms[0].close()
-    assert rooms[0]._process.returncode is not None
+    sandboxes[0].close()
+    assert sandboxes[0]._process.returncode is not None
 
 
 def test_it_ends_with_the_process_that_made_it(small, tmp_path):
     """Also when that one is killed, and cannot close it."""
-    code = "import sys, time; from autograder import course, room\n"
-    code += "made = room.Room(course.load().limits); print(made.pid, flush=True); time.sleep(99)"
+    code = "import sys, time; from autograder import course\n"
+    code += "from autograder.sandbox import sandbox\n"
+    code += "made = sandbox.Sandbox(course.load().limits); print(made.pid, flush=True); time.sleep(99)"
     owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=course.ROOT)
     first = os.pidfd_open(int(owner.stdout.readline()))
     assert not sandbox.has_ended(first)

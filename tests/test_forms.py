@@ -9,7 +9,7 @@ from utils import expect
 from utils.checks import nb03_parameter_counting as checks
 
 ENTRY = course.load().notebook("03_parameter_counting")
-FORMS = private._module(course.room(ENTRY) / "private_checks.py")
+FORMS = private._module(course.folder_of(ENTRY) / "private_checks.py")
 DRAWS = range(6)
 
 

@@ -16,7 +16,7 @@ from autograder.grading import judge as judging
 from autograder.intake.collect import pack
 from autograder.reports import report
 from autograder.sandbox.kernel import open_kernel
-from autograder.sandbox.sandbox import RoomError
+from autograder.sandbox.sandbox import SandboxError
 from utils import forbidden
 from utils.check import Outcome
 from utils.evidence import ResultsCheck
@@ -170,10 +170,10 @@ def author_notebook(entry):
     return build.student_notebook(COURSE, entry)
 
 
-def test_without_rooms_nothing_is_graded(workshop, monkeypatch):
+def test_without_sandboxes_nothing_is_graded(workshop, monkeypatch):
     hand_in(workshop, FIRST, "ada", demo.Maker(workshop, FIRST).file())
-    monkeypatch.setattr(grade, "require_rooms", lambda: (_ for _ in ()).throw(RoomError("no user namespaces")))
-    with pytest.raises(RoomError):
+    monkeypatch.setattr(grade, "require_sandboxes", lambda: (_ for _ in ()).throw(SandboxError("no user namespaces")))
+    with pytest.raises(SandboxError):
         grade.grade(workshop, [FIRST])
     assert not grade.load_record(workshop, FIRST, "ada")
 

@@ -74,7 +74,7 @@ IDEAS = {
     "files": (
         *("modules that shadow the library's", "start-up files that survive into the next kernel", "zip bombs"),
         *("symlinks that copy the gradebook into feedback", "forged time stamps", "files beside the notebook"),
-        *("a neighbour's name", "files outside the room"),
+        *("a neighbour's name", "files outside the sandbox"),
     ),
     "evaluation": ("pickles, logs, result files", "logs", "notebook metadata"),
     "resources": (
@@ -149,7 +149,7 @@ class World:
         self.knocks = []
 
     def listen(self):
-        """Sockets that somebody in a room might reach; whoever does is in `knocks`."""
+        """Sockets that somebody in a sandbox might reach; whoever does is in `knocks`."""
         self.sockets = [socket.socket(family) for family in (socket.AF_INET, socket.AF_UNIX, socket.AF_UNIX)]
         self.sockets[0].bind(("127.0.0.1", 0))
         self.sockets[1].bind(str(self.folder / "socket"))
@@ -399,7 +399,7 @@ def test_the_neighbours_grades_are_what_they_were(world, book):
     assert world.canaries[2] in submitted.read_text()
 
 
-def test_nothing_outside_the_rooms_changed(world):
+def test_nothing_outside_the_sandboxes_changed(world):
     changed = [path for path in world.before | world.after if world.before.get(path) != world.after.get(path)]
     assert changed == []
 

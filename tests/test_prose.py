@@ -66,7 +66,7 @@ def test_each_exercise_is_introduced_in_60_to_120_words(entry):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_every_number_in_prose_is_computed(entry):
-    path = course.room(entry) / "numbers.py"
+    path = course.folder_of(entry) / "numbers.py"
     spec = importlib.util.spec_from_file_location(f"numbers_{entry.number}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

@@ -47,7 +47,7 @@ def project(tmp_path_factory):
 )
 def test_what_changes_makes_stale_what_can_reach_it(all_built, project, monkeypatch, path, stale):
     monkeypatch.setattr(grade, "ROOT", project)
-    monkeypatch.setattr(grade, "room", lambda entry: project / "solutions" / entry.name)
+    monkeypatch.setattr(grade, "folder_of", lambda entry: project / "solutions" / entry.name)
 
     def all_fingerprints():
         return {entry.number: grade.whole(grade.fingerprints(all_built, entry)) for entry in all_built.notebooks}

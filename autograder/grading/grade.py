@@ -29,13 +29,13 @@ from tqdm import tqdm
 
 from autograder import html_cleaning
 from autograder.author import build
-from autograder.course import ROOT, Course, CourseError, NotebookEntry, room
+from autograder.course import ROOT, Course, CourseError, NotebookEntry, folder_of
 from autograder.gradebook import course_tree, recording, roster
 from autograder.grading import copied_runs, reach
 from autograder.intake import restore
 from autograder.intake.collect import unpack
 from autograder.sandbox import preload
-from autograder.sandbox.sandbox import RoomError, require_rooms
+from autograder.sandbox.sandbox import SandboxError, require_sandboxes
 from utils.experiment import NO_STANDING, Standing
 from utils.verdict import Outcome, Verdict, legible
 
@@ -106,7 +106,7 @@ class Job:
             return "handed in anew"
         if self.known.grader != whole(self.graders):
             return "a check, a limit or the notebook changed"
-        return "" if self.known.trusted == trusted else "graded without a room"
+        return "" if self.known.trusted == trusted else "graded without a sandbox"
 
 
 def verdict_path(course: Course, entry: NotebookEntry, student: str) -> Path:
@@ -144,7 +144,7 @@ def fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
     common = hashlib.sha256(course.limits.model_dump_json().encode() + grading.encode())
     release = _release_text(course, entry)
     common.update(release.encode())
-    modules = (ROOT / "utils" / "checks" / f"nb{entry.name}.py", room(entry) / "private_checks.py")
+    modules = (ROOT / "utils" / "checks" / f"nb{entry.name}.py", folder_of(entry) / "private_checks.py")
     common.update(reach.digest(modules, _imports(release), ROOT))
     for path in reach.grader(ROOT):
         common.update(path.read_bytes())
@@ -211,12 +211,12 @@ def grade(
     each record that is new, as soon as it is safe.
 
     Raises:
-        RoomError: rooms cannot be made here, and the submissions are not trusted.
+        SandboxError: sandboxes cannot be made here, and the submissions are not trusted.
         CourseError: the course tree was not built, or another run is at work in it.
         GradingStopped: the disk is full or the gradebook is gone.
     """
     if not trusted:
-        require_rooms()
+        require_sandboxes()
     with _told(course), _alone(course):
         course_tree.write_settings(course)  # of a tree that an older version built
         roster.load(course)  # what is wrong in them is told before anything runs
@@ -280,7 +280,7 @@ def regrade(
     Raises: as `grade`; and CourseError if no selected notebook has one of `exercises`.
     """
     if not trusted:
-        require_rooms()
+        require_sandboxes()
     known = {number for entry in entries for number in _numbers(course, entry)}
     if not known.issuperset(exercises):
         missing = ", ".join(sorted({*exercises} - known))
@@ -340,7 +340,7 @@ def _run(
         heard(records[-1])
     if not waiting:
         return records
-    nursery = "" if cluster or trusted else preload.nursery(course.running(entries).grading.preload).start()
+    server = "" if cluster or trusted else preload.fork_server(course.running(entries).grading.preload).start()
     public = course.model_copy(update={"grading": course.grading.model_copy(update={"database": ""})})  # has a password
     needs = {"resources": {"GPU": 1}} if gpus else {}
     releases = {job.entry.name: build.write(job.release) for job in waiting}
@@ -348,7 +348,7 @@ def _run(
 
         def submit(job: Job) -> distributed.Future:
             text, results = handed_in(course, job.entry, job.student)
-            what = (public, job.entry, job.student, text, releases[job.entry.name], trusted, nursery)
+            what = (public, job.entry, job.student, text, releases[job.entry.name], trusted, server)
             partly: tuple[Any, ...] = ()
             if job.only:
                 stored = course_tree.place(course, "autograded", job.entry, job.student).read_text()
@@ -446,7 +446,7 @@ def grade_one(
     text: bytes,
     release: str,
     trusted: bool,
-    nursery: str,
+    server: str,
     only: tuple[str, ...] = (),
     known: Record | None = None,
     stored: str = "",
@@ -477,7 +477,7 @@ def grade_one(
         done.status, done.reason = UNGRADABLE, str(why)
         return done, ""
     shown = set() if course.grading.pictures else restore.shown(notebook, released)
-    judged = judge(course, entry, notebook, shown, trusted, nursery, only, unpack(results), copied, drawn_for)
+    judged = judge(course, entry, notebook, shown, trusted, server, only, unpack(results), copied, drawn_for)
     for verdict in judged.verdicts:
         done.exercises.append(
             {
@@ -584,7 +584,7 @@ def _failed(bug: Exception, entry: NotebookEntry, student: str) -> Record:
     frames = [frame for frame in traceback.extract_tb(bug.__traceback__) if frame.filename.startswith(str(ROOT))]
     where = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
     tqdm.write(f"{student} {entry.name}: {type(bug).__name__}{where}: {html_cleaning.line(bug, 500)}", file=sys.stderr)
-    again = isinstance(bug, (RoomError, ConnectionError, TimeoutError))
+    again = isinstance(bug, (SandboxError, ConnectionError, TimeoutError))
     reason = f"the grader itself failed, please report it ({type(bug).__name__}{where})"
     if not again:
         reason += "; `autograder grade --again` tries once more"
@@ -709,7 +709,7 @@ def _client(
         return
     preload.begin(course, entries)
     size: dict[str, Any] = {"n_workers": workers, "threads_per_worker": 1}
-    size["memory_limit"] = 0  # the rooms have limits of their own
+    size["memory_limit"] = 0  # the sandboxes have limits of their own
     if gpus:
         size["resources"] = {"GPU": 1}
     shown = DASHBOARD if dashboard else "127.0.0.1:0"  # for us alone: None would be port 8787 for everybody
@@ -724,4 +724,4 @@ def _client(
         try:
             yield client
         finally:
-            preload.nursery(course.running(entries).grading.preload).stop()
+            preload.fork_server(course.running(entries).grading.preload).stop()

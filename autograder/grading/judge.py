@@ -53,7 +53,7 @@ def judge(
     notebook: NotebookNode,
     shown: Collection[str] = (),
     trusted: bool = False,
-    nursery: str = "",
+    server: str = "",
     only: Collection[str] = (),
     runs: Files | None = None,
     copied: Standing = NO_STANDING,
@@ -73,7 +73,7 @@ def judge(
         shown = {*shown, *spare(notebook, {number: public[number] for number in only})}
     left = set(only)
     with ExitStack() as stack:
-        session = _Session(course.running([entry]), (trusted, nursery), stack, judged, key)
+        session = _Session(course.running([entry]), (trusted, server), stack, judged, key)
         put_off: list[NotebookNode] = []
         for exercise, cells in _sections(notebook):
             mine = [cell for cell in cells if _runs(cell)]

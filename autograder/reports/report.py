@@ -46,7 +46,7 @@ def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
             found["waiting"][job.student] = waits
         elif job.known.status == grade.GRADED:
             flags = [f"for you to look at: {flag}" for flag in job.copied.flags]
-            found["graded"][job.student] = "; ".join([*(["without a room"] if trusted else []), *flags])
+            found["graded"][job.student] = "; ".join([*(["without a sandbox"] if trusted else []), *flags])
         else:
             found["ungradable"][job.student] = job.known.reason
     return found

@@ -1,8 +1,8 @@
 """A trusted process that has imported the heavy libraries and forks one kernel per request.
 
 Started by `autograder.sandbox.preload`; on its socket it reads one JSON line per kernel and answers with the
-kernel's process id. The forked child joins the namespaces of a room, sets its limits, gives up every
-privilege and most system calls, and only then becomes a kernel. The nursery itself never runs student
+kernel's process id. The forked child joins the namespaces of a sandbox, sets its limits, gives up every
+privilege and most system calls, and only then becomes a kernel. The fork server itself never runs student
 code and holds no secret: it imports neither a private check nor a solution, and its environment is
 empty but for what is set here.
 """
@@ -36,15 +36,15 @@ LARGE_PAGE = 2**21
 MADV_HUGEPAGE, MADV_COLLAPSE = 14, 25  # madvise(2)
 
 
-def enter(room: int) -> None:
-    """Join every namespace of process `room`. Needs a single-threaded caller: call after fork.
+def enter(sandbox: int) -> None:
+    """Join every namespace of process `sandbox`. Needs a single-threaded caller: call after fork.
 
     Unprivileged bubblewrap makes nested user namespaces: an outer one that owns the others, and an
-    inner one in which the room runs. Join the owner first (it grants the rest), the inner one last.
-    As root there is none: the room lives in ours.
+    inner one in which the sandbox runs. Join the owner first (it grants the rest), the inner one last.
+    As root there is none: the sandbox lives in ours.
     """
     names = ("ipc", "net", "uts", "pid", "mnt", "user")
-    handle = {name: os.open(f"/proc/{room}/ns/{name}", os.O_RDONLY) for name in names}
+    handle = {name: os.open(f"/proc/{sandbox}/ns/{name}", os.O_RDONLY) for name in names}
     inner, ours = handle.pop("user"), os.stat("/proc/self/ns/user").st_ino
     owner = fcntl.ioctl(handle["mnt"], NS_GET_USERNS)
     if os.fstat(owner).st_ino != ours:
@@ -89,7 +89,7 @@ def set_limits(limits: dict[str, int]) -> None:
 
 
 def require_alone() -> None:
-    """Make sure that no other process of the room can be read or written.
+    """Make sure that no other process of the sandbox can be read or written.
 
     Raises:
         OSError: one can.
@@ -100,7 +100,7 @@ def require_alone() -> None:
                 os.close(os.open(f"/proc/{other}/mem", os.O_RDONLY))
             except PermissionError:
                 continue
-            raise OSError("the first process of the room is open to others: set fs.suid_dumpable to 0")
+            raise OSError("the first process of the sandbox is open to others: set fs.suid_dumpable to 0")
 
 
 def close_inherited(line: int) -> int:
@@ -114,7 +114,7 @@ def close_inherited(line: int) -> int:
 
 
 def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refused: bytes) -> None:
-    """Fork, enter the room, fork again (a process enters a pid namespace through its children only).
+    """Fork, enter the sandbox, fork again (a process enters a pid namespace through its children only).
 
     What goes wrong on the way is told the asker, in place of a number, or on the line, in place of the kernel's
     first word.
@@ -129,7 +129,7 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         os.setsid()
-        enter(request["room"])
+        enter(request["sandbox"])
     except Exception:
         asker.sendall(json.dumps(traceback.format_exc()).encode() + b"\n")
         os._exit(1)
@@ -142,7 +142,7 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
             os.waitpid(child, 0)
             os._exit(0)
         line = close_inherited(line)
-        os.setsid()  # the room's own: a signal to its group must not reach the process above, which is outside
+        os.setsid()  # the sandbox's own: a signal to its group must not reach the process above, which is outside
         seccomp.join_own_keyring()
         with open("/proc/self/oom_score_adj", "w") as score:
             score.write("1000")  # if memory runs out, this goes first; set by root, it can only go up

@@ -17,7 +17,7 @@ from autograder import html_cleaning
 from autograder.course import Course, Limits
 from autograder.sandbox import launch
 from autograder.sandbox.fork_server import CELL
-from autograder.sandbox.sandbox import RoomError
+from autograder.sandbox.sandbox import SandboxError
 from utils import door, wire
 from utils.answer import StudentError
 from utils.verdict import legible
@@ -197,22 +197,22 @@ class _Collector:
 
 
 @contextmanager
-def open_kernel(course: Course, trusted: bool = False, nursery: str = "") -> Iterator[Kernel]:
+def open_kernel(course: Course, trusted: bool = False, server: str = "") -> Iterator[Kernel]:
     """A kernel for one hand-in, gone with all its processes and files afterwards.
 
-    It lives in a room, unless the instructor trusts the submissions: then it is an ordinary process
-    of this machine, with nothing but the time limits. `nursery` is the socket of a nursery that runs
+    It lives in a sandbox, unless the instructor trusts the submissions: then it is an ordinary process
+    of this machine, with nothing but the time limits. `server` is the socket of a fork server that runs
     already; without one, this process starts its own.
 
     Raises:
-        RoomError: no room can be made, or no kernel starts in it.
+        SandboxError: no sandbox can be made, or no kernel starts in it.
     """
-    launched = launch.trusted(course) if trusted else launch.in_room(course, nursery)
+    launched = launch.trusted(course) if trusted else launch.in_sandbox(course, server)
     with launched as process:
         try:  # no student code has run yet
             failed = door.receive(_Patient(process, time.monotonic() + START_SECONDS)).decode(errors="replace")
         except (OSError, EOFError, wire.TooLarge) as silent:
             failed = f"it does not answer ({type(silent).__name__})"
         if failed:
-            raise RoomError(f"the kernel does not start: {failed}")
+            raise SandboxError(f"the kernel does not start: {failed}")
         yield Kernel(process, course.limits)

@@ -1,7 +1,7 @@
 """The IPython of one hand-in: runs its cells and answers the judge, on one line and in one thread.
 
 A Jupyter kernel does the same with five ports, three threads and a signature for every message; a
-room has one listener, to whom nobody can connect but the judge. What a message says is in `serve`.
+sandbox has one listener, to whom nobody can connect but the judge. What a message says is in `serve`.
 """
 
 import base64

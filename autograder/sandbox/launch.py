@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from autograder.course import ROOT, Course
 from autograder.sandbox import preload
-from autograder.sandbox.sandbox import WORK, Room, RoomError, has_ended
+from autograder.sandbox.sandbox import WORK, Sandbox, SandboxError, has_ended
 
 NURSERY_SECONDS = 180  # it imports torch first, and the machine may be busy
 
@@ -30,15 +30,15 @@ class Process:
 
 
 @contextmanager
-def in_room(course: Course, nursery: str = "") -> Iterator[Process]:
-    """A process in a room, forked by the nursery at the socket `nursery`, or by our own.
+def in_sandbox(course: Course, server: str = "") -> Iterator[Process]:
+    """A process in a sandbox, forked by the fork server at the socket `server`, or by our own.
 
     Raises:
-        RoomError: there is no room, no nursery, or no way into the room.
+        SandboxError: there is no sandbox, no fork server, or no way into the sandbox.
     """
     with ExitStack() as stack:
         ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
-        room, number = _fork(stack, nursery, course, theirs)
+        sandbox, number = _fork(stack, server, course, theirs)
         process = os.pidfd_open(number)
         stack.callback(os.close, process)
         theirs.close()
@@ -51,8 +51,8 @@ def in_room(course: Course, nursery: str = "") -> Iterator[Process]:
                 signal.pidfd_send_signal(process, signal.SIGINT)
 
         def kill() -> str:
-            refused = room.refused
-            room.close()  # no process of it is left afterwards
+            refused = sandbox.refused
+            sandbox.close()  # no process of it is left afterwards
             return refused
 
         stack.callback(kill)
@@ -89,35 +89,35 @@ def trusted(course: Course) -> Iterator[Process]:
         yield Process(ours, lambda: process.poll() is None, lambda: process.send_signal(signal.SIGINT), kill)
 
 
-def _fork(stack: ExitStack, nursery: str, course: Course, line: socket.socket) -> tuple[Room, int]:
-    """A kernel from the nursery we were told of; from our own if that one is gone. Its room, and its process id."""
-    if nursery:
+def _fork(stack: ExitStack, server: str, course: Course, line: socket.socket) -> tuple[Sandbox, int]:
+    """A kernel from the fork server we were told of; from our own if that one is gone. Its sandbox, and its process id."""
+    if server:
         for _ in range(2):  # killed while we asked, it is started again at the same path
-            with suppress(RoomError, OSError):
-                return _fork_from(stack, nursery, course, line)
-    return _fork_from(stack, preload.nursery(course.grading.preload).start(), course, line)
+            with suppress(SandboxError, OSError):
+                return _fork_from(stack, server, course, line)
+    return _fork_from(stack, preload.fork_server(course.grading.preload).start(), course, line)
 
 
-def _fork_from(stack: ExitStack, path: str, course: Course, line: socket.socket) -> tuple[Room, int]:
+def _fork_from(stack: ExitStack, path: str, course: Course, line: socket.socket) -> tuple[Sandbox, int]:
     grading, shown = course.grading, preload.course_beside(path)
     with ExitStack() as attempt:
-        room = attempt.enter_context(Room(course.limits, grading.gpu, shown))
+        sandbox = attempt.enter_context(Sandbox(course.limits, grading.gpu, shown))
         environment = _environment(grading.profile, grading.gpu) | {"PYTHONPATH": str(shown)}
-        number = fork_kernel(path, room, line, environment)
+        number = fork_kernel(path, sandbox, line, environment)
         stack.push(attempt.pop_all())
-    return room, number
+    return sandbox, number
 
 
-def fork_kernel(path: str, room: Room, line: socket.socket, environment: dict[str, str]) -> int:
-    """Ask the nursery at the socket `path` for a kernel in `room` that has this end of a line; its process id.
+def fork_kernel(path: str, sandbox: Sandbox, line: socket.socket, environment: dict[str, str]) -> int:
+    """Ask the fork server at the socket `path` for a kernel in `sandbox` that has this end of a line; its process id.
 
     Raises:
-        RoomError: the nursery is not there, or the kernel cannot enter the room.
+        SandboxError: the fork server is not there, or the kernel cannot enter the sandbox.
     """
     request = {
-        "room": room.pid,
-        "uid": room.uid,
-        "limits": room.limits.model_dump(),
+        "sandbox": sandbox.pid,
+        "uid": sandbox.uid,
+        "limits": sandbox.limits.model_dump(),
         "environment": environment,
         "folder": WORK,
     }
@@ -130,18 +130,18 @@ def fork_kernel(path: str, room: Room, line: socket.socket, environment: dict[st
                 break
             except (FileNotFoundError, ConnectionRefusedError):
                 if time.monotonic() > late or not os.path.isdir(os.path.dirname(path)):
-                    raise RoomError(f"no nursery at {path}") from None
+                    raise SandboxError(f"no fork server at {path}") from None
                 time.sleep(0.05)  # it has only just been started
         socket.send_fds(asker, [json.dumps(request).encode()], [line.fileno()])
         told = asker.makefile().readline()
-    answer = json.loads(told or '"the nursery died"')
+    answer = json.loads(told or '"the fork server died"')
     if not isinstance(answer, int):
-        raise RoomError(f"the kernel does not get into its room: {answer}")
+        raise SandboxError(f"the kernel does not get into its sandbox: {answer}")
     return answer
 
 
 def _environment(profile: str, gpu: bool) -> dict[str, str]:
-    """All that a kernel in a room finds in its environment; of our own, the GPU that this worker was given."""
+    """All that a kernel in a sandbox finds in its environment; of our own, the GPU that this worker was given."""
     devices = os.environ.get("CUDA_VISIBLE_DEVICES") if gpu else ""
     given = {} if devices is None else {"CUDA_VISIBLE_DEVICES": devices}
     return (

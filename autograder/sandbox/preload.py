@@ -1,4 +1,4 @@
-"""Start what takes long to import before anything else does: the nursery, and dask's worker processes.
+"""Start what takes long to import before anything else does: the fork server, and dask's worker processes.
 
 Imports nothing heavy itself, so that a command can call `begin` first and import the rest meanwhile.
 """
@@ -22,7 +22,7 @@ from autograder.sandbox import withheld
 STOP_SECONDS = 5
 LOCALE = {"LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 INLINE = "module://matplotlib_inline.backend_inline"  # as in Jupyter: pictures become outputs
-ENVIRONMENT = {  # of the nursery, and of the kernels that it forks
+ENVIRONMENT = {  # of the fork server, and of the kernels that it forks
     "MPLBACKEND": INLINE,
     "OMP_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",  # the order of a set is the same in every run
@@ -32,12 +32,12 @@ ENVIRONMENT = {  # of the nursery, and of the kernels that it forks
 }
 
 
-class Nursery:
-    """The nursery process as whoever started it sees it; `path` is its socket."""
+class ForkServer:
+    """The fork server process as whoever started it sees it; `path` is its socket."""
 
     def __init__(self, preload: tuple[str, ...]):
         self.preload, self._lock = preload, threading.Lock()
-        self._folder = tempfile.TemporaryDirectory(prefix="nursery-")  # for our user alone
+        self._folder = tempfile.TemporaryDirectory(prefix="fork-server-")  # for our user alone
         self._process: subprocess.Popen[bytes] | None = None
         self.path = f"{self._folder.name}/socket"
         self.course = course_beside(self.path)
@@ -80,7 +80,7 @@ class Nursery:
                 self._spawn()
 
     def stop(self) -> None:
-        """End it; its kernels are in their rooms and end with those."""
+        """End it; its kernels are in their sandboxes and end with those."""
         with self._lock:
             if self._process is not None:
                 self._process.terminate()
@@ -93,14 +93,14 @@ class Nursery:
 
 
 def course_beside(path: str) -> Path:
-    """The course as the kernels of the nursery at the socket `path` read it, see `autograder.sandbox.withheld`."""
+    """The course as the kernels of the fork server at the socket `path` read it, see `autograder.sandbox.withheld`."""
     return Path(path).parent / "course"
 
 
 @cache
-def nursery(preload: tuple[str, ...]) -> Nursery:
-    """This process's nursery for these modules."""
-    return Nursery(preload)
+def fork_server(preload: tuple[str, ...]) -> ForkServer:
+    """This process's fork server for these modules."""
+    return ForkServer(preload)
 
 
 def begin(course: Course, entries: Sequence[NotebookEntry]) -> None:
@@ -109,7 +109,7 @@ def begin(course: Course, entries: Sequence[NotebookEntry]) -> None:
     Here, too, nothing is looked through for garbage until `settle`, while the caller imports the rest.
     """
     gc.disable()
-    nursery(course.running(entries).grading.preload).start()
+    fork_server(course.running(entries).grading.preload).start()
     modules = [
         "autograder.sandbox.before_imports",
         "autograder.cli",

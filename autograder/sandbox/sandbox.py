@@ -1,7 +1,7 @@
-"""An empty room for one hand-in: bubblewrap's namespaces, read-only system, bounded scratch space.
+"""An empty sandbox for one hand-in: bubblewrap's namespaces, read-only system, bounded scratch space.
 
-The room holds no process of ours but an idle one, which no other may look into. A kernel forked by the
-nursery moves in; nothing that it writes reaches the host, and when the room closes every process in it is gone.
+The sandbox holds no process of ours but an idle one, which no other may look into. A kernel forked by the
+fork server moves in; nothing that it writes reaches the host, and when the sandbox closes every process in it is gone.
 """
 
 import glob
@@ -35,16 +35,16 @@ LIB, TRIPLET = os.path.realpath("/lib"), f"{platform.machine()}-linux-gnu"
 DEBIAN = [f"/usr/lib/{TRIPLET}", f"{LIB}/{TRIPLET}", "/usr/lib64"]
 OTHERS = ["/usr/lib"] if os.path.islink("/usr/lib64") else ["/usr/lib64", "/lib64"]
 LIBRARIES = DEBIAN if os.path.isdir(DEBIAN[0]) else OTHERS
-# What a room shows of the host, as far as it is there, beside Python itself. THREAT_MODEL.md has it as a table.
+# What a sandbox shows of the host, as far as it is there, beside Python itself. THREAT_MODEL.md has it as a table.
 SYSTEM = tuple(dict.fromkeys([*LIBRARIES, "/usr/lib/wsl/lib", "/usr/lib/locale", "/usr/share/fonts", *zoneinfo.TZPATH]))
 FILES = ("/etc/ld.so.cache", "/etc/localtime", *glob.glob(f"{LIB}/ld-linux*"))
 LINKS = [path for path in ("/lib", "/lib64", "/usr/lib64") if os.path.islink(path)]
-# Each costs a mount of every room.
+# Each costs a mount of every sandbox.
 COMMANDS = ("bash", "cat", "cp", "echo", "grep", "head", "ls", "mkdir", "mv", "nvidia-smi", "rm", "sh", "sleep", "wc")
 SHARED_PREFIXES = ("/", "/usr", "/usr/local")  # of a Python there, more than Python lies below
 HIDDEN = ("/proc/keys", "/proc/key-users")  # of the instructor, too, whose user's number a kernel may have
 HOLDER = "/run/cat"  # the idle process: it answers one line, and waits for the next
-FIRST_UID = 200_000  # beyond real accounts; one of its own per room, so that limits are not shared
+FIRST_UID = 200_000  # beyond real accounts; one of its own per sandbox, so that limits are not shared
 SAMPLE_SECONDS = 0.25
 MAX_FILES = 100_000  # an empty file takes memory, too, which no size of a folder bounds
 SCRATCH = ("/dev/shm", "/tmp", WORK)
@@ -52,15 +52,15 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 END_SECONDS = 30  # by then the kernel has ended thousands of processes
 
 
-class RoomError(Exception):
-    """No room can be made here; the message says why and what to do."""
+class SandboxError(Exception):
+    """No sandbox can be made here; the message says why and what to do."""
 
 
-class Room:
-    """One room. Use as a context manager; `pid` is a process whose namespaces a kernel joins.
+class Sandbox:
+    """One sandbox. Use as a context manager; `pid` is a process whose namespaces a kernel joins.
 
-    `refused` is "" or says which limit the hand-in broke; the room is then closed already. `course` is a folder
-    that the room shows, at the same path, see `autograder.sandbox.withheld`.
+    `refused` is "" or says which limit the hand-in broke; the sandbox is then closed already. `course` is a folder
+    that the sandbox shows, at the same path, see `autograder.sandbox.withheld`.
     """
 
     def __init__(self, limits: Limits, gpu: bool = False, course: Path | None = None):
@@ -94,19 +94,19 @@ class Room:
             said = self._process.stderr.read().decode(errors="replace").strip()
             self._process.kill()
             self._process.wait()
-            raise RoomError(f"bubblewrap cannot make a room here: {said or 'it said nothing'}")
+            raise SandboxError(f"bubblewrap cannot make a sandbox here: {said or 'it said nothing'}")
         self.pid: int = json.loads(told)["child-pid"]
         self._first = os.pidfd_open(self.pid)  # it waits for our next line, so it is this one
 
     def path(self, inside: str) -> str:
-        """Where a path of the room is found from outside."""
+        """Where a path of the sandbox is found from outside."""
         return f"/proc/{self.pid}/root{inside}"
 
     def close(self, refused: str = "") -> None:
-        """Kill every process in the room; it takes its files along.
+        """Kill every process in the sandbox; it takes its files along.
 
         Raises:
-            RoomError: a process of it does not end.
+            SandboxError: a process of it does not end.
         """
         with self._lock:
             self.refused = self.refused or refused
@@ -115,10 +115,10 @@ class Room:
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(self._first, signal.SIGKILL)
                 if not has_ended(self._first, END_SECONDS):  # the system ends it last of all in its process namespace
-                    raise RoomError(f"a hand-in's process in the room of process {self.pid} does not end")
+                    raise SandboxError(f"a hand-in's process in the sandbox of process {self.pid} does not end")
                 self._process.wait()
 
-    def __enter__(self) -> "Room":
+    def __enter__(self) -> "Sandbox":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -130,7 +130,7 @@ class Room:
             pipe.close()
 
     def _watch_use(self) -> None:
-        """Close the room when all its processes together use more than they may.
+        """Close the sandbox when all its processes together use more than they may.
 
         A resource limit holds for one process; a bomb forks.
         """
@@ -141,13 +141,13 @@ class Room:
                 self.close(f"made more than {MAX_FILES} files")
 
     def _uses_more_than(self, most: int) -> bool:
-        """Whether the room's processes hold more than `most` bytes, shared pages counted once (PSS).
+        """Whether the sandbox's processes hold more than `most` bytes, shared pages counted once (PSS).
 
         Resident pages are never fewer and are told at once; for the others the system walks every page.
         """
         try:
             inside = [self.path(f"/proc/{name}") for name in os.listdir(self.path("/proc")) if name.isdecimal()]
-        except OSError:  # the room is closing
+        except OSError:  # the sandbox is closing
             return False
         return sum(map(_resident, inside)) > most and sum(map(_proportional, inside)) > most
 
@@ -156,28 +156,28 @@ class Room:
         for folder in SCRATCH:
             try:
                 place = os.statvfs(self.path(folder))
-            except OSError:  # the room is closing
+            except OSError:  # the sandbox is closing
                 continue
             count += place.f_files - place.f_ffree
         return count
 
 
-def require_rooms() -> None:
-    """Make one room and close it.
+def require_sandboxes() -> None:
+    """Make one sandbox and close it.
 
     Raises:
-        RoomError: rooms cannot be made on this machine.
+        SandboxError: sandboxes cannot be made on this machine.
     """
     if not sys.platform.startswith("linux"):
-        raise RoomError(f"rooms need Linux; this is {sys.platform}")
+        raise SandboxError(f"sandboxes need Linux; this is {sys.platform}")
     try:
         seccomp.program()
-        with Room(Limits()):
+        with Sandbox(Limits()):
             pass
     except OSError as bad:
-        raise RoomError(f"bubblewrap does not start: {bad}") from None
+        raise SandboxError(f"bubblewrap does not start: {bad}") from None
     except (ImportError, RuntimeError) as bad:
-        raise RoomError(f"no filter of system calls can be made, is libseccomp2 installed? ({bad})") from None
+        raise SandboxError(f"no filter of system calls can be made, is libseccomp2 installed? ({bad})") from None
 
 
 def has_ended(process: int, seconds: float = 0) -> bool:
@@ -189,11 +189,11 @@ def has_ended(process: int, seconds: float = 0) -> bool:
 
 @cache
 def _starter(process: int) -> ThreadPoolExecutor:
-    """The thread that starts the rooms of this process; it has a session keyring of its own, which they inherit.
+    """The thread that starts the sandboxes of this process; it has a session keyring of its own, which they inherit.
 
     It lives as long as the process: bubblewrap's `--die-with-parent` means the thread.
     """
-    return ThreadPoolExecutor(1, "rooms", seccomp.join_own_keyring)
+    return ThreadPoolExecutor(1, "sandboxes", seccomp.join_own_keyring)
 
 
 def _holding(content: bytes) -> int:
@@ -246,7 +246,7 @@ def _arguments(
     users = ["--unshare-user", "--disable-userns"] if os.getuid() else ["--cap-drop", "ALL"]
     return [
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try", *users),
-        *("--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "room", "--seccomp", str(rules)),
+        *("--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "sandbox", "--seccomp", str(rules)),
         *("--dev", "/dev", *(_devices() if gpu else ()), *scratch, "/dev/shm", "--proc", "/proc"),
         *(word for path in HIDDEN if os.path.exists(path) for word in ("--ro-bind", "/dev/null", path)),
         *(*scratch, "/tmp", *scratch, WORK),

@@ -1,7 +1,7 @@
-"""The system calls that no code in a room may make: a seccomp filter, as a program for the kernel.
+"""The system calls that no code in a sandbox may make: a seccomp filter, as a program for the kernel.
 
 A notebook needs files, threads, processes and local sockets. All else is surface for attacks on the
-system itself, or memory that no limit of the room counts. What is refused fails with an error
+system itself, or memory that no limit of the sandbox counts. What is refused fails with an error
 number, as if the machine did not have it, so that libraries take their other way.
 """
 
@@ -45,7 +45,7 @@ NUMBERS = {
     **{"process_madvise": 440, "mount_setattr": 442, "quotactl_fd": 443, "memfd_secret": 447},
 }
 NEWEST = 450  # the last call of Linux 5.17. Nobody has judged later ones: they are not there, and libraries do without
-FIRST = 1  # the process that holds the room; not the hand-in's
+FIRST = 1  # the process that holds the sandbox; not the hand-in's
 SCHEDULING = ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler", "prlimit64")
 OF_A_USER = {"setpriority": 2, "ioprio_set": 3}  # what says "all processes of a user"; the first is among them
 LOW = 0xFFFFFFFF  # the bits of an argument that the kernel reads
@@ -93,7 +93,7 @@ def program() -> bytes:
     rules.add_rule(refuse, "personality", seccomp.Arg(0, seccomp.NE, THIS_PERSONALITY))
     for request in (TIOCSTI, TIOCLINUX):
         rules.add_rule(refuse, "ioctl", seccomp.Arg(1, seccomp.MASKED_EQ, LOW, request))
-    # The first process has our user's number, too: whoever starved it would delay the end of the room.
+    # The first process has our user's number, too: whoever starved it would delay the end of the sandbox.
     for name in SCHEDULING:
         rules.add_rule(refuse, name, seccomp.Arg(0, seccomp.MASKED_EQ, LOW, FIRST))
     for name, user in OF_A_USER.items():

@@ -34,7 +34,7 @@ for name in (".ipython/profile_default/startup/00.py", "nbgrader_config.py", "ju
 for name, target in (("BOOK.html", "TREE/gradebook.db"), ("link.ipynb", "../../gradebook.db"), ("all", "TREE")):
     add(name, target, mode=0o120777)
 
-# %% name="links inside its room" attack="symlinks that copy the gradebook into feedback" shows="OPENED: []"
+# %% name="links inside its sandbox" attack="symlinks that copy the gradebook into feedback" shows="OPENED: []"
 import os
 
 opened = []
@@ -112,7 +112,7 @@ for path in ("PROJECT/utils/check.py", "PROJECT/data", "PROJECT/utils", os.__fil
         pass
 print("TURNED:", turned)
 
-# %% name="writes outside its room" attack="files outside the room" shows="WROTE: []"
+# %% name="writes outside its sandbox" attack="files outside the sandbox" shows="WROTE: []"
 import os
 
 wrote = []
@@ -133,7 +133,7 @@ for path in ("PROJECT/utils/check.py", "/bin/sh", os.__file__):
             pass
 print("WROTE:", wrote)
 
-# %% name="forges its own record" attack="files outside the room" shows="TRICK written"
+# %% name="forges its own record" attack="files outside the sandbox" shows="TRICK written"
 import json, os
 
 for folder in ("verdicts", "autograded", "feedback", "submitted", "."):
@@ -141,7 +141,7 @@ for folder in ("verdicts", "autograded", "feedback", "submitted", "."):
     json.dump({"status": "graded", "score": 99}, open(f"/hand_in/{folder}/STUDENT/BOOK.json", "w"))
 print("TRICK written")
 
-# %% name="mounts the disk" attack="files outside the room" shows="DONE: []"
+# %% name="mounts the disk" attack="files outside the sandbox" shows="DONE: []"
 import ctypes, os
 
 libc, done = ctypes.CDLL(None, use_errno=True), []

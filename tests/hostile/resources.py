@@ -1,4 +1,4 @@
-# Resources: each of these would take the whole machine, or the grader, if its room had no limits. Limits are low here.
+# Resources: each of these would take the whole machine, or the grader, if its sandbox had no limits. Limits are low here.
 
 # %% name="loops" attack="endless loops" told="longer than"
 while True:
@@ -272,7 +272,7 @@ for command in ("su -c id", "sudo -n id", "mount -t tmpfs x /tmp", "unshare -Ur 
 assert os.getuid() != 0
 print("GAINED:", gained)
 
-# %% name="opens its room's first process" attack="privileges" shows="OPENED: []"
+# %% name="opens its sandbox's first process" attack="privileges" shows="OPENED: []"
 import ctypes, os
 
 libc, opened = ctypes.CDLL(None, use_errno=True), []
@@ -351,7 +351,7 @@ import os, signal
 
 os.killpg(0, signal.SIGKILL)
 
-# %% name="starves its room's first process" attack="background processes that outlive grading" shows="CHANGED: []"
+# %% name="starves its sandbox's first process" attack="background processes that outlive grading" shows="CHANGED: []"
 import ctypes, os, resource
 
 libc, changed = ctypes.CDLL(None, use_errno=True), []

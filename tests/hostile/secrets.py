@@ -177,12 +177,12 @@ for family, address in addresses:
             pass
 print("REACHED:", reached)
 
-# %% name="asks the nursery for a kernel" attack="network" shows="REACHED: []"
+# %% name="asks the fork server for a kernel" attack="network" shows="REACHED: []"
 import glob, socket
 
 reached = []
 line = open("/proc/self/cmdline").read().split("\0")
-for path in [*(part for part in line if part.startswith("/")), *glob.glob("/tmp/nursery*/*")]:
+for path in [*(part for part in line if part.startswith("/")), *glob.glob("/tmp/fork-server*/*")]:
     try:
         with socket.socket(socket.AF_UNIX) as one:
             one.connect(path)

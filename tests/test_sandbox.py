@@ -1,4 +1,4 @@
-"""A kernel in a room: what it can see, what it may use, and that nothing of it stays."""
+"""A kernel in a sandbox: what it can see, what it may use, and that nothing of it stays."""
 
 import os
 import platform
@@ -61,7 +61,7 @@ def test_it_has_no_privilege(shared):
 
 def test_it_inherits_nothing(small, monkeypatch):
     monkeypatch.setenv("SECRET_OF_THE_INSTRUCTOR", "canary")
-    grading = small.grading.model_copy(update={"preload": ("utils.door",)})  # another nursery, started only now
+    grading = small.grading.model_copy(update={"preload": ("utils.door",)})  # another fork server, started only now
     with kernel.open_kernel(small.model_copy(update={"grading": grading})) as running:
         assert "canary" not in said(
             running.run("import os; print(dict(os.environ), open('/proc/self/environ').read())")
@@ -206,11 +206,11 @@ def test_the_filter_costs_little(small):
 
 
 def test_the_course_is_covered_where_the_system_shows_it(small, monkeypatch, tmp_path):
-    """A clone below a folder that every room shows would otherwise lie open there."""
+    """A clone below a folder that every sandbox shows would otherwise lie open there."""
     shown = Path("/usr/share/zoneinfo")
     inside = next(path for path in sorted(shown.iterdir()) if path.is_dir() and any(path.iterdir()))
     monkeypatch.setattr(sandbox, "ROOT", inside)
-    with sandbox.Room(small.limits) as made:
+    with sandbox.Sandbox(small.limits) as made:
         assert os.listdir(made.path(str(inside))) == []
         assert os.listdir(made.path(str(shown))) != [inside.name]
 
@@ -221,8 +221,8 @@ def test_the_number_of_files_is_bounded(small, monkeypatch):
         running.run("import os, time\nfor n in range(3000): os.close(os.open(f'/tmp/{n}', os.O_CREAT))\ntime.sleep(3)")
 
 
-def room_users():
-    """The users of all processes that nurseries forked."""
+def sandbox_users():
+    """The users of all processes that fork servers forked."""
     found = (line.split(None, 1) for line in os.popen("ps -eo uid=,args=").read().splitlines())
     return sorted(uid for uid, command in found if "autograder.sandbox.fork_server" in command)
 
@@ -235,7 +235,7 @@ def test_it_has_no_network(shared, address):
 
 @pytest.mark.parametrize("path", ["/x", "/etc/x", "/usr/x", "/dev/x", f"{course.ROOT}/x", "UTILS/x"])
 def test_it_writes_only_to_its_scratch_space(shared, path):
-    scratch = path.startswith("/tmp/")  # a clone below /tmp has its folders in the room's own /tmp, which is scratch
+    scratch = path.startswith("/tmp/")  # a clone below /tmp has its folders in the sandbox's own /tmp, which is scratch
     path = path.replace("UTILS", said(shared.run("import utils, os; print(os.path.dirname(utils.__file__))")).strip())
     ran = shared.run(f"open({path!r}, 'w')")
     if not scratch:
@@ -244,8 +244,8 @@ def test_it_writes_only_to_its_scratch_space(shared, path):
 
 
 def test_what_it_writes_is_gone_afterwards(shared):
-    shared.run("open('/tmp/room-was-here', 'w').write('x'); open('note', 'w').write('x')")
-    assert not Path("/tmp/room-was-here").exists()
+    shared.run("open('/tmp/sandbox-was-here', 'w').write('x'); open('note', 'w').write('x')")
+    assert not Path("/tmp/sandbox-was-here").exists()
 
 
 def test_files_and_disk_are_bounded(shared):
@@ -283,7 +283,7 @@ def test_a_kernel_that_kills_itself_is_noticed_at_once(small):
         assert time.monotonic() - started < 3
 
 
-def test_a_bomb_of_forks_and_memory_takes_only_its_room(small):
+def test_a_bomb_of_forks_and_memory_takes_only_its_sandbox(small):
     bomb = """
 import os, time
 while True:
@@ -294,10 +294,10 @@ while True:
     except OSError:
         pass
 """
-    before = room_users()
+    before = sandbox_users()
     with kernel.open_kernel(small) as running, pytest.raises(KernelGone):
         running.run(bomb)
-    assert room_users() == before
+    assert sandbox_users() == before
 
 
 def test_processes_left_behind_are_gone(small):
@@ -326,13 +326,13 @@ def test_nonsense_from_the_kernel_ends_only_the_kernel(small, nonsense):
             assert "kernel" in str(gone)
 
 
-def test_rooms_are_refused_loudly_where_they_cannot_be_made(monkeypatch):
+def test_sandboxes_are_refused_loudly_where_they_cannot_be_made(monkeypatch):
     monkeypatch.setattr(sandbox, "BWRAP", "/bin/false")
-    with pytest.raises(sandbox.RoomError, match="cannot make a room"):
-        sandbox.require_rooms()
+    with pytest.raises(sandbox.SandboxError, match="cannot make a sandbox"):
+        sandbox.require_sandboxes()
     monkeypatch.setattr(sandbox.sys, "platform", "darwin")
-    with pytest.raises(sandbox.RoomError, match="need Linux"):
-        sandbox.require_rooms()
+    with pytest.raises(sandbox.SandboxError, match="need Linux"):
+        sandbox.require_sandboxes()
 
 
 @pytest.mark.parametrize("where", ["cell", "question"])
