@@ -149,13 +149,14 @@ def grade(
     course = begin(notebooks, cluster, trust_submissions, dashboard)
 
     from autograder.grading import grade as grading
+    from autograder.grading.records import GRADED, Record, known_students
     from autograder.reports import report as reporting
 
     entries = course.select(notebooks)
-    grading.known_students(course, entries, student)
+    known_students(course, entries, student)
     new: list[tuple[str, str]] = []
 
-    def heard(record: grading.Record) -> None:
+    def heard(record: Record) -> None:
         new.append((record.notebook, record.student))
         if json:
             print_json(record)
@@ -182,7 +183,7 @@ def grade(
         console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
     if not records and not json:
         console.print("nothing was handed in for these notebooks; `autograder collect SOURCE` takes hand-ins")
-    if any(record.status != grading.GRADED for record in records):
+    if any(record.status != GRADED for record in records):
         raise typer.Exit(1)
 
 
@@ -209,9 +210,10 @@ def regrade(
     course = begin(wanted, cluster, trust_submissions, dashboard)
 
     from autograder.grading import grade as grading
+    from autograder.grading.records import known_students
     from autograder.reports import report as reporting
 
-    grading.known_students(course, course.select(wanted), student)
+    known_students(course, course.select(wanted), student)
     pairs = grading.regrade(
         course,
         course.select(wanted),

@@ -23,6 +23,7 @@ from autograder.author.public import checks
 from autograder.course import ROOT, Course, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.grading import grade
+from autograder.grading.records import GRADED
 from autograder.intake import collect as collecting
 from autograder.reports import feedback, report
 from utils import rte, student
@@ -146,7 +147,7 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
     wrong = 0
     for record in records:
         one = wanted.pop((record.notebook, record.student))
-        graded = record.status == grade.GRADED
+        graded = record.status == GRADED
         right = (record.score if graded else None) == one.score
         wrong += not right
         shown = f"{record.score:g}" if graded else record.status

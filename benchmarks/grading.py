@@ -42,7 +42,8 @@ sys.path.insert(0, str(ROOT))
 from autograder import course, demo
 from autograder.author import build
 from autograder.gradebook import course_tree
-from autograder.grading import grade, judge
+from autograder.grading import judge
+from autograder.grading.records import handed_in, students_of
 from autograder.intake import restore
 from autograder.sandbox.kernel import Ran
 from utils import door
@@ -214,11 +215,11 @@ def cells_and_checks(known: course.Course, entries: list[course.NotebookEntry]) 
     whole, opened, judge.open_kernel = 0.0, judge.open_kernel, direct  # type: ignore[assignment]
     for entry in entries:
         released = course_tree.release_notebook(known, entry)
-        students = grade.hand_ins(known, entry)
+        students = students_of(known, entry)
         first = True  # imports what the others then find here, and is not counted
         for student in tqdm([students[0], *students], desc=f"cells and checks of {entry.number}", disable=None):
-            handed_in = restore.read(grade.handed_in(known, entry, student)[0], known.limits.notebook_mb)
-            notebook, _ = restore.restore(handed_in, released)
+            read = restore.read(handed_in(known, entry, student)[0], known.limits.notebook_mb)
+            notebook, _ = restore.restore(read, released)
             child = 0 if first else os.fork()
             if child:
                 _, status, used = os.wait4(child, 0)

@@ -46,7 +46,7 @@ def canned(course: Any, entry: Any, student: str, *_: Any, **__: Any) -> Any:
     import json as encoder
     import time as clock
 
-    from autograder.grading.grade import Record
+    from autograder.grading.records import Record
 
     stated, notebook, wait = encoder.loads((course.tree / "canned.json").read_text())
     clock.sleep(wait)
@@ -70,7 +70,7 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
     from autograder import demo
     from autograder.author import build
     from autograder.gradebook import course_tree
-    from autograder.grading import grade
+    from autograder.grading.records import GRADED, Record
     from autograder.intake import restore
 
     known = course_in(folder)
@@ -79,7 +79,7 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
     text = demo.Maker(known, entry).file()
     release = course_tree.release_notebook(known, entry)
     notebook, _ = restore.restore(restore.read(text, known.limits.notebook_mb), release)
-    done = grade.Record("", entry.name, grade.GRADED)
+    done = Record("", entry.name, GRADED)
     for number, points in course_tree.exercises(known, entry).items():
         cell = next(cell for cell in notebook.cells if cell.id == f"check_{number.replace('.', '_')}")
         cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
@@ -99,7 +99,7 @@ def one(folder: Path, workers: int) -> dict[str, float]:
 
     known = course_in(folder)
     begun: list[float] = []
-    opened = grade._client
+    opened = grade.client
 
     @contextmanager
     def client(*args: Any, **options: Any) -> Iterator[Any]:
@@ -109,7 +109,7 @@ def one(folder: Path, workers: int) -> dict[str, float]:
             yield made
             begun.append(time.monotonic())
 
-    grade._client, grade.grade_one = client, canned  # type: ignore[assignment]
+    grade.client, grade.grade_one = client, canned  # type: ignore[assignment]
     started, cpu = time.monotonic(), time.process_time()
     records = grade.grade(known, list(known.notebooks), workers=workers)
     used = time.process_time() - cpu
@@ -166,6 +166,7 @@ def cut_off(folder: Path) -> dict[str, float]:
     from distributed import Client
 
     from autograder.grading import grade
+    from autograder.grading.records import GRADED, Record
 
     size, after = CUT
     call("--make", folder, size, 0.05)
@@ -190,7 +191,7 @@ def cut_off(folder: Path) -> dict[str, float]:
         grade.grade_one = canned
         heard: list[str] = []
 
-        def hear(record: grade.Record) -> None:
+        def hear(record: Record) -> None:
             heard.append(record.student)
             if len(heard) == after:
                 ip("link", "set", names[0], "down")
@@ -199,7 +200,7 @@ def cut_off(folder: Path) -> dict[str, float]:
         grade.grade(known, list(known.notebooks), cluster=address, heard=hear)
         seconds = time.monotonic() - started
     stated = [json.loads(path.read_text()) for path in known.tree.glob("verdicts/*/*.json")]
-    return {"lost": size - sum(one["status"] == grade.GRADED for one in stated), "seconds": seconds}
+    return {"lost": size - sum(one["status"] == GRADED for one in stated), "seconds": seconds}
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from autograder import course, demo
 from autograder.author import answers, build, release
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
+from autograder.grading.records import UNGRADABLE, Record, jobs, load_record
 from autograder.intake import restore
 from autograder.reports import feedback, report
 
@@ -201,7 +202,7 @@ def hostile_class(built, tmp_path_factory):
     grade.grade(known, [ENTRY])
     said = " ".join(WAYS)
     with recording.open_recorder(known) as recorder:  # whatever a reason, a remark or a row may say one day
-        (job,) = grade.jobs(known, ENTRY)
+        (job,) = jobs(known, ENTRY)
         graded = job.known
         graded.remarks += [f"remark {said}"]
         graded.exercises[0]["message"] = f"Exercise 1.1: message {said}"
@@ -216,8 +217,8 @@ def hostile_class(built, tmp_path_factory):
     course_tree.write(course_tree.place(known, "submitted", ENTRY, "reason"), "{}")
     grade.grade(known, [ENTRY])
     with recording.open_recorder(known) as recorder:
-        job = next(job for job in grade.jobs(known, ENTRY) if job.student == "reason")
-        grade.keep(known, recorder, job, grade.Record("reason", ENTRY.name, grade.UNGRADABLE, f"hostile {said}"), "")
+        job = next(job for job in jobs(known, ENTRY) if job.student == "reason")
+        grade.keep(known, recorder, job, Record("reason", ENTRY.name, UNGRADABLE, f"hostile {said}"), "")
     return known
 
 
@@ -230,8 +231,8 @@ def hostile_pages(hostile_class):
 
 def test_a_refusal_quotes_nothing(hostile_class):
     for number in range(len(WAYS)):
-        known = grade.load_record(hostile_class, ENTRY, f"refused{number}")
-        assert known.status == grade.UNGRADABLE and "<" not in known.reason and "hostile" not in known.reason
+        known = load_record(hostile_class, ENTRY, f"refused{number}")
+        assert known.status == UNGRADABLE and "<" not in known.reason and "hostile" not in known.reason
         assert "hostile" not in course_tree.place(hostile_class, "autograded", ENTRY, f"refused{number}").read_text()
 
 

@@ -12,7 +12,8 @@ import pytest
 from autograder import course
 from autograder.author import build
 from autograder.gradebook import course_tree
-from autograder.grading import grade, removal
+from autograder.grading import removal
+from autograder.grading.records import jobs
 from autograder.intake import collect
 from autograder.reports import report
 
@@ -299,5 +300,5 @@ def test_runs_that_break_a_parser_stop_nobody(workshop, tmp_path, text):
         members[f"ada/results/x/seed_{number}.json"] = content
     result = collect.collect(workshop, packed(tmp_path / "in.zip", members))
     assert len(result.taken) == 2 and not result.refused, "the judge refuses them by name"
-    assert [job.student for job in grade.jobs(workshop, workshop.notebook(RUNS))] == ["ada", "bo"]
+    assert [job.student for job in jobs(workshop, workshop.notebook(RUNS))] == ["ada", "bo"]
     report.write_report(workshop, [workshop.notebook(RUNS)])

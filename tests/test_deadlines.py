@@ -16,6 +16,7 @@ from autograder import course
 from autograder.author import build
 from autograder.gradebook import course_tree, recording, stock
 from autograder.grading import grade
+from autograder.grading.records import GRADED, Record, load_record, verdict_path
 from autograder.intake import collect
 from autograder.reports import feedback, report
 
@@ -189,8 +190,8 @@ def late_class(fresh):
             course_tree.write(place, build.write(text))
             course_tree.write(place.with_name("timestamp.txt"), recording.timestamp(when))
             recorder.record(entry, student, build.write(text))
-            stated = grade.Record(student, entry.name, grade.GRADED, score=points, points=points)
-            course_tree.write_json(grade.verdict_path(known, entry, student), grade.asdict(stated))
+            stated = Record(student, entry.name, GRADED, score=points, points=points)
+            course_tree.write_json(verdict_path(known, entry, student), grade.asdict(stated))
     return known, points
 
 
@@ -202,7 +203,7 @@ def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
     seconds = {"ann": 0, "bo": 600, "cy": DAY + 60, "di": DAY + 60 - 3600, "ed": 0, "flo": 0}
 
     def everywhere():
-        records = {one: grade.load_record(known, entry, one) for one in lost}
+        records = {one: load_record(known, entry, one) for one in lost}
         assert {one: found.late_seconds for one, found in records.items()} == seconds
         found = {one: found.penalty for one, found in records.items()}
         with Gradebook(course_tree.database(known), known.course_id) as gradebook:

@@ -12,7 +12,7 @@ from distributed import Client, LocalCluster
 
 from autograder import cli, course, demo
 from autograder.gradebook import course_tree
-from autograder.grading import grade
+from autograder.grading import cluster, worker
 from autograder.sandbox import kernel, launch, preload, sandbox, withheld
 
 
@@ -54,7 +54,7 @@ def test_a_kernel_with_a_gpu_sees_the_one_of_its_worker(monkeypatch):
 
 
 def device_of_this_worker(gpus):
-    grade._take_device(gpus)
+    worker._take_device(gpus)
     time.sleep(0.2)  # long enough that the other worker takes the next one
     return os.environ["CUDA_VISIBLE_DEVICES"]
 
@@ -151,7 +151,7 @@ def test_two_nurseries_draw_the_same():
 
 
 def test_the_dashboard_is_served_when_asked_for_and_needs_bokeh(monkeypatch):
-    with grade._client(course.load(), [], 1, None, dashboard=True) as client:
+    with cluster.client(course.load(), [], 1, None, dashboard=True) as client:
         assert client.dashboard_link.startswith("http://127.0.0.1:")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(course.CourseError, match="pip install bokeh"):

@@ -1,4 +1,4 @@
-"""Ways out of a sandbox, and into what is not the hand-in's; played by whoever runs the tests, and by an ordinary user."""
+"""Ways out of a sandbox, and into what is not the hand-in's, tried by whoever runs the tests and an ordinary user."""
 
 import ctypes
 import os

@@ -11,7 +11,8 @@ import torch
 
 from autograder import course
 from autograder.gradebook import course_tree
-from autograder.grading import audit, copied_runs, grade
+from autograder.grading import audit, copied_runs
+from autograder.grading.records import handed_in
 from autograder.intake.collect import collect, pack, unpack
 from autograder.reports import report
 from utils import evidence, hand_in, rte, student
@@ -489,7 +490,7 @@ def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
     assert mixed(0.8)
 
 
-def handed_in(known, entry, owner, files, *times):
+def submit(known, entry, owner, files, *times):
     """A hand-in, kept in as many versions as there are times; the last is the one that counts."""
     for number, time in enumerate(times):
         version = known.tree / "handins" / owner / entry.name / f"{time}-{number:08d}"
@@ -503,8 +504,8 @@ def test_of_a_copy_nobody_is_accused_by_the_machine(honest, small):
     """Handed in on day 1, copied on day 2, a typo mended on day 3: a person sees both, neither loses a point."""
     known, entry = small
     files = read_files(honest)
-    handed_in(known, entry, "Lovelace_Ada", files, "20270101T120000Z", "20270103T120000Z")
-    handed_in(known, entry, "Aaron_Early", files, "20270102T120000Z")
+    submit(known, entry, "Lovelace_Ada", files, "20270101T120000Z", "20270103T120000Z")
+    submit(known, entry, "Aaron_Early", files, "20270102T120000Z")
     standing = copied_runs.of(known, entry)
     assert [one.against for one in standing.values()] == [(), ()]
     ada, thief = " ".join(standing["Lovelace_Ada"].flags), " ".join(standing["Aaron_Early"].flags)
@@ -523,8 +524,8 @@ def test_files_of_another_notebook_do_not_hide_a_copy(honest, small):
     other = rte.experiments(rte.ADAPTER_FUSION, "smoke")["adapter"].folder("").name
     assert entry.name == rte.SEED_VARIANCE and other < min(files)
     more = {f"{other}/seed_{number}.json": b"{}" for number in range(evidence.MAX_READ)}
-    handed_in(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
-    handed_in(known, entry, "Aaron_Early", files | more, "20270102T120000Z")
+    submit(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
+    submit(known, entry, "Aaron_Early", files | more, "20270102T120000Z")
     standing = copied_runs.of(known, entry)
     assert over_seeds.verdict_on(files | more, ["smoke"], standing["Aaron_Early"])[0].score == 4, "they hide nothing"
     for owner, neighbour in (("Aaron_Early", "Lovelace_Ada"), ("Lovelace_Ada", "Aaron_Early")):
@@ -534,11 +535,11 @@ def test_files_of_another_notebook_do_not_hide_a_copy(honest, small):
 def test_on_equal_or_unknown_times_neither_is_called_the_first(honest, small):
     known, entry = small
     files = read_files(honest)
-    handed_in(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
-    handed_in(known, entry, "Bo", files, "20270101T120000Z")
+    submit(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
+    submit(known, entry, "Bo", files, "20270101T120000Z")
     for standing in copied_runs.of(known, entry).values():
         assert not standing.against and "it is not known which came first" in " ".join(standing.flags)
-    handed_in(known, entry, "Cy", files)
+    submit(known, entry, "Cy", files)
     assert "it is not known which came first" in " ".join(copied_runs.of(known, entry)["Cy"].flags)
 
 
@@ -556,8 +557,8 @@ def test_runs_of_another_hand_in_are_found_in_disguise(how, small):
     }[how]
     owner = claimed(entry.name, shipped, "Bo Berg")
     theft = claimed(entry.name, lambda experiment, some, number: change(np.array(some[number].logits)), "Eve Forger")
-    handed_in(known, entry, "Bo_Berg", owner, "20270101T120000Z")
-    handed_in(known, entry, "Eve_Forger", theft, "20270102T120000Z")
+    submit(known, entry, "Bo_Berg", owner, "20270101T120000Z")
+    submit(known, entry, "Eve_Forger", theft, "20270102T120000Z")
     standing = copied_runs.of(known, entry)
     # Bent, small logits run together when they are rounded: of experiments that hardly learned, not all are recognised.
     more = f"and {8 if how == 'bent' else 14} more"
@@ -571,8 +572,8 @@ def test_two_students_whom_chance_gave_one_seed_are_not_flagged(honest, small, m
     of_one = FIRST.folder("").name  # the size smoke has others whose honest seeds are near copies of each other
     files = {file: text for file, text in read_files(honest).items() if file.startswith(of_one)}
     twin = {file: dumps(dataclasses.replace(parse(text), student="Bo")).encode() for file, text in files.items()}
-    handed_in(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
-    handed_in(known, entry, "Bo", twin, "20270102T120000Z")
+    submit(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
+    submit(known, entry, "Bo", twin, "20270102T120000Z")
     assert "and 4 more" in copied_runs.of(known, entry)["Bo"].flags[0]
     monkeypatch.setattr(copied_runs.students, "seeds_of", lambda name, key, count: SEEDS)
     assert not copied_runs.of(known, entry)["Bo"].flags and not copied_runs.of(known, entry)["Lovelace_Ada"].flags
@@ -592,16 +593,16 @@ def test_anything_may_be_in_a_file_that_is_compared(honest, small):
         b'{"seconds": 1, "logits": [[1' + b"0" * 400 + b", 1]]}",
     ]
     files = {file: texts[place % len(texts)] for place, file in enumerate(read_files(honest))}
-    handed_in(known, entry, "Lovelace_Ada", read_files(honest), "20270101T120000Z")
-    handed_in(known, entry, "Mal", files, "20270101T120000Z")
+    submit(known, entry, "Lovelace_Ada", read_files(honest), "20270101T120000Z")
+    submit(known, entry, "Mal", files, "20270101T120000Z")
     assert copied_runs.of(known, entry)["Lovelace_Ada"].flags == ()
 
 
 def test_a_persons_decision_is_applied_and_undone(honest, small):
     known, entry = small
     files = read_files(honest)
-    handed_in(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
-    handed_in(known, entry, "Eve", files, "20270102T120000Z")
+    submit(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
+    submit(known, entry, "Eve", files, "20270102T120000Z")
     copied_runs.decide(known, entry, "Eve", False)
     copied_runs.decide(known, entry, "Lovelace_Ada", True)
     standing = copied_runs.of(known, entry)
@@ -640,7 +641,7 @@ def test_packed_collected_and_filed(honest, tmp_path, monkeypatch, small):
     packed.rename(inbox / packed.name)
     result = collect(known, tmp_path / "inbox")
     assert len(result.taken) == 1 and not result.refused
-    assert unpack(grade.handed_in(known, entry, "Ada_Lovelace")[1]) == read_files(honest)
+    assert unpack(handed_in(known, entry, "Ada_Lovelace")[1]) == read_files(honest)
     assert copied_runs.of(known, entry) == {"Ada_Lovelace": NO_STANDING}
     assert list(audit.accepted(known, entry)) == ["Ada_Lovelace"]
     table = report.class_table(known, entry)
@@ -663,8 +664,8 @@ def test_a_class_is_compared_within_each_students_runs(monkeypatch, small):
     bob = {"first": [made("first", 2, 7, 4)], "second": [made("second", 2, 7, 5)]}
     (known.tree / "submitted" / "ada" / entry.name).mkdir(parents=True)
     (known.tree / "submitted" / "ada" / entry.name / "results.json").write_text("{}")
-    for handed_in in ({"ada": ada, "bob": bob}, {"bob": bob, "ada": ada}):
-        monkeypatch.setattr(audit, "accepted", lambda course, entry, found=handed_in: found)
+    for these in ({"ada": ada, "bob": bob}, {"bob": bob, "ada": ada}):
+        monkeypatch.setattr(audit, "accepted", lambda course, entry, found=these: found)
         table = report.class_table(known, entry)
         (found,) = table.comparisons()
         assert found.seeds == 3 and found.difference == pytest.approx(5)
@@ -727,8 +728,8 @@ def test_an_audit_takes_the_suspicious_and_by_chance():
 def test_what_is_suspicious_is_said(honest, small):
     known, entry = small
     files = read_files(honest)
-    handed_in(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
-    handed_in(known, entry, "Bo", files, "20270101T120000Z")
+    submit(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
+    submit(known, entry, "Bo", files, "20270101T120000Z")
     why = audit.suspicions(known, entry, audit.accepted(known, entry))
     assert len(why) == 30
     for reasons in why.values():

@@ -19,13 +19,14 @@ SILENT_MODULES = 200
 FIRST_CALLS = """
 import io, json, os, sys
 from contextlib import redirect_stdout
-from autograder import answers, author, course, public
+from autograder import course
+from autograder.author import answers, build, public
 from utils.check import SLOW, CheckFailed
 from utils.evidence import ResultsCheck
 
 known = course.load()
 entry = known.notebook(sys.argv[1])
-released = author.student_notebook(known, entry)
+released = build.student_notebook(known, entry)
 cases = {case.exercise: case.source for case in answers.reference_cases(known, entry)}
 with redirect_stdout(io.StringIO()):  # what a notebook says of itself
     answers.at_home(released, "", "imports")

@@ -13,6 +13,7 @@ from autograder.author import answers, private, public
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
 from autograder.grading import judge as judging
+from autograder.grading.records import GRADED, UNGRADABLE, load_record, students_of, verdict_path
 from autograder.intake.collect import pack
 from autograder.reports import report
 from autograder.sandbox.kernel import open_kernel
@@ -43,10 +44,10 @@ def test_every_score_of_the_demonstration_is_the_expected_one(demo_run):
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_every_hand_in_ends_in_a_record(demo_run, entry):
     known, _, _ = demo_run
-    for student in grade.hand_ins(known, entry):
-        path = grade.verdict_path(known, entry, student)
+    for student in students_of(known, entry):
+        path = verdict_path(known, entry, student)
         stated = json.loads(path.read_text())
-        if stated["status"] == grade.GRADED:
+        if stated["status"] == GRADED:
             assert [row["exercise"] for row in stated["exercises"]] == list(public.checks(entry))
             assert stated["score"] == sum(row["score"] for row in stated["exercises"])
             assert all(row["message"].startswith(f"Exercise {row['exercise']}: ") for row in stated["exercises"])
@@ -57,7 +58,7 @@ def test_every_hand_in_ends_in_a_record(demo_run, entry):
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_blank_notebook_is_not_attempted_anywhere(demo_run, entry):
     known, _, _ = demo_run
-    blank = grade.load_record(known, entry, "Bo_Blank")
+    blank = load_record(known, entry, "Bo_Blank")
     assert {row["outcome"] for row in blank.exercises} == {Outcome.BLANK} and blank.score == 0
 
 
@@ -65,9 +66,9 @@ def test_the_gradebook_says_what_the_verdicts_say(demo_run):
     known, _, _ = demo_run
     with recording.open_recorder(known) as recorder:
         for entry in known.notebooks:
-            for student in grade.hand_ins(known, entry):
+            for student in students_of(known, entry):
                 marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, student).grades
-                stated = grade.load_record(known, entry, student)
+                stated = load_record(known, entry, student)
                 scores = {row["exercise"]: row["score"] for row in stated.exercises}
                 for mark in marks:
                     if mark.name.startswith("check_"):
@@ -80,7 +81,7 @@ def test_the_gradebook_says_what_the_verdicts_say(demo_run):
 def test_grading_again_runs_nothing_and_changes_nothing(demo_run, monkeypatch):
     known, _, _ = demo_run
     before = {path: path.read_bytes() for path in known.tree.glob("verdicts/*/*.json")}
-    monkeypatch.setattr(grade, "_client", None)  # a worker would be an error
+    monkeypatch.setattr(grade, "client", None)  # a worker would be an error
     records = grade.grade(known, list(known.notebooks))
     assert len(records) == len(before)
     assert before == {path: path.read_bytes() for path in known.tree.glob("verdicts/*/*.json")}
@@ -91,12 +92,12 @@ def test_what_a_crash_left_out_is_graded_and_nothing_else(workshop):
     for student in ("ada", "bo", "cy"):
         hand_in(workshop, FIRST, student, maker.file(solved=()))
     once = {one.student: one for one in grade.grade(workshop, [FIRST])}
-    grade.verdict_path(workshop, FIRST, "bo").unlink()  # killed before its record was complete
-    grade.verdict_path(workshop, FIRST, "cy").write_text('{"student": "cy", ')
+    verdict_path(workshop, FIRST, "bo").unlink()  # killed before its record was complete
+    verdict_path(workshop, FIRST, "cy").write_text('{"student": "cy", ')
     twice = {one.student: one for one in grade.grade(workshop, [FIRST])}
     assert twice["ada"] == once["ada"]
     for student in ("bo", "cy"):
-        assert twice[student].exercises and grade.load_record(workshop, FIRST, student)
+        assert twice[student].exercises and load_record(workshop, FIRST, student)
         assert [row["score"] for row in twice[student].exercises] == [row["score"] for row in once[student].exercises]
 
 
@@ -175,7 +176,7 @@ def test_without_sandboxes_nothing_is_graded(workshop, monkeypatch):
     monkeypatch.setattr(grade, "require_sandboxes", lambda: (_ for _ in ()).throw(SandboxError("no user namespaces")))
     with pytest.raises(SandboxError):
         grade.grade(workshop, [FIRST])
-    assert not grade.load_record(workshop, FIRST, "ada")
+    assert not load_record(workshop, FIRST, "ada")
 
 
 def test_trusting_is_possible_and_is_written_down(workshop):
@@ -188,11 +189,11 @@ def test_trusting_is_possible_and_is_written_down(workshop):
 def test_an_error_of_the_grader_itself_is_a_record_and_stops_nobody(workshop, monkeypatch):
     maker = demo.Maker(workshop, FIRST)
     hand_in(workshop, FIRST, "ada", maker.file())
-    monkeypatch.setattr(grade, "author", None)  # what the coordinator sends is broken, whatever the reason
+    monkeypatch.setattr(grade, "build", None)  # what the coordinator sends is broken, whatever the reason
     with pytest.raises(AttributeError):
         grade.grade(workshop, [FIRST])
     done, notebook = grade._result(Broken(), FIRST, "ada")
-    assert done.status == grade.UNGRADABLE and "grader itself failed" in done.reason and notebook == ""
+    assert done.status == UNGRADABLE and "grader itself failed" in done.reason and notebook == ""
 
 
 class Broken:

@@ -36,6 +36,7 @@ from autograder.author import build, release
 from autograder.author.answers import preamble
 from autograder.gradebook import course_tree
 from autograder.grading import grade
+from autograder.grading.records import GRADED
 from autograder.intake import collect
 from autograder.reports import feedback, report
 from autograder.sandbox import kernel
@@ -348,7 +349,7 @@ def test_the_threat_model_says_how_many_are_tried(section):
 def test_it_gains_nothing_and_ends_in_a_record(world, attack):
     record = world.record(attack)
     assert record.score == 0, rows(record)
-    assert record.status == grade.GRADED or record.reason
+    assert record.status == GRADED or record.reason
     assert "grader itself" not in record.reason
     if attack.twin:  # to the letter what the same answers get without the trick
         skip = 1 if attack.where == "first" else 0

@@ -28,7 +28,8 @@ from sqlalchemy.orm import Session
 
 from autograder import course, demo
 from autograder.gradebook import course_tree, recording
-from autograder.grading import grade
+from autograder.grading import grade, guard
+from autograder.grading.records import GRADED, UNGRADABLE, Record, jobs, load_record
 from autograder.intake import restore
 
 LONG = bool(os.environ.get("COURSE_LONG_TESTS"))
@@ -39,7 +40,8 @@ KINDS = ("worker", "fork server", "coordinator")
 LONGEST_WAIT = 0.4  # to the next kill, as a share of the time that an undisturbed run takes
 GRADE = """\
 import sys
-from autograder import course, grade
+from autograder import course
+from autograder.grading import grade
 known = course.Course.model_validate_json(sys.argv[1])
 if sys.argv[2:]:
     sys.path.append(sys.argv[2])
@@ -188,7 +190,7 @@ def test_killed_at_many_more_moments_it_ends_with_the_same(built, tmp_path):
                 next(cell for cell in book.cells if cell.id == name).outputs[-1].data["text/plain"] = "0"
         done.score = sum(row["score"] for row in done.exercises)
         if chance.random() < 0.1:
-            done, notebook = grade.Record(student, job.entry.name, grade.UNGRADABLE, "the file is empty"), ""
+            done, notebook = Record(student, job.entry.name, UNGRADABLE, "the file is empty"), ""
         course_tree.write_json(results / f"{student}.json", [dataclasses.asdict(done), nbformat.writes(book)])
     survive(known, CANNED_MOMENTS, tmp_path, results)
 
@@ -226,10 +228,8 @@ def assert_graded(found, size):
     assert len(records) == size and marks and graded
     for one in records:
         assert not one["retry"] and "the grader itself failed" not in one["reason"], one
-        assert one["status"] == grade.GRADED or one["reason"]
-    assert (
-        sum(one["score"] for one in records) > 0 and sum(one["status"] == grade.GRADED for one in records) >= size / 2
-    )
+        assert one["status"] == GRADED or one["reason"]
+    assert sum(one["score"] for one in records) > 0 and sum(one["status"] == GRADED for one in records) >= size / 2
 
 
 def test_what_stands_in_for_the_grader_takes_what_the_grader_takes():
@@ -265,9 +265,9 @@ def canned(known, student="ada", solved=None):
     place = course_tree.place(known, "submitted", entry, student)
     course_tree.write(place, text)
     course_tree.write(place.with_name("timestamp.txt"), "2028-02-01 12:00:00.000000 UTC")
-    (job,) = grade.jobs(known, entry, [student])
+    (job,) = jobs(known, entry, [student])
     notebook, _ = restore.restore(restore.read(text, 20), job.release)
-    done = grade.Record(student, entry.name, grade.GRADED)
+    done = Record(student, entry.name, GRADED)
     for number, points in course_tree.exercises(known, entry).items():
         cell = next(cell for cell in notebook.cells if cell.id == f"check_{number.replace('.', '_')}")
         cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
@@ -323,8 +323,8 @@ def test_killed_at_every_single_write_it_ends_with_the_same(built, tmp_path):
         shutil.copytree(tmp_path / "prepared", known.tree)
         if not killed_at(step, known, result):
             break
-        assert not grade.load_record(known, known.notebooks[0], "ada"), "its record was written before the end"
-        with grade._alone(known):
+        assert not load_record(known, known.notebooks[0], "ada"), "its record was written before the end"
+        with guard.exclusive_run(known):
             keep(known, *result)
         assert outcome(known) == wanted, step
         shutil.rmtree(known.tree)
@@ -333,5 +333,5 @@ def test_killed_at_every_single_write_it_ends_with_the_same(built, tmp_path):
 
 
 def test_two_runs_do_not_meet_in_one_tree(fresh):
-    with grade._alone(fresh), pytest.raises(course.CourseError, match="another run"):
+    with guard.exclusive_run(fresh), pytest.raises(course.CourseError, match="another run"):
         grade.grade(fresh, list(fresh.notebooks))

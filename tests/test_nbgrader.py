@@ -20,6 +20,7 @@ from autograder import demo
 from autograder.author import build
 from autograder.gradebook import course_tree
 from autograder.grading import grade
+from autograder.grading.records import load_record, students_of
 from autograder.reports import feedback, report
 
 FIRST = courses.load().notebooks[0]
@@ -75,8 +76,8 @@ def test_stock_export_says_the_scores(demo_run):
     nbgrader(known.tree, "export", "--to", "stock.csv")
     table = pandas.read_csv(known.tree / "stock.csv")
     mine = table[table.assignment == FIRST.name].set_index("student_id").score
-    for student in grade.hand_ins(known, FIRST):
-        assert mine[student] == grade.load_record(known, FIRST, student).score
+    for student in students_of(known, FIRST):
+        assert mine[student] == load_record(known, FIRST, student).score
 
 
 def test_our_export_has_a_row_per_exercise(demo_run, tmp_path):
@@ -84,14 +85,14 @@ def test_our_export_has_a_row_per_exercise(demo_run, tmp_path):
     assert report.export(known, [FIRST], tmp_path / "out.csv") == len(pandas.read_csv(tmp_path / "out.csv"))
     table = pandas.read_csv(tmp_path / "out.csv").set_index(["student", "exercise"])
     for student in ("Ada_Perfect", "Zoë_Müller"):
-        for row in grade.load_record(known, FIRST, student).exercises:
+        for row in load_record(known, FIRST, student).exercises:
             assert table.loc[(student, row["exercise"])].score == row["score"]
 
 
 def test_the_report_names_every_student_and_reason(demo_run):
     known, _, _ = demo_run
     page = (known.tree / "report.html").read_text()
-    for student in grade.hand_ins(known, FIRST):
+    for student in students_of(known, FIRST):
         assert student in page
     assert "ungradable: the file is truncated" in page and "kernel restarted" in page
 

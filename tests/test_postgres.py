@@ -13,8 +13,9 @@ from test_kill import canned, keep, outcome
 
 from autograder import cli, demo
 from autograder.gradebook import course_tree, recording
-from autograder.grading import grade
+from autograder.grading import grade, guard
 from autograder.grading.grade import GradingStopped
+from autograder.grading.records import GRADED, load_record
 from autograder.reports import feedback, report
 
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [
@@ -132,14 +133,18 @@ def test_a_server_that_starts_anew_is_waited_for(server, elsewhere, monkeypatch)
         server.stop()  # in the middle, with our connection open
         grade.keep(elsewhere, recorder, *result)
     assert waited == [recording.WAITS[0]]
-    assert grade.load_record(elsewhere, elsewhere.notebooks[0], "ada").status == grade.GRADED
+    assert load_record(elsewhere, elsewhere.notebooks[0], "ada").status == GRADED
 
 
 def test_a_server_that_stays_away_is_told_without_the_password_and_the_run_goes_on(server, elsewhere, monkeypatch):
     result = canned(elsewhere)
     course_tree.enter(elsewhere, elsewhere.notebooks[0])
     monkeypatch.setattr(recording, "WAITS", (0.1,))
-    with recording.open_recorder(elsewhere) as recorder, pytest.raises(GradingStopped) as told, grade._told(elsewhere):
+    with (
+        recording.open_recorder(elsewhere) as recorder,
+        pytest.raises(GradingStopped) as told,
+        guard.explain_failures(elsewhere),
+    ):
         server.stop()
         grade.keep(elsewhere, recorder, *result)
     assert "teacher:***@127.0.0.1" in str(told.value) and "hush" not in str(told.value)

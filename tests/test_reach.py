@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from autograder import course
-from autograder.grading import grade, reach
+from autograder.grading import fingerprints, reach
 
 ROOT = course.ROOT
 ALL = {"01", "02", "03", "04", "05", "06"}
@@ -46,11 +46,14 @@ def project(tmp_path_factory):
     ],
 )
 def test_what_changes_makes_stale_what_can_reach_it(all_built, project, monkeypatch, path, stale):
-    monkeypatch.setattr(grade, "ROOT", project)
-    monkeypatch.setattr(grade, "folder_of", lambda entry: project / "solutions" / entry.name)
+    monkeypatch.setattr(fingerprints, "ROOT", project)
+    monkeypatch.setattr(fingerprints, "folder_of", lambda entry: project / "solutions" / entry.name)
 
     def all_fingerprints():
-        return {entry.number: grade.whole(grade.fingerprints(all_built, entry)) for entry in all_built.notebooks}
+        return {
+            entry.number: fingerprints.combined_digest(fingerprints.fingerprints(all_built, entry))
+            for entry in all_built.notebooks
+        }
 
     before, text = all_fingerprints(), (project / path).read_text()
     assert set(before) == ALL

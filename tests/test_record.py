@@ -11,6 +11,7 @@ from test_kill import outcome
 
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
+from autograder.grading.records import GRADED
 
 STUDENTS = ("Ada_Perfect", "Bo_Blank", "Zoë_Müller")
 LATE = "2031-02-01 12:00:00.000000 UTC"
@@ -44,7 +45,7 @@ def ours(known, entry, student, text):
 
 def test_the_gradebook_is_the_one_that_stock_nbgrader_writes(demo_run, two_trees):
     graded, _, _ = demo_run
-    assert {one.status for one in grade.grade(graded, list(graded.notebooks), list(STUDENTS))} == {grade.GRADED}
+    assert {one.status for one in grade.grade(graded, list(graded.notebooks), list(STUDENTS))} == {GRADED}
     for again in (False, True):
         for entry in graded.notebooks:
             for student in STUDENTS:

@@ -9,7 +9,8 @@ from test_kill import canned, outcome
 from autograder import cli, course, demo
 from autograder.author import build, public
 from autograder.gradebook import course_tree, recording
-from autograder.grading import grade, judge
+from autograder.grading import fingerprints, grade, judge
+from autograder.grading.records import UNGRADABLE, Record, jobs, load_record
 from autograder.reports import report
 from utils.check import Check
 
@@ -54,7 +55,7 @@ def test_one_exercise_is_judged_again_and_all_else_stays(graded):
             if one.name.startswith("written_"):
                 written, one.manual_score, one.needs_manual_grade = one.name, 1.5, False
         recorder.gradebook.db.commit()
-    cy = grade.load_record(graded, entry, "cy")
+    cy = load_record(graded, entry, "cy")
     pairs = grade.regrade(graded, [entry], [first])
     assert [before.student for before, _ in pairs] == ["ada", "bo"], "a blank answer was run"
     scores = {after.student: after.score - before.score for before, after in pairs}
@@ -62,10 +63,10 @@ def test_one_exercise_is_judged_again_and_all_else_stays(graded):
     assert scores == {"ada": 0, "bo": worth}  # what is handed in there is right
     for before, after in pairs:
         assert after.exercises[1:] == before.exercises[1:]
-        assert after == grade.load_record(graded, entry, after.student)
+        assert after == load_record(graded, entry, after.student)
     assert mark(graded, "bo", cell) == (worth, None, False)
     assert mark(graded, "bo", written) == (None, 1.5, False)
-    assert grade.load_record(graded, entry, "cy").exercises == cy.exercises
+    assert load_record(graded, entry, "cy").exercises == cy.exercises
     stored = nbformat.read(course_tree.place(graded, "autograded", entry, "bo"), as_version=4)
     outputs = {one.id: one.get("outputs") for one in stored.cells}
     assert "passed" in outputs[cell][0].text and len(outputs[f"check_{second.replace('.', '_')}"]) == 1
@@ -74,15 +75,15 @@ def test_one_exercise_is_judged_again_and_all_else_stays(graded):
 def test_a_changed_check_makes_its_exercise_stale_and_no_other(graded, monkeypatch):
     (entry,) = graded.notebooks
     first = numbers(graded)[0]
-    before = grade.fingerprints(graded, entry)
+    before = fingerprints.fingerprints(graded, entry)
     assert grade.regrade(graded, [entry]) == []
     read = grade.Path.read_text
     changed = f'\n\n@check("{first}", points=2)\ndef another(causal_mask):\n    assert causal_mask\n'
     module = f"nb{entry.name}.py"
     monkeypatch.setattr(grade.Path, "read_text", lambda path: read(path) + (changed if path.name == module else ""))
-    after = grade.fingerprints(graded, entry)
+    after = fingerprints.fingerprints(graded, entry)
     assert {number for number in after if after[number] != before[number]} == {first}
-    assert {state for one in grade.jobs(graded, entry) for state in [one.state()]} == {
+    assert {state for one in jobs(graded, entry) for state in [one.state()]} == {
         "a check, a limit or the notebook changed"
     }
     asked = []
@@ -90,21 +91,21 @@ def test_a_changed_check_makes_its_exercise_stale_and_no_other(graded, monkeypat
     with pytest.raises(KeyError):  # nothing came back
         grade.regrade(graded, [entry])
     assert [(job.student, job.only) for job in asked] == [("ada", (first,)), ("bo", (first,))]
-    assert grade.jobs(graded, entry)[2].state() == "", "a blank answer needs no new verdict"
+    assert jobs(graded, entry)[2].state() == "", "a blank answer needs no new verdict"
 
 
 def test_what_all_checks_share_makes_all_stale(graded, monkeypatch):
     (entry,) = graded.notebooks
-    before, read = grade.fingerprints(graded, entry), grade.Path.read_text
+    before, read = fingerprints.fingerprints(graded, entry), grade.Path.read_text
     module = f"nb{entry.name}.py"
     monkeypatch.setattr(
         grade.Path, "read_text", lambda path: read(path) + ("\nEVERYWHERE = 1\n" if path.name == module else "")
     )
-    after = grade.fingerprints(graded, entry)
+    after = fingerprints.fingerprints(graded, entry)
     assert all(after[number] != before[number] for number in before)
     comment = "\n# a comment changes nothing\n"
     monkeypatch.setattr(grade.Path, "read_text", lambda path: read(path) + (comment if path.name == module else ""))
-    assert grade.fingerprints(graded, entry) == before
+    assert fingerprints.fingerprints(graded, entry) == before
 
 
 def test_an_exercise_that_is_nowhere_is_told(graded):
@@ -114,10 +115,10 @@ def test_an_exercise_that_is_nowhere_is_told(graded):
 
 def test_the_command_says_before_after_and_how_many(graded, capsys):
     (entry,) = graded.notebooks
-    before, after = (grade.load_record(graded, entry, "bo") for _ in range(2))
+    before, after = (load_record(graded, entry, "bo") for _ in range(2))
     after.exercises[0] |= {"score": 2.0, "message": "Exercise 1.1: passed (2 points)"}
     after.score += 2
-    ada = grade.load_record(graded, entry, "ada")
+    ada = load_record(graded, entry, "ada")
     cli.print_changes([(ada, ada), (before, after)])
     printed = capsys.readouterr().out
     assert "2 hand-ins graded again, 1 score changed" in printed and "ada" not in printed
@@ -165,8 +166,8 @@ def test_status_says_what_is_graded_waiting_and_ungradable(graded, monkeypatch, 
     course_tree.write(course_tree.place(graded, "submitted", entry, "dan"), maker.file())
     course_tree.write(course_tree.place(graded, "submitted", entry, "bo"), maker.file(solved=()))
     with recording.open_recorder(graded) as recorder:
-        job = grade.jobs(graded, entry)[2]
-        failed = grade.Record("cy", entry.name, grade.UNGRADABLE, "the file is empty")
+        job = jobs(graded, entry)[2]
+        failed = Record("cy", entry.name, UNGRADABLE, "the file is empty")
         grade.keep(graded, recorder, job, failed, "")
     assert report.status(graded, entry) == {
         "graded": {"ada": ""},

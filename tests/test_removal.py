@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from autograder import cli, course
 from autograder.author import build
 from autograder.gradebook import course_tree, recording
-from autograder.grading import grade, removal
+from autograder.grading import grade, guard, removal
+from autograder.grading.records import GRADED, Record, known_students, verdict_path
 from autograder.reports import feedback, report
 
 
@@ -35,8 +36,8 @@ def known(fresh, monkeypatch):
             for place in ("submitted", "handins"):
                 course_tree.write(course_tree.place(fresh, place, entry, student), build.write(notebook))
             recorder.record(entry, student, build.write(notebook))
-            stated = grade.Record(student, entry.name, grade.GRADED, score=points, points=points)
-            course_tree.write_json(grade.verdict_path(fresh, entry, student), grade.asdict(stated))
+            stated = Record(student, entry.name, GRADED, score=points, points=points)
+            course_tree.write_json(verdict_path(fresh, entry, student), grade.asdict(stated))
     feedback.write_feedback(fresh, [entry])
     monkeypatch.setattr(cli, "load", lambda: fresh)
     return fresh
@@ -93,7 +94,7 @@ def test_what_is_not_there_cannot_be_removed(known):
 
 def test_nothing_is_removed_while_a_run_is_grading(known):
     before = named(known, "ada")
-    with grade._alone(known), pytest.raises(course.CourseError, match="another run"):
+    with guard.exclusive_run(known), pytest.raises(course.CourseError, match="another run"):
         removal.remove(known, known.notebooks[0], "ada")
     assert named(known, "ada") == before
 
@@ -151,7 +152,7 @@ def test_a_student_who_is_not_there_is_named(known):
     assert ended.returncode == 2 and "Traceback" not in ended.stderr
     assert "nobody handed in none of 01_causal_mask_lm; did you mean" in ended.stderr
     with pytest.raises(course.CourseError, match="Ada handed in none of 01_causal_mask_lm; did you mean ada"):
-        grade.known_students(known, list(known.notebooks), ["Ada"])
+        known_students(known, list(known.notebooks), ["Ada"])
 
 
 def test_status_says_what_to_do_with_what_waits(known):

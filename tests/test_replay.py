@@ -6,7 +6,8 @@ import nbformat
 import pytest
 
 from autograder import course, demo
-from autograder.grading import grade, judge
+from autograder.grading import judge
+from autograder.grading.records import key_of
 from autograder.intake import restore
 from utils.verdict import Outcome
 
@@ -50,7 +51,7 @@ def judged(entry, answers, before, after, key):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_a_log_of_questions_and_replies_earns_nothing_in_another_hand_in(entry, fresh):
-    keys = [grade.key_of(fresh, entry, student, student.encode()) for student in ("first", "second")]
+    keys = [key_of(fresh, entry, student, student.encode()) for student in ("first", "second")]
     said, printed = judged(entry, {}, LOG, TELL, keys[0])
     asked = [one.exercise for one in said.verdicts if one.score]
     assert len(asked) >= len(said.verdicts) - 1, "the first hand-in is right, but for runs"
@@ -65,7 +66,7 @@ def test_a_log_of_questions_and_replies_earns_nothing_in_another_hand_in(entry, 
 
 def test_the_same_hand_in_is_asked_the_same_again_and_another_one_is_not(fresh):
     entry, text = fresh.notebooks[0], b"a notebook"
-    key = grade.key_of(fresh, entry, "somebody", text)
-    assert key == grade.key_of(fresh, entry, "somebody", text) and len(key) == 32
-    others = [grade.key_of(fresh, entry, "another", text), grade.key_of(fresh, entry, "somebody", text + b" ")]
+    key = key_of(fresh, entry, "somebody", text)
+    assert key == key_of(fresh, entry, "somebody", text) and len(key) == 32
+    others = [key_of(fresh, entry, "another", text), key_of(fresh, entry, "somebody", text + b" ")]
     assert key not in others and others[0] != others[1]

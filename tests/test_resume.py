@@ -12,23 +12,26 @@ from test_kill import canned, keep, outcome
 
 from autograder import course, demo
 from autograder.gradebook import course_tree, recording
-from autograder.grading import grade
+from autograder.grading import grade, guard
 from autograder.grading.grade import GradingStopped
+from autograder.grading.records import GRADED, UNGRADABLE, Record, jobs, load_record
 from autograder.reports import report
 from autograder.sandbox.sandbox import SandboxError
 
 GRADE = """\
 import errno, os, sys
 from pathlib import Path
-from autograder import course, grade, tree
-write, left = tree.write, int(sys.argv[2])
+from autograder import course
+from autograder.gradebook import course_tree
+from autograder.grading import grade
+write, left = course_tree.write, int(sys.argv[2])
 def full(path, text):
     global left
     left -= 1
     if left < 0:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     write(path, text)
-tree.write = full
+course_tree.write = full
 known = course.Course.model_validate_json(sys.argv[1])
 try:
     grade.grade(known, list(known.notebooks))
@@ -79,7 +82,7 @@ def test_a_really_full_file_system(fresh, tmp_path):
         assert recorded(known) < 2
         filler.unlink()
         assert len(grade.grade(known, list(known.notebooks))) == 2 == recorded(known)
-        assert all(job.state() == "" for job in grade.jobs(known, known.notebooks[0]))
+        assert all(job.state() == "" for job in jobs(known, known.notebooks[0]))
     finally:
         subprocess.run(["umount", "-l", small], check=True)
 
@@ -99,18 +102,22 @@ def test_a_lock_is_waited_for(fresh, result):
         grade.keep(fresh, recorder, *result)
         release.join()
         other.close()
-    assert grade.load_record(fresh, fresh.notebooks[0], "ada").status == grade.GRADED
+    assert load_record(fresh, fresh.notebooks[0], "ada").status == GRADED
 
 
 def test_a_lock_that_stays_is_told_in_one_line(fresh, result, monkeypatch):
     monkeypatch.setattr(recording, "WAITS", ())
     other = sqlite3.connect(fresh.tree / "gradebook.db", isolation_level=None)
-    with recording.open_recorder(fresh) as recorder, pytest.raises(GradingStopped) as told, grade._told(fresh):
+    with (
+        recording.open_recorder(fresh) as recorder,
+        pytest.raises(GradingStopped) as told,
+        guard.explain_failures(fresh),
+    ):
         other.execute("begin exclusive")
         grade.keep(fresh, recorder, *result)
     other.close()
     assert "database is locked" in str(told.value) and "\n" not in str(told.value)
-    assert not grade.load_record(fresh, fresh.notebooks[0], "ada")
+    assert not load_record(fresh, fresh.notebooks[0], "ada")
     keep(fresh, *result)
 
 
@@ -122,12 +129,12 @@ def test_a_gradebook_that_is_removed_meanwhile_is_noticed_and_made_anew(fresh, r
     with (
         recording.open_recorder(fresh) as recorder,
         pytest.raises(GradingStopped, match="gradebook"),
-        grade._told(fresh),
+        guard.explain_failures(fresh),
     ):
         recorder.scores(fresh.notebooks[0])  # it is open
         (fresh.tree / "gradebook.db").unlink()
         grade.keep(fresh, recorder, *result)
-    assert not grade.load_record(fresh, fresh.notebooks[0], "ada")
+    assert not load_record(fresh, fresh.notebooks[0], "ada")
     course_tree.build_tree(fresh)
     keep(fresh, *result)
     assert outcome(fresh) == outcome(quiet)
@@ -137,7 +144,7 @@ def test_a_lost_gradebook_is_written_again_from_the_records(fresh, result, monke
     keep(fresh, *result)
     before = outcome(fresh)
     (fresh.tree / "gradebook.db").unlink()
-    monkeypatch.setattr(grade, "_client", None)  # nothing is run for it
+    monkeypatch.setattr(grade, "client", None)  # nothing is run for it
     grade.grade(fresh, list(fresh.notebooks))
     assert outcome(fresh) == before
 
@@ -145,12 +152,12 @@ def test_a_lost_gradebook_is_written_again_from_the_records(fresh, result, monke
 def test_a_failure_of_the_grader_costs_no_grade_and_is_tried_again(fresh, result, monkeypatch):
     keep(fresh, *result)
     before = outcome(fresh)
-    job = grade.jobs(fresh, fresh.notebooks[0])[0]
-    failed = grade.Record("ada", job.entry.name, grade.UNGRADABLE, "the grader itself failed", retry=True)
+    job = jobs(fresh, fresh.notebooks[0])[0]
+    failed = Record("ada", job.entry.name, UNGRADABLE, "the grader itself failed", retry=True)
     with recording.open_recorder(fresh) as recorder:
         grade.keep(fresh, recorder, job, failed, "")
     assert outcome(fresh)[0] == before[0]
-    assert "tried again" in grade.jobs(fresh, fresh.notebooks[0])[0].state()
+    assert "tried again" in jobs(fresh, fresh.notebooks[0])[0].state()
 
 
 def test_a_manual_score_survives_and_is_asked_for_again_only_if_the_hand_in_changed(fresh, result):
@@ -180,7 +187,7 @@ def test_what_the_grader_fails_on_is_recorded_once_without_the_words_of_the_hand
         grade.keep(fresh, recorder, job, failed, "")
         marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
         assert marks and all(mark.auto_score in (0, None) for mark in marks)
-    assert [one.state() for one in grade.jobs(fresh, entry)] == [""], "not at every run"
+    assert [one.state() for one in jobs(fresh, entry)] == [""], "not at every run"
     assert grade._failed(SandboxError("no namespaces"), entry, "ada").retry
 
 
@@ -191,10 +198,10 @@ def test_a_hand_in_that_cannot_be_read_stops_nobody(fresh, result, monkeypatch):
     stray = course_tree.results_path(fresh, entry, "ada")
     stray.write_text('{"x/seed_1.json": "{"}')  # beside a notebook without experiments
     monkeypatch.setattr(grade, "require_sandboxes", lambda: None)
-    monkeypatch.setattr(grade, "_client", None)  # nothing is run for it
+    monkeypatch.setattr(grade, "client", None)  # nothing is run for it
     for _ in range(2):
         records = {one.student: one for one in grade.grade(fresh, [entry])}
-        assert records["ada"].status == grade.GRADED and records["bo"].status == grade.UNGRADABLE
+        assert records["ada"].status == GRADED and records["bo"].status == UNGRADABLE
         assert "course tree" in records["bo"].reason and not records["bo"].retry
     states = report.status(fresh, entry)
     assert list(states["graded"]) == ["ada"] and list(states["ungradable"]) == ["bo"]

@@ -19,6 +19,7 @@ from conftest import copied
 from autograder import course, demo
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
+from autograder.grading.records import load_record, students_of
 from autograder.reports import report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -105,8 +106,8 @@ def scores(known):
     table = pandas.read_csv(target)
     states = report.status(known, FIRST)
     found = {}
-    for student in grade.hand_ins(known, FIRST):
-        stated = grade.load_record(known, FIRST, student)
+    for student in students_of(known, FIRST):
+        stated = load_record(known, FIRST, student)
         rows = table[(table.student == student) & ~table.needs_manual_grade]
         book = sum(mark or 0 for name, mark in marks.get(student, {}).items() if name.startswith("check_"))
         found[student] = (book, stated and stated.score, rows.score.sum(), states["graded"].get(student))
@@ -264,4 +265,4 @@ def test_the_autograde_button_goes_through_sandbox_and_judge(known, formgrader):
     for student in ("patch", "forger", "ada"):
         assert "Successfully autograded" in press(formgrader, student)
     agrees(known, ("ada", "forger", "patch"))
-    assert grade.load_record(known, FIRST, "thief") is None
+    assert load_record(known, FIRST, "thief") is None

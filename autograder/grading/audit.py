@@ -16,7 +16,8 @@ from tqdm import tqdm
 
 from autograder.author.public import checks
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.grading import copied_runs, grade
+from autograder.grading import copied_runs
+from autograder.grading.records import handed_in, students_of
 from autograder.intake.collect import unpack
 from utils import pair_training, rte
 from utils.evidence import NEAR, UNLIKE, ResultsCheck, centred
@@ -70,9 +71,9 @@ def accepted(course: Course, entry: NotebookEntry) -> dict[str, dict[str, list[R
     if check is None:
         raise CourseError(f"{entry.name} has no experiments whose results are handed in")
     standings, found = copied_runs.of(course, entry), {}
-    for student in grade.hand_ins(course, entry):
+    for student in students_of(course, entry):
         standing = standings.get(student, NO_STANDING)
-        files = unpack(grade.handed_in(course, entry, student)[1])
+        files = unpack(handed_in(course, entry, student)[1])
         if not files or standing.against:
             continue
         runs = check.accepted(files, course.grading.results_profiles, standing)[0]

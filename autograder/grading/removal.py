@@ -8,7 +8,8 @@ from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
-from autograder.grading import grade
+from autograder.grading import guard
+from autograder.grading.records import students_of, verdict_path
 from autograder.intake import collect
 
 PLACES = ("submitted", "handins", "autograded", "feedback")  # each with a folder for a student's notebook
@@ -17,7 +18,7 @@ PLACES = ("submitted", "handins", "autograded", "feedback")  # each with a folde
 def parts(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
     """What the tree holds of a hand-in: folders, and its record."""
     found = [course.tree / place / student / entry.name for place in PLACES]
-    return [path for path in (*found, grade.verdict_path(course, entry, student)) if path.exists()]
+    return [path for path in (*found, verdict_path(course, entry, student)) if path.exists()]
 
 
 def marks(course: Course, entry: NotebookEntry, student: str) -> list[dict[str, Any]]:
@@ -53,7 +54,7 @@ def remove(course: Course, entry: NotebookEntry, student: str) -> Path:
     found, held = parts(course, entry, student), marks(course, entry, student)
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     target = course.tree / "removed" / f"{stamp}-{student}-{entry.name}"
-    with grade._alone(course):
+    with guard.exclusive_run(course):
         if held:
             course_tree.write_json(target / "gradebook.json", held)  # before it is gone there
             with Gradebook(course_tree.database(course), course.course_id) as gradebook:
@@ -83,7 +84,7 @@ def remove_latest(course: Course, entry: NotebookEntry, student: str) -> Path:
         raise CourseError(f"{student} handed {entry.name} in once only: there is nothing to go back to")
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     target = course.tree / "removed" / f"{stamp}-{student}-{entry.name}"
-    with grade._alone(course):
+    with guard.exclusive_run(course):
         target.mkdir(parents=True)
         for path in (kept[-1].with_suffix(collect.RESULTS), kept[-1]):
             if path.exists():
@@ -93,6 +94,6 @@ def remove_latest(course: Course, entry: NotebookEntry, student: str) -> Path:
 
 
 def _known(course: Course, entry: NotebookEntry) -> str:
-    students = grade.hand_ins(course, entry)
+    students = students_of(course, entry)
     shown = ", ".join(students[:10]) + (", ..." if len(students) > 10 else "")
     return f"it was handed in by {shown}" if students else "nobody handed it in"

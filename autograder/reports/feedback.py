@@ -23,6 +23,7 @@ from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.grading import grade
+from autograder.grading.records import load_record
 from autograder.sandbox import preload
 
 PAGES = 8  # that a worker writes at a time: nbgrader reads its templates once for them
@@ -44,7 +45,6 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
         CourseError: a graded hand-in is missing in the gradebook.
         FeedbackError: nbgrader could not write one; the others are written. The message has its log.
     """
-    from autograder.grading import grade  # imports dask, which the workers do not need
 
     grade.settle(course, entries)
     stale = {entry: _stale(course, entry) for entry in entries}
@@ -174,7 +174,7 @@ def _generate(course: Course, entry: NotebookEntry, students: list[str], slow: l
 
 def _short(course: Course, entry: NotebookEntry, student: str) -> str:
     """A page in place of one that is too costly to make."""
-    known = grade.load_record(course, entry, student)
+    known = load_record(course, entry, student)
     rows = known.exercises if known else []
     said = "".join(f"<li>{escape(row['message'])}</li>" for row in rows)
     why = "The page of this notebook takes too long to make: its outputs or its text are too large, or unusual."

@@ -15,6 +15,7 @@ from autograder.gradebook import course_tree
 from autograder.gradebook.recording import MissingEntry, open_recorder
 from autograder.grading import grade
 from autograder.grading.grade import Record
+from autograder.grading.records import GRADED, jobs, load_record, students_of
 from utils.experiment import Run
 from utils.verdict import Outcome
 
@@ -26,9 +27,9 @@ STATES = ("graded", "waiting", "ungradable")
 MARKS = {Outcome.PASSED: "&#10003;", Outcome.WRONG: "&#10007;", Outcome.ERROR: "!", Outcome.BLANK: "&#183;"}
 
 
-def records(course: Course, entry: NotebookEntry) -> list[Record]:
+def records_of(course: Course, entry: NotebookEntry) -> list[Record]:
     """The records of all graded hand-ins of a notebook, by student."""
-    found = (grade.load_record(course, entry, student) for student in grade.hand_ins(course, entry))
+    found = (load_record(course, entry, student) for student in students_of(course, entry))
     return [record for record in found if record is not None]
 
 
@@ -39,12 +40,12 @@ def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
         CourseError: the course tree was not built.
     """
     found: dict[str, dict[str, str]] = {state: {} for state in STATES}
-    for job in grade.jobs(course, entry):
+    for job in jobs(course, entry):
         trusted = job.known is not None and job.known.trusted
         waits = job.state(trusted)
         if waits or job.known is None:
             found["waiting"][job.student] = waits
-        elif job.known.status == grade.GRADED:
+        elif job.known.status == GRADED:
             flags = [f"for you to look at: {flag}" for flag in job.copied.flags]
             found["graded"][job.student] = "; ".join([*(["without a sandbox"] if trusted else []), *flags])
         else:
@@ -56,7 +57,7 @@ def to_mark(course: Course, entry: NotebookEntry) -> dict[str, int]:
     """How many answers of each student wait for a person's mark; of students whose hand-ins are there."""
     with open_recorder(course) as recorder:
         waiting = recorder.to_mark(entry)
-    return {student: waiting[student] for student in grade.hand_ins(course, entry) if student in waiting}
+    return {student: waiting[student] for student in students_of(course, entry) if student in waiting}
 
 
 def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
@@ -70,13 +71,13 @@ def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
             scores = recorder.scores(entry)
         except MissingEntry:
             return {}
-    there = grade.hand_ins(course, entry)
+    there = students_of(course, entry)
     for student, marks in scores.items():
         if student not in there:
             do = f"`autograder remove {student} {entry.number}` removes the rest"
             found[student] = f"the gradebook has it, and the hand-in is gone: {do}"
             continue
-        stated = grade.load_record(course, entry, student)
+        stated = load_record(course, entry, student)
         if stated is None or stated.retry:
             continue
         book = sum(score or 0 for name, score in marks.items() if name.startswith("check_"))
@@ -159,7 +160,7 @@ def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
 
 def _section(course: Course, entry: NotebookEntry) -> dict:
     """Everything the page says of one notebook."""
-    graded = records(course, entry)
+    graded = records_of(course, entry)
     points = course_tree.exercises(course, entry)
     numbers = list(points)
     students = []
@@ -170,7 +171,7 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
         for row in record.exercises:
             if row["outcome"] in (Outcome.WRONG, Outcome.ERROR):
                 said[row["exercise"]][row["message"].partition(": ")[2]] += 1
-    complete = [record for record in graded if record.status == grade.GRADED]
+    complete = [record for record in graded if record.status == GRADED]
     shares = []
     for number in numbers:
         won = [row["score"] > 0 for record in complete for row in record.exercises if row["exercise"] == number]

@@ -90,7 +90,7 @@ def trusted(course: Course) -> Iterator[Process]:
 
 
 def _fork(stack: ExitStack, server: str, course: Course, line: socket.socket) -> tuple[Sandbox, int]:
-    """A kernel from the fork server we were told of; from our own if that one is gone. Its sandbox, and its process id."""
+    """A kernel from the fork server we were told of, from our own if that one is gone: its sandbox and process id."""
     if server:
         for _ in range(2):  # killed while we asked, it is started again at the same path
             with suppress(SandboxError, OSError):

@@ -1,0 +1,84 @@
+"""Digests of all that the verdicts of a notebook hang on besides the hand-in."""
+
+import ast
+import hashlib
+import json
+import re
+from functools import lru_cache
+
+import nbformat
+from nbformat import NotebookNode
+
+from autograder.author import build
+from autograder.course import ROOT, Course, NotebookEntry, folder_of
+from autograder.gradebook import course_tree
+from autograder.grading import reach
+
+IMPORT = re.compile(r"\s*(import|from) [\w.]+( import [\w, ]+)?( as \w+)?$")
+MARKERS = ("check", "private", "results_check")  # the decorators that say which exercise a function is for
+
+
+def fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
+    """For each exercise a digest of all that its verdict hangs on besides the hand-in.
+
+    That is its own checks, and what all exercises share: the rest of the check modules, all that they, the
+    cells and the judge can reach (see `reach`), the release, the limits.
+    """
+    grading = course.grading.model_dump_json(exclude={"database"})
+    common = hashlib.sha256(course.limits.model_dump_json().encode() + grading.encode())
+    release = _release_text(course, entry)
+    common.update(release.encode())
+    modules = (ROOT / "utils" / "checks" / f"nb{entry.name}.py", folder_of(entry) / "private_checks.py")
+    common.update(reach.digest(modules, _imports(release), ROOT))
+    for path in reach.grader(ROOT):
+        common.update(path.read_bytes())
+    own: dict[str, str] = {}
+    for path in modules:
+        for exercise, code in _by_exercise(path.read_text()) if path.exists() else ():
+            if exercise:
+                own[exercise] = own.get(exercise, "") + code
+            else:
+                common.update(code.encode())
+    shared = common.hexdigest()
+    return {
+        name: hashlib.sha256((shared + own.get(name, "")).encode()).hexdigest()
+        for name in course_tree.exercises(course, entry)
+    }
+
+
+def combined_digest(graders: dict[str, str]) -> str:
+    """One digest for all exercises of a notebook."""
+    return hashlib.sha256(json.dumps(graders, sort_keys=True).encode()).hexdigest()
+
+
+@lru_cache(maxsize=16)
+def released(text: str) -> NotebookNode:
+    """The released notebook, parsed once for all hand-ins of a worker; nobody changes it."""
+    return nbformat.reads(text, as_version=4)
+
+
+def _release_text(course: Course, entry: NotebookEntry) -> str:
+    path = course_tree.place(course, "release", entry)
+    return path.read_text() if path.exists() else build.write(course_tree.release_notebook(course, entry))
+
+
+@lru_cache(maxsize=64)
+def _imports(release: str) -> str:
+    """The lines of a notebook's code that import something."""
+    cells = (cell.source for cell in released(release).cells if cell.cell_type == "code")
+    return "\n".join(line.strip() for cell in cells for line in cell.splitlines() if IMPORT.match(line))
+
+
+@lru_cache(maxsize=64)
+def _by_exercise(text: str) -> list[tuple[str, str]]:
+    """The statements of a check module, each with the exercise that it is for, "" if it is for all."""
+    return [(_exercise(node), ast.unparse(node)) for node in ast.parse(text).body]
+
+
+def _exercise(node: ast.stmt) -> str:
+    """The exercise that a top-level function of a check module is for; "" if it is for all."""
+    for decorator in getattr(node, "decorator_list", ()):
+        match decorator:
+            case ast.Call(func=ast.Name(id=marker), args=[ast.Constant(value=str(exercise)), *_]) if marker in MARKERS:
+                return exercise
+    return ""

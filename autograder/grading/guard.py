@@ -1,0 +1,53 @@
+"""What stops a grading run, in one sentence; and that one runs at a time."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from filelock import FileLock, Timeout
+
+from autograder.course import Course, CourseError
+from autograder.gradebook import course_tree, recording
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+class GradingStopped(CourseError):
+    """A run that cannot go on; what it has recorded is safe, and the same command goes on from there."""
+
+
+@contextmanager
+def exclusive_run(course: Course) -> Iterator[None]:
+    """One run at a time in a tree; what a killed one left half written is removed."""
+    course.tree.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(course.tree / ".grading.lock", timeout=0):  # the system's: a killed run leaves it open
+            for folder in ("verdicts", "autograded"):
+                for partial in course.tree.glob(f"{folder}/**/.partial-*"):
+                    partial.unlink()
+            yield
+    except Timeout:
+        raise CourseError(f"another run is grading in {course.tree}: wait for it, or end it") from None
+
+
+@contextmanager
+def explain_failures(course: Course) -> Iterator[None]:
+    """Say in one line what stopped a run that lost its disk or its gradebook."""
+    try:
+        yield
+    except OSError as bad:
+        if bad.errno not in FULL:
+            raise
+        where = f" ({bad.filename})" if bad.filename else ""
+        raise GradingStopped(f"grading stopped: {bad.strerror}{where}. {go_on('Make room')}") from bad
+    except recording.DATABASE_ERRORS as bad:
+        said = str(getattr(bad, "orig", None) or bad).strip().splitlines()[0]
+        where = course_tree.shown_database(course)
+        raise GradingStopped(
+            f"grading stopped: the gradebook {where} cannot be used: {said}. {go_on('Mend it')}"
+        ) from bad
+
+
+def go_on(do: str) -> str:
+    """What somebody has to do after a run that stopped."""
+    return f"What was recorded is safe. {do}, then give the same command again: it goes on from there."

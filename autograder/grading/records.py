@@ -1,0 +1,154 @@
+"""What is known of each hand-in: its record, and whether it has to be graded."""
+
+import difflib
+import hashlib
+import hmac
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+
+from autograder import html_cleaning
+from autograder.course import Course, CourseError, NotebookEntry
+from autograder.gradebook import course_tree
+from autograder.grading import copied_runs
+from autograder.grading.fingerprints import combined_digest, fingerprints
+from utils.experiment import NO_STANDING, Standing
+from utils.verdict import legible
+
+GRADED, UNGRADABLE = "graded", "ungradable"
+MAX_REMARKS = 200  # of one record
+
+
+@dataclass
+class Record:
+    """All that is known of one graded hand-in; `.course/verdicts/STUDENT/NOTEBOOK.json` holds it."""
+
+    student: str
+    notebook: str
+    status: str
+    reason: str = ""
+    score: float = 0.0
+    points: float = 0.0
+    exercises: list[dict[str, Any]] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    flags: list[str] = field(default_factory=list)  # for the instructor to look at; they cost nothing by themselves
+    seconds: float = 0.0
+    slowest_cell: list[Any] = field(default_factory=list)  # its id and seconds
+    trusted: bool = False
+    hand_in: str = ""  # sha256 of the file
+    grader: str = ""  # sha256 of all that the verdict hangs on
+    graded_at: str = ""
+    late_seconds: float = 0.0  # after the deadline, extensions considered
+    penalty: float = 0.0  # points that this costs of all marks, a person's included; not taken off `score`
+    retry: bool = False  # the grader failed, not the hand-in: the next run tries again
+
+
+@dataclass(frozen=True)
+class Job:
+    """One hand-in to be graded."""
+
+    entry: NotebookEntry
+    student: str
+    digest: str  # what tells this hand-in from an earlier one
+    release: NotebookNode
+    graders: dict[str, str]  # by exercise, see `fingerprints`
+    known: Record | None = None
+    only: tuple[str, ...] = ()  # these exercises; (): all
+    copied: Standing = NO_STANDING  # what all hand-ins together say of its runs
+    unreadable: str = ""  # why there is nothing to grade, if the tree does not give it
+
+    def state(self, trusted: bool = False) -> str:
+        """Why it has to be graded; "" if its record is up to date."""
+        if self.known is None:
+            return "not graded yet"
+        if self.known.retry:
+            return f"to be tried again: {self.known.reason}"
+        if self.known.hand_in != self.digest:
+            return "handed in anew"
+        if self.known.grader != combined_digest(self.graders):
+            return "a check, a limit or the notebook changed"
+        return "" if self.known.trusted == trusted else "graded without a sandbox"
+
+
+def verdict_path(course: Course, entry: NotebookEntry, student: str) -> Path:
+    """Where the record of a hand-in lies."""
+    return course.tree / "verdicts" / student / f"{entry.name}.json"
+
+
+def load_record(course: Course, entry: NotebookEntry, student: str) -> Record | None:
+    """The record of a hand-in, or None if there is none that can be read."""
+    path = verdict_path(course, entry, student)
+    try:
+        return Record(**json.loads(path.read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def students_of(course: Course, entry: NotebookEntry, students: list[str] | None = None) -> list[str]:
+    """The students who handed in this notebook, in order."""
+    found = sorted(path.parents[1].name for path in course.tree.glob(f"submitted/*/{entry.name}/{entry.name}.ipynb"))
+    return [student for student in found if students is None or student in students]
+
+
+def known_students(course: Course, entries: list[NotebookEntry], students: list[str] | None) -> None:
+    """See that each of `students` handed in one of these notebooks.
+
+    Raises:
+        CourseError: somebody did not; the message names who did.
+    """
+    there = sorted({one for entry in entries for one in students_of(course, entry)})
+    missing = [student for student in students or () if student not in there]
+    if missing:
+        like = difflib.get_close_matches(missing[0], there, 3, 0.5) or there[:5]
+        did = f"did you mean {', '.join(like)}?" if like else "nobody did: `autograder collect SOURCE` takes hand-ins"
+        raise CourseError(f"{missing[0]} handed in none of {', '.join(entry.name for entry in entries)}; {did}")
+
+
+def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None) -> list[Job]:
+    """Every hand-in of a notebook, with what is known of it.
+
+    Raises:
+        CourseError: the course tree was not built.
+    """
+    release, graders = course_tree.release_notebook(course, entry), fingerprints(course, entry)
+    copied, found = copied_runs.of(course, entry) if entry.has_experiments else {}, []
+    for student in students_of(course, entry, students):
+        whose, unreadable = copied.get(student, NO_STANDING), ""
+        try:
+            content = b"".join(handed_in(course, entry, student))
+        except OSError as bad:
+            unreadable = f"the course tree does not hold it as a file that can be read ({bad.strerror})"
+            content = unreadable.encode()
+        digest = hashlib.sha256(content + "".join(whose.against).encode()).hexdigest()
+        known = load_record(course, entry, student)
+        found.append(Job(entry, student, digest, release, graders, known, copied=whose, unreadable=unreadable))
+    return found
+
+
+def handed_in(course: Course, entry: NotebookEntry, student: str) -> tuple[bytes, bytes]:
+    """A hand-in as the tree holds it: the notebook, and the runs that came with it, see `collect.pack`."""
+    runs = course_tree.results_path(course, entry, student)
+    notebook = course_tree.place(course, "submitted", entry, student)
+    return notebook.read_bytes(), runs.read_bytes() if entry.has_experiments and runs.exists() else b""
+
+
+def key_of(course: Course, entry: NotebookEntry, student: str, text: bytes) -> bytes:
+    """What the inputs of a hand-in's private checks are drawn from: its own bytes, and the course's secret.
+
+    No two hand-ins are asked the same, so what one has learnt of the questions helps no other; the same one
+    is asked the same again.
+    """
+    about = f"{entry.name}/{student}/{hashlib.sha256(text).hexdigest()}"
+    return hmac.digest(course_tree.secret(course), about.encode(), "sha256")
+
+
+def make_plain(done: Record) -> None:
+    """Make a record's texts plain lines of bounded length, whoever's words they are: nothing else gets into one."""
+    done.reason = html_cleaning.line(done.reason)
+    remarks = [html_cleaning.line(remark) for remark in done.remarks]
+    done.remarks = remarks[:MAX_REMARKS] + [f"and {len(remarks) - MAX_REMARKS} more"] * (len(remarks) > MAX_REMARKS)
+    for row in done.exercises:
+        row["message"], row["instructor_only"] = legible(row["message"]), legible(row.get("instructor_only", ""))
