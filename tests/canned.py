@@ -1,9 +1,10 @@
 """A worker's part with the answer known beforehand: a real kernel in a real sandbox, but only one sum in it."""
 
+import json
 import os
 from pathlib import Path
 
-from autograder.grading.grade import Record, json
+from autograder.grading.records import Record
 from autograder.sandbox.kernel import open_kernel
 
 

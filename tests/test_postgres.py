@@ -14,7 +14,7 @@ from test_kill import canned, keep, outcome
 from autograder import cli, demo
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade, guard
-from autograder.grading.grade import GradingStopped
+from autograder.grading.guard import GradingStopped
 from autograder.grading.records import GRADED, load_record
 from autograder.reports import feedback, report
 

@@ -14,8 +14,7 @@ from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.gradebook.recording import MissingEntry, open_recorder
 from autograder.grading import grade
-from autograder.grading.grade import Record
-from autograder.grading.records import GRADED, jobs, load_record, students_of
+from autograder.grading.records import GRADED, Record, jobs, load_record, students_of
 from utils.experiment import Run
 from utils.verdict import Outcome
 
