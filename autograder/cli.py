@@ -62,10 +62,11 @@ def build(
 
     Run it after every change in solutions/, utils/checks/ or course.toml.
     """
+    from autograder.author.build import build_notebooks
     from autograder.gradebook import course_tree
 
     course = load()
-    stale = course_tree.build_notebooks(course, check)
+    stale = build_notebooks(course, check)
     if check:
         if stale:
             raise CourseError(f"stale: {', '.join(stale)}; run `autograder build` and commit the notebooks")
@@ -150,6 +151,7 @@ def grade(
 
     from autograder.grading import grade as grading
     from autograder.grading.records import GRADED, Record, known_students
+    from autograder.reports import progress
     from autograder.reports import report as reporting
 
     entries = course.select(notebooks)
@@ -179,7 +181,7 @@ def grade(
                 print_json(record)
     else:
         print_records(records)
-        print_to_mark({entry.name: reporting.to_mark(course, entry) for entry in entries})
+        print_to_mark({entry.name: progress.to_mark(course, entry) for entry in entries})
         console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
     if not records and not json:
         console.print("nothing was handed in for these notebooks; `autograder collect SOURCE` takes hand-ins")
@@ -244,27 +246,27 @@ def status(
     """Show what is graded, what waits, and what is ungradable, with reasons."""
     import json as encoder
 
-    from autograder.reports import report as reporting
+    from autograder.reports import progress
 
     course = load()
     entries = course.select(notebooks)
-    found = {entry.name: reporting.status(course, entry) for entry in entries}
-    by_hand = {entry.name: reporting.to_mark(course, entry) for entry in entries}
-    wrong = {entry.name: reporting.disagreements(course, entry) for entry in entries}
+    found = {entry.name: progress.status(course, entry) for entry in entries}
+    by_hand = {entry.name: progress.to_mark(course, entry) for entry in entries}
+    wrong = {entry.name: progress.disagreements(course, entry) for entry in entries}
     if json:
         whole = {name: found[name] | {"to mark": by_hand[name], "disagree": wrong[name]} for name in found}
         print(encoder.dumps(whole, indent=1, ensure_ascii=False))
         return
     counts = Table(box=None, header_style="bold")
-    for heading in ("notebook", "handed in", *reporting.STATES, "answers to mark"):
+    for heading in ("notebook", "handed in", *progress.STATES, "answers to mark"):
         counts.add_column(heading, justify="left" if heading == "notebook" else "right")
     reasons = Table(box=None, header_style="bold")
     for heading in ("student", "notebook", "state", "reason"):
         reasons.add_column(heading, overflow="fold")
     for name, states in found.items():
-        numbers = [sum(map(len, states.values())), *(len(states[one]) for one in reporting.STATES)]
+        numbers = [sum(map(len, states.values())), *(len(states[one]) for one in progress.STATES)]
         counts.add_row(name, *map(str, numbers), str(sum(by_hand[name].values())))
-        for state in reporting.STATES:
+        for state in progress.STATES:
             for one, reason in states[state].items():
                 if not reason:
                     continue
@@ -391,10 +393,11 @@ def feedback(
 @app.command()
 def report(notebooks: Names = None) -> None:
     """Write the class report, one page: who passed what, what the others were told, what was restored."""
+    from autograder.reports import progress
     from autograder.reports import report as reporting
 
     course = load()
-    print_to_mark({entry.name: reporting.to_mark(course, entry) for entry in course.select(notebooks)})
+    print_to_mark({entry.name: progress.to_mark(course, entry) for entry in course.select(notebooks)})
     for entry in course.select(notebooks):
         table = reporting.class_table(course, entry)
         if table is not None:
@@ -409,12 +412,13 @@ def export(
     notebooks: Names = None,
 ) -> None:
     """Write all scores as CSV, a row per student and exercise, manual scores and lateness included."""
+    from autograder.reports import progress
     from autograder.reports import report as reporting
 
     course = load()
     console.print(f"{reporting.export(course, course.select(notebooks), to)} rows in {to}")
     for entry in course.select(notebooks):
-        for student, why in reporting.disagreements(course, entry).items():
+        for student, why in progress.disagreements(course, entry).items():
             console.print(f"{student} {entry.name}: {why}", markup=False, soft_wrap=True)
 
 

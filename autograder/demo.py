@@ -126,7 +126,7 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
     shutil.rmtree(root, ignore_errors=True)
     course = course_in(root)
     console.print("building the notebooks and the course tree ...")
-    course_tree.build_notebooks(course)
+    build.build_notebooks(course)
     course_tree.build_tree(course)
     wanted: dict[tuple[str, str], Made] = {}
     for entry in course.notebooks:

@@ -11,7 +11,7 @@ from autograder.author import build, public
 from autograder.gradebook import course_tree, recording
 from autograder.grading import fingerprints, grade, judge
 from autograder.grading.records import UNGRADABLE, Record, jobs, load_record
-from autograder.reports import report
+from autograder.reports import progress
 from utils.check import Check
 
 
@@ -169,7 +169,7 @@ def test_status_says_what_is_graded_waiting_and_ungradable(graded, monkeypatch, 
         job = jobs(graded, entry)[2]
         failed = Record("cy", entry.name, UNGRADABLE, "the file is empty")
         grade.keep(graded, recorder, job, failed, "")
-    assert report.status(graded, entry) == {
+    assert progress.status(graded, entry) == {
         "graded": {"ada": ""},
         "waiting": {"bo": "handed in anew", "dan": "not graded yet"},
         "ungradable": {"cy": "the file is empty"},

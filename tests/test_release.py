@@ -9,7 +9,6 @@ import pytest
 
 from autograder import course
 from autograder.author import build, release
-from autograder.gradebook import course_tree
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
@@ -72,12 +71,12 @@ def test_the_instructors_folders_stay_at_home(released):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_committed_notebooks_are_fresh(entry):
-    assert course_tree.build_notebooks(COURSE, check=True) == []
+    assert build.build_notebooks(COURSE, check=True) == []
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_notebook_is_as_promised(entry):
-    notebook = nbformat.read(course_tree.notebook_path(entry), as_version=4)
+    notebook = nbformat.read(build.notebook_path(entry), as_version=4)
     nbformat.validate(notebook)
     assert notebook.metadata.accelerator == "GPU"
     assert COURSE.student_repository.split("github.com/")[1] in notebook.cells[0].source

@@ -16,7 +16,7 @@ from autograder.author import build
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade, guard, removal
 from autograder.grading.records import GRADED, Record, known_students, verdict_path
-from autograder.reports import feedback, report
+from autograder.reports import feedback, progress, report
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def named(known, student):
         places = {"gradebook": student in {one.id for one in gradebook.students}}
     places["export"] = student in set(pandas.read_csv(known.tree / "out.csv").student)
     places["report"] = student in report.write_report(known, [entry]).read_text()
-    places["status"] = any(student in some for some in report.status(known, entry).values())
+    places["status"] = any(student in some for some in progress.status(known, entry).values())
     paths = [path.relative_to(known.tree).parts for path in known.tree.rglob(f"{entry.name}*")]
     return places | {part: True for part, *rest in paths if student in rest and part != "removed"}
 
@@ -83,7 +83,7 @@ def test_a_hand_in_is_removed_everywhere_and_kept(known):
     for part in ("handins", "autograded", "feedback", "verdicts"):
         assert any((kept / part).rglob("*.*")), part
     assert 1.5 in [mark.get("manual_score") for mark in json.loads((kept / "gradebook.json").read_text())]
-    assert not report.disagreements(known, entry)
+    assert not progress.disagreements(known, entry)
 
 
 def test_what_is_not_there_cannot_be_removed(known):
@@ -101,13 +101,13 @@ def test_nothing_is_removed_while_a_run_is_grading(known):
 
 def test_what_was_removed_by_hand_or_graded_past_us_is_said(known):
     entry = known.notebooks[0]
-    assert not report.disagreements(known, entry)
+    assert not progress.disagreements(known, entry)
     shutil.rmtree(known.tree / "submitted" / "Copie_de")
     with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         marks = gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades
         next(mark for mark in marks if mark.name.startswith("check_")).auto_score = 99
         gradebook.db.commit()
-    found = report.disagreements(known, entry)
+    found = progress.disagreements(known, entry)
     assert "the hand-in is gone: `autograder remove Copie_de 01`" in found["Copie_de"]
     assert "points, the verdict" in found["ada"] and "autograder grade" in found["ada"]
     page = report.write_report(known, [entry]).read_text()
@@ -116,13 +116,13 @@ def test_what_was_removed_by_hand_or_graded_past_us_is_said(known):
         told = " ".join(autograder(known, *command)[0].split())
         assert "the hand-in is gone" in told and "points, the verdict" in told, told
     removal.remove(known, entry, "Copie_de")  # what is left of it
-    assert set(report.disagreements(known, entry)) == {"ada"}
+    assert set(progress.disagreements(known, entry)) == {"ada"}
 
 
 def test_what_waits_for_a_person_is_counted(known):
     entry = known.notebooks[0]
     each = sum(cell.id.startswith("written_") for cell in course_tree.release_notebook(known, entry).cells)
-    assert each and report.to_mark(known, entry) == {"Copie_de": each, "ada": each}
+    assert each and progress.to_mark(known, entry) == {"Copie_de": each, "ada": each}
     told = f"{2 * each} written answers of 2 hand-ins wait for a person"
     assert told in report.write_report(known, [entry]).read_text()
     for command in ("status", "report"):

@@ -15,7 +15,7 @@ from autograder.gradebook import course_tree, recording
 from autograder.grading import grade, guard
 from autograder.grading.guard import GradingStopped
 from autograder.grading.records import GRADED, UNGRADABLE, Record, jobs, load_record
-from autograder.reports import report
+from autograder.reports import progress, report
 from autograder.sandbox.sandbox import SandboxError
 
 GRADE = """\
@@ -203,6 +203,6 @@ def test_a_hand_in_that_cannot_be_read_stops_nobody(fresh, result, monkeypatch):
         records = {one.student: one for one in grade.grade(fresh, [entry])}
         assert records["ada"].status == GRADED and records["bo"].status == UNGRADABLE
         assert "course tree" in records["bo"].reason and not records["bo"].retry
-    states = report.status(fresh, entry)
+    states = progress.status(fresh, entry)
     assert list(states["graded"]) == ["ada"] and list(states["ungradable"]) == ["bo"]
     assert "bo" in report.write_report(fresh, [entry]).read_text()

@@ -20,7 +20,7 @@ from autograder import course, demo
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
 from autograder.grading.records import load_record, students_of
-from autograder.reports import report
+from autograder.reports import progress, report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FIRST = course.load().notebooks[0]
@@ -104,7 +104,7 @@ def scores(known):
     target = known.tree / "out.csv"
     report.export(known, [FIRST], target)
     table = pandas.read_csv(target)
-    states = report.status(known, FIRST)
+    states = progress.status(known, FIRST)
     found = {}
     for student in students_of(known, FIRST):
         stated = load_record(known, FIRST, student)

@@ -26,7 +26,8 @@ from nbgrader.preprocessors import (
     LockCells,
 )
 
-from autograder.course import Course, CourseError, NotebookEntry, folder_of
+from autograder.course import ROOT, Course, CourseError, NotebookEntry, folder_of
+from utils import files
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 ROLES = ("exercise", "check", "written")
@@ -139,3 +140,20 @@ def _must_fit(notebook: NotebookNode, entry: NotebookEntry, worth: dict[str, flo
         raise CourseError(
             f"{source} and utils/checks/nb{entry.name}.py differ: missing {missing}, twice {sorted(twice)}"
         )
+
+
+def notebook_path(entry: NotebookEntry) -> Path:
+    """The committed student notebook."""
+    return ROOT / "notebooks" / f"{entry.name}.ipynb"
+
+
+def build_notebooks(course: Course, check: bool = False) -> list[str]:
+    """Write every student notebook; with `check`, write none and answer with the names of stale ones."""
+    stale = []
+    for entry in course.notebooks:
+        target, text = notebook_path(entry), write(student_notebook(course, entry))
+        if not target.exists() or target.read_text() != text:
+            stale.append(target.name)
+            if not check:
+                files.write(target, text)
+    return stale

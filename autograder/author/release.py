@@ -8,7 +8,6 @@ import nbformat
 from autograder.author import build
 from autograder.author.public import checks_module
 from autograder.course import ROOT, Course, CourseError, folder_of
-from autograder.gradebook import course_tree
 
 FOLDERS = ("utils", "data")
 FILES = ("environment.yml", "requirements.txt", "constraints.txt", "LICENSE")
@@ -47,12 +46,12 @@ def release(course: Course, target: Path) -> list[Path]:
     earlier = (target / "utils" / "check.py").exists() and not (target / "solutions").exists()
     if target.exists() and any(target.iterdir()) and not earlier:
         raise CourseError(f"{target} holds something else; give an empty folder or an earlier release")
-    stale = course_tree.build_notebooks(course, check=True)
+    stale = build.build_notebooks(course, check=True)
     if stale:
         raise CourseError(f"{', '.join(stale)} stale: run `autograder build` first")
     (target / "notebooks").mkdir(parents=True, exist_ok=True)
     for entry in course.notebooks:
-        shutil.copy(course_tree.notebook_path(entry), target / "notebooks")
+        shutil.copy(build.notebook_path(entry), target / "notebooks")
     for folder in FOLDERS:
         shutil.copytree(
             ROOT / folder, target / folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")

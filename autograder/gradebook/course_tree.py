@@ -21,7 +21,7 @@ from traitlets.config import Config
 
 from autograder import html_cleaning
 from autograder.author import build
-from autograder.course import ROOT, Course, CourseError, NotebookEntry
+from autograder.course import Course, CourseError, NotebookEntry
 from utils.files import write
 
 SECRET_BYTES = 32
@@ -67,11 +67,6 @@ POLICY = "; ".join(
     )
 )
 NO_KERNEL = "none-here-grade-hand-ins-with-autograder"  # nbgrader says this name where it would execute a notebook
-
-
-def notebook_path(entry: NotebookEntry) -> Path:
-    """The committed student notebook."""
-    return ROOT / "notebooks" / f"{entry.name}.ipynb"
 
 
 def place(course: Course, folder: str, entry: NotebookEntry, student: str = ".") -> Path:
@@ -126,18 +121,6 @@ def secret(course: Course) -> bytes:
             f"{path} is damaged: put back the copy that the course began with; a new one is another course"
         )
     return found
-
-
-def build_notebooks(course: Course, check: bool = False) -> list[str]:
-    """Write every student notebook; with `check`, write none and answer with the names of stale ones."""
-    stale = []
-    for entry in course.notebooks:
-        target, text = notebook_path(entry), build.write(build.student_notebook(course, entry))
-        if not target.exists() or target.read_text() != text:
-            stale.append(target.name)
-            if not check:
-                write(target, text)
-    return stale
 
 
 def build_tree(course: Course) -> None:

@@ -12,9 +12,9 @@ from nbgrader.api import Gradebook
 
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
-from autograder.gradebook.recording import MissingEntry, open_recorder
 from autograder.grading import grade
-from autograder.grading.records import GRADED, Record, jobs, load_record, students_of
+from autograder.grading.records import GRADED, Record, load_record, students_of
+from autograder.reports import progress
 from utils.experiment import Run
 from utils.verdict import Outcome
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from utils.seed_table import SeedTable
 
 NOT_BY_HAND = {"needs_manual_grade": False}
-STATES = ("graded", "waiting", "ungradable")
 MARKS = {Outcome.PASSED: "&#10003;", Outcome.WRONG: "&#10007;", Outcome.ERROR: "!", Outcome.BLANK: "&#183;"}
 
 
@@ -32,61 +31,9 @@ def records_of(course: Course, entry: NotebookEntry) -> list[Record]:
     return [record for record in found if record is not None]
 
 
-def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
-    """The hand-ins of a notebook by state, each with the reason for it ("" if there is nothing to say).
-
-    Raises:
-        CourseError: the course tree was not built.
-    """
-    found: dict[str, dict[str, str]] = {state: {} for state in STATES}
-    for job in jobs(course, entry):
-        trusted = job.known is not None and job.known.trusted
-        waits = job.state(trusted)
-        if waits or job.known is None:
-            found["waiting"][job.student] = waits
-        elif job.known.status == GRADED:
-            flags = [f"for you to look at: {flag}" for flag in job.copied.flags]
-            found["graded"][job.student] = "; ".join([*(["without a sandbox"] if trusted else []), *flags])
-        else:
-            found["ungradable"][job.student] = job.known.reason
-    return found
-
-
-def to_mark(course: Course, entry: NotebookEntry) -> dict[str, int]:
-    """How many answers of each student wait for a person's mark; of students whose hand-ins are there."""
-    with open_recorder(course) as recorder:
-        waiting = recorder.to_mark(entry)
-    return {student: waiting[student] for student in students_of(course, entry) if student in waiting}
-
-
-def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
-    """The students of whom the gradebook says something else than the records, and what to do about it.
-
-    So it is when somebody graded past this project, or removed files by hand.
-    """
-    found = {}
-    with open_recorder(course) as recorder:
-        try:
-            scores = recorder.scores(entry)
-        except MissingEntry:
-            return {}
-    there = students_of(course, entry)
-    for student, marks in scores.items():
-        if student not in there:
-            do = f"`autograder remove {student} {entry.number}` removes the rest"
-            found[student] = f"the gradebook has it, and the hand-in is gone: {do}"
-            continue
-        stated = load_record(course, entry, student)
-        if stated is None or stated.retry:
-            continue
-        book = sum(score or 0 for name, score in marks.items() if name.startswith("check_"))
-        if abs(book - stated.score) > 1e-6:
-            found[student] = f"the gradebook says {book:g} points, the verdict {stated.score:g}: run `autograder grade`"
-    return found
-
-
 def write_report(course: Course, entries: list[NotebookEntry]) -> Path:
     """Write the class report, one page; nothing that a student wrote reaches it unescaped."""
+
     grade.settle(course, entries)
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     template = jinja2.Environment(loader=loader, autoescape=True).get_template("report.html.jinja")
@@ -128,6 +75,7 @@ def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
 
     Who loses points for being late has one more row, with what is lost as its score: scores add up.
     """
+
     grade.settle(course, entries)
     rows: list[dict] = []
     with Gradebook(course_tree.database(course), course.course_id) as gradebook:
@@ -189,8 +137,8 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
     return {
         "entry": entry,
         "numbers": numbers,
-        "waiting": to_mark(course, entry),
-        "wrong": disagreements(course, entry),
+        "waiting": progress.to_mark(course, entry),
+        "wrong": progress.disagreements(course, entry),
         "students": students,
         "shares": shares,
         "scores": scores,

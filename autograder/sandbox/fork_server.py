@@ -26,7 +26,6 @@ from autograder.sandbox import seccomp
 OWNER_SECONDS = 1.0  # how often we look whether whoever started us is still there
 MAX_REQUEST = 65536
 LINE = 3  # where a kernel finds the judge's line
-CELL = b"cell"  # how a message on it begins that is a cell to run; the others are questions of a check
 ENDING = {signal.SIGTERM}
 NS_GET_USERNS = 0xB701  # ioctl_ns(2): the user namespace that owns a namespace
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 4, 38

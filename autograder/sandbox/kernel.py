@@ -16,7 +16,6 @@ from nbformat.v4 import new_output
 from autograder import html_cleaning
 from autograder.course import Course, Limits
 from autograder.sandbox import launch
-from autograder.sandbox.fork_server import CELL
 from autograder.sandbox.sandbox import SandboxError
 from utils import door, wire
 from utils.answer import StudentError
@@ -69,7 +68,7 @@ class Kernel:
         ran, started = Ran(), time.monotonic()
         room = self.limits.output_kb * 1024
         asked = {"source": source, "characters": room, "outputs": MAX_OUTPUTS, "kinds": list(CLEAN)}
-        reply, late = self._tell(CELL + wire.dumps(asked, lambda value: 0), self._process.interrupt)
+        reply, late = self._tell(wire.CELL + wire.dumps(asked, lambda value: 0), self._process.interrupt)
         try:
             items = wire.loads(reply, lambda handle, name: None)
         except wire.WireError as nonsense:

@@ -23,7 +23,6 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
-from autograder.sandbox.fork_server import CELL
 from utils import door, forbidden, wire
 
 SETTINGS = Config({"HistoryManager": {"enabled": False}})  # no database of what was typed, nor its thread
@@ -181,7 +180,7 @@ def make(folder: str) -> HandInShell:
 def serve(shell: HandInShell, fileno: int) -> None:
     """Say that we are ready, with an empty message, then answer until the judge closes the line.
 
-    A message that begins with `CELL` has a cell for us to run: its source, and how much of its
+    A message that begins with `wire.CELL` has a cell for us to run: its source, and how much of its
     outputs is kept. The rest is for the door.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -198,8 +197,8 @@ def serve(shell: HandInShell, fileno: int) -> None:
                 request = door.receive(line)
             except EOFError:
                 return
-            if request.startswith(CELL):
-                asked = wire.loads(request[len(CELL) :], lambda handle, name: None)
+            if request.startswith(wire.CELL):
+                asked = wire.loads(request[len(wire.CELL) :], lambda handle, name: None)
                 shell.outputs.begin(asked["characters"], asked["outputs"], asked["kinds"])
                 shell.execute(asked["source"])
                 door.send(line, shell.outputs.packed())

@@ -1,0 +1,60 @@
+"""How far grading is: what is graded, what waits and for whom, and where the gradebook says something else."""
+
+from autograder.course import Course, NotebookEntry
+from autograder.gradebook.recording import MissingEntry, open_recorder
+from autograder.grading.records import GRADED, jobs, load_record, students_of
+
+STATES = ("graded", "waiting", "ungradable")
+
+
+def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
+    """The hand-ins of a notebook by state, each with the reason for it ("" if there is nothing to say).
+
+    Raises:
+        CourseError: the course tree was not built.
+    """
+    found: dict[str, dict[str, str]] = {state: {} for state in STATES}
+    for job in jobs(course, entry):
+        trusted = job.known is not None and job.known.trusted
+        waits = job.state(trusted)
+        if waits or job.known is None:
+            found["waiting"][job.student] = waits
+        elif job.known.status == GRADED:
+            flags = [f"for you to look at: {flag}" for flag in job.copied.flags]
+            found["graded"][job.student] = "; ".join([*(["without a sandbox"] if trusted else []), *flags])
+        else:
+            found["ungradable"][job.student] = job.known.reason
+    return found
+
+
+def to_mark(course: Course, entry: NotebookEntry) -> dict[str, int]:
+    """How many answers of each student wait for a person's mark; of students whose hand-ins are there."""
+    with open_recorder(course) as recorder:
+        waiting = recorder.to_mark(entry)
+    return {student: waiting[student] for student in students_of(course, entry) if student in waiting}
+
+
+def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
+    """The students of whom the gradebook says something else than the records, and what to do about it.
+
+    So it is when somebody graded past this project, or removed files by hand.
+    """
+    found = {}
+    with open_recorder(course) as recorder:
+        try:
+            scores = recorder.scores(entry)
+        except MissingEntry:
+            return {}
+    there = students_of(course, entry)
+    for student, marks in scores.items():
+        if student not in there:
+            do = f"`autograder remove {student} {entry.number}` removes the rest"
+            found[student] = f"the gradebook has it, and the hand-in is gone: {do}"
+            continue
+        stated = load_record(course, entry, student)
+        if stated is None or stated.retry:
+            continue
+        book = sum(score or 0 for name, score in marks.items() if name.startswith("check_"))
+        if abs(book - stated.score) > 1e-6:
+            found[student] = f"the gradebook says {book:g} points, the verdict {stated.score:g}: run `autograder grade`"
+    return found

@@ -1,0 +1,71 @@
+"""Imports go one way: between the folders of the project, between the wings of autograder, between modules."""
+
+import ast
+import graphlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autograder import course
+
+WINGS = ("author", "sandbox", "gradebook", "intake", "grading", "reports")
+
+
+def imports(path):
+    """The modules that a file imports, anywhere in it; of `from a import b` both `a` and `a.b`."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {one.name for one in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+    return found
+
+
+def modules(package):
+    """The modules of a package by their dotted names."""
+    paths = sorted((course.ROOT / package).rglob("*.py"))
+    return {
+        ".".join(path.relative_to(course.ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths
+    }
+
+
+def wing(module):
+    """The folder of autograder that a module lies in; the module itself if it lies in none."""
+    part = module.split(".")[1] if "." in module else ""
+    return part if part in WINGS else module
+
+
+@pytest.mark.parametrize(
+    "package, never", [("data", {"utils", "autograder"}), ("utils", {"autograder"}), ("autograder", {"tests"})]
+)
+def test_a_folder_imports_none_above_it(package, never):
+    found = modules(package)
+    assert len(found) > 3
+    for name, path in found.items():
+        assert not {one for one in imports(path) if one.split(".")[0] in {*never, "solutions", "notebooks"}}, name
+
+
+def test_wings_and_modules_import_without_a_circle():
+    found = modules("autograder")
+    assert {wing(name) for name in found} >= {*WINGS}
+    between = {name: (imports(path) & {*found}) - {name} for name, path in found.items()}
+    wings = {}
+    for name, targets in between.items():
+        wings.setdefault(wing(name), set()).update(wing(target) for target in targets)
+    for known in wings.values():
+        known.discard("autograder")  # the package above all
+    wings = {name: targets - {name} for name, targets in wings.items()}
+    assert [*graphlib.TopologicalSorter(wings).static_order()]
+    packages = {name for name, path in found.items() if Path(path).stem == "__init__"}
+    assert [*graphlib.TopologicalSorter({name: targets - packages for name, targets in between.items()}).static_order()]
+
+
+def test_status_imports_neither_dask_nor_torch():
+    """It is asked often, and waits for neither."""
+    script = "import sys\nfrom autograder.reports import progress\n"
+    script += "print(sorted({'dask', 'distributed', 'torch'} & {*sys.modules}))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=course.ROOT, check=True)
+    assert ended.stdout.strip() == "[]"
