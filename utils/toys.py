@@ -91,6 +91,11 @@ class NewTableEachCall:
         return torch.randn(max_len, d_model, generator=generator).to(torch.get_default_device())
 
 
+def descent_in_groups(model: nn.Module, lr: float) -> torch.optim.SGD:
+    """Gradient descent for `model`, with a group for each of its parameters."""
+    return torch.optim.SGD([{"params": [part]} for part in model.parameters()], lr=lr)
+
+
 class AddRows(nn.Module):
     """Adds row t of a table to position t of x (B, T, d).
 

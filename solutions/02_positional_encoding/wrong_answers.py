@@ -693,7 +693,7 @@ def equivariance_gap(module, x, permutation):
 def equivariance_gap(module, x, permutation):
     was = module.training
     module.eval()
-    order = torch.tensor([2, 0, 3, 1, 4]) if x.size(1) == 5 else torch.arange(x.size(1)).flip(0)
+    order = torch.tensor([2, 4, 1, 0, 3]) if x.size(1) == 5 else torch.arange(x.size(1)).flip(0)
     gap = (module(x[:, order]) - module(x)[:, order]).abs().max().item()
     module.train(was)
     return gap
