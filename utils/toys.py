@@ -75,7 +75,7 @@ class Letters:
 
     def decode(self, numbers: list[int]) -> str:
         """The letters that `numbers` stand for, joined by single spaces."""
-        return " ".join(self.words[number] for number in numbers)
+        return " ".join(map(self.words.__getitem__, numbers))
 
 
 class NewTableEachCall:

@@ -424,10 +424,7 @@ class Vocabulary:
 
 
 def make_batch(sentences, vocab, max_len):
-    """Return inputs and targets, two int64 tensors (B, T) with T <= max_len.
-
-    A sentence may be empty. `vocab` may be another that has the methods of `Vocabulary`.
-    """
+    """Inputs and targets, int64 (B, T), T <= max_len. A sentence may be empty; of `vocab`, use its methods alone."""
     ### BEGIN SOLUTION
     rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
     pad = nn.utils.rnn.pad_sequence

@@ -4546,7 +4546,7 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
         optimizer.zero_grad()
         loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
         optimizer.step()
         total, count = total + loss.item() * real, count + real
     return total / count
@@ -4561,8 +4561,8 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
         optimizer.zero_grad()
         loss.backward()
-        for group in optimizer.param_groups:
-            nn.utils.clip_grad_norm_(group["params"], clip)
+        for part in optimizer.param_groups:
+            nn.utils.clip_grad_norm_(part["params"], clip)
         optimizer.step()
         total, count = total + loss.item() * real, count + real
     return total / count

@@ -2,9 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -928,7 +927,7 @@ def epoch_agrees(
     momentum: float = 0.0,
     once: bool = False,
     turned: bool = False,
-    guesses: Mapping[str, dict[str, Any]] = MappingProxyType({}),
+    guesses: dict[str, dict[str, Any]] | None = None,
 ) -> None:
     """Fail with `sentence` unless an epoch of random batches of `shapes` leaves the right weights and loss.
 
@@ -949,7 +948,8 @@ def epoch_agrees(
     new_table, new_bias, mean, _ = softmax_regression(table, bias, batches, lr, clip, pad, momentum=momentum)
     state = bigram.state_dict()
     rule = partial(softmax_regression, table, bias, batches, lr, clip, pad, momentum=momentum)
-    expect.like(state["table"], new_table, sentence, {what: rule(**mistake)[0] for what, mistake in guesses.items()})
+    mistaken = {what: rule(**mistake)[0] for what, mistake in (guesses or {}).items()}
+    expect.like(state["table"], new_table, sentence, mistaken)
     expect.close(state["bias"], new_bias, sentence)
     assert type(loss) is float, f"train_epoch should return a float, not {kind(loss)}."
     expect.close(loss, mean, sentence)
