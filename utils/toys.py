@@ -75,7 +75,7 @@ class Letters:
 
     def decode(self, numbers: list[int]) -> str:
         """The letters that `numbers` stand for, joined by single spaces."""
-        return " ".join(map(self.words.__getitem__, numbers))
+        return " ".join(Letters.words[number] for number in numbers)
 
 
 class NewTableEachCall:
