@@ -11,15 +11,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 
-def gradients(call: Callable[..., Any], tensors: list[torch.Tensor], *rest: Any) -> list[torch.Tensor]:
+def gradients(call: Callable[..., Any], tensors: list[torch.Tensor], *rest: Any, which: int = 0) -> list[torch.Tensor]:
     """The gradient of a fixed sum over the result of `call(*tensors, *rest)`, for each of `tensors`.
 
-    Of several results the first counts. Zeros where no gradient arrives.
+    Of several results `which` counts. Zeros where no gradient arrives.
     """
     leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
     with torch.enable_grad():
         result = call(*leaves, *rest)
-        result = result[0] if isinstance(result, (tuple, list)) else result
+        result = result[which] if isinstance(result, (tuple, list)) else result
         if result.requires_grad:
             weights = torch.linspace(-1, 2, result.numel(), dtype=result.dtype, device=result.device)
             (result.flatten() * weights).sum().backward()
@@ -61,6 +61,23 @@ class TableModel(nn.Module):
         return logits.roll(shift, dims=-1) if shift else logits
 
 
+class Letters:
+    """A vocabulary like that of 1.5, whose tokens are single letters: "a" is 4, "b" is 5, and so on."""
+
+    words = ("<sos>", "<pad>", "<eos>", "<unk>", *"abcdefghijklmnopqrstuvwxyz")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def encode(self, sentence: str) -> list[int]:
+        """The numbers of the letters of `sentence`, spaces left out."""
+        return [self.words.index(letter) for word in sentence.split() for letter in word]
+
+    def decode(self, numbers: list[int]) -> str:
+        """The letters that `numbers` stand for, joined by single spaces."""
+        return " ".join(Letters.words[number] for number in numbers)
+
+
 class NewTableEachCall:
     """Makes tables of positions, like `make_table(rows, width)`: random ones, and another at every call."""
 
@@ -72,6 +89,11 @@ class NewTableEachCall:
         generator = torch.Generator().manual_seed(10_000 * self.seed + 1000 * self.calls + 31 * max_len + d_model)
         self.calls += 1
         return torch.randn(max_len, d_model, generator=generator).to(torch.get_default_device())
+
+
+def descent_in_groups(model: nn.Module, lr: float) -> torch.optim.SGD:
+    """Gradient descent for `model`, with a group for each of its parameters."""
+    return torch.optim.SGD([{"params": [part]} for part in model.parameters()], lr=lr)
 
 
 class AddRows(nn.Module):

@@ -318,7 +318,7 @@ class TransformerLayer(nn.Module):
     """A post-norm encoder layer with ReLU, (B, T, d_model) -> (B, T, d_model).
 
     Parts, named as in torch: `self_attn` (nn.MultiheadAttention, batch first), `linear1`, `linear2`, and `norm1`,
-    `norm2` (nn.LayerNorm as it is, with its eps of 1e-5).
+    `norm2` (nn.LayerNorm as it is, with its eps of 1e-5). `dropout` is a share from 0 to 1, both included.
     """
 
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
@@ -424,7 +424,7 @@ class Vocabulary:
 
 
 def make_batch(sentences, vocab, max_len):
-    """Return inputs and targets, two int64 tensors (B, T) with T <= max_len. A sentence may be empty."""
+    """Inputs and targets, int64 (B, T), T <= max_len. A sentence may be empty; of `vocab`, use its methods alone."""
     ### BEGIN SOLUTION
     rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
     pad = nn.utils.rnn.pad_sequence

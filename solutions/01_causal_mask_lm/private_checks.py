@@ -83,6 +83,11 @@ def large_scores(attention):
     expect.close(output, F.scaled_dot_product_attention(q, k, v), "large scores", tolerance=1e-3)
 
 
+def both(q, k, v, mask):
+    """Output and weights of torch's attention."""
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask), weights_of(q, k, mask)
+
+
 @private("1.1", tells="attention returns numbers that do not learn, or loses their precision.")
 def learns(attention, lib):
     T, S, d = draw(7).sample(range(2, 8), 3)
@@ -90,6 +95,12 @@ def learns(attention, lib):
     result = lib("utils.toys").gradients(attention, tensors)
     for got, wanted in zip(result, toys.gradients(F.scaled_dot_product_attention, tensors), strict=True):
         expect.close(got, wanted, "gradient")
+    tensors.append(normal(2, T, S, seed=11))
+    for which in (0, 1):
+        result = lib("utils.toys").gradients(attention, tensors, which=which)
+        for got, wanted in zip(result, toys.gradients(both, tensors, which=which), strict=True):
+            expect.close(got, wanted, f"gradient of result {which} under a mask")
+    tensors.pop()
     precise = attention(*(tensor.double() for tensor in tensors))
     wanted = F.scaled_dot_product_attention(*(tensor.double() for tensor in tensors))
     assert precise[0].dtype == torch.float64, "dtype"
@@ -338,7 +349,9 @@ def other_models(LanguageModel, lib):
     all_learn(lib, steady, weights, tokens[:, : rng.randint(3, 9)], heads)
 
 
-@private("1.6", tells="the layers of a fresh model are equal, or its default dropout is not 0.1.")
+@private(
+    "1.6", tells="the layers of a fresh model are equal, or those of all models, or its default dropout is not 0.1."
+)
 def fresh_model(LanguageModel):
     rng = draw(70)
     state = LanguageModel(rng.randint(40, 60), 16, 2, rng.randint(6, 9), 3).state_dict()
@@ -346,6 +359,8 @@ def fresh_model(LanguageModel):
     assert not (torch.equal(first, second) or torch.equal(second, third) or torch.equal(first, third)), (
         "one layer, copied"
     )
+    one, two = (LanguageModel(9, 8, 2, 5, 1).state_dict()["embedding.weight"] for _ in range(2))
+    assert not torch.equal(one, two), "always the same"
     starts_small(LanguageModel, rng.randint(90, 120), rng.randint(40, 60))
     for options, rate in (({}, 0.1), ({"dropout": 0.3}, 0.3)):
         got = dropped(
@@ -376,7 +391,7 @@ def other_losses(lm_loss, perplexity):
     logits = normal(1, 2, 6, seed=90)
     wanted = F.cross_entropy(logits[0], no_pad[0])
     expect.close(expect.number(lm_loss(logits, no_pad, pad_id=-100), "loss"), wanted, "no pad")
-    for loss in (0.0, rng.uniform(0.2, 0.8), rng.uniform(2.2, 2.4), rng.uniform(5, 9)):
+    for loss in (0.0, rng.uniform(0.2, 0.8), rng.uniform(2.2, 2.4), rng.uniform(5, 9), rng.uniform(30, 40)):
         expect.close(expect.number(perplexity(loss), "perplexity"), math.exp(loss), f"perplexity({loss})")
     loss = rng.uniform(1.2, 1.8)
     given = torch.tensor(loss, dtype=torch.float64)
@@ -442,7 +457,7 @@ def other_networks(train_epoch, lib):
         right.load_state_dict(expect.weights(model, shapes, "model", seed=105 + number))
         model.eval()
         right.train()
-        loss = train_epoch(model, batches, lib("torch.optim").SGD(model.parameters(), lr=lr), clip, pad_id=-1)
+        loss = train_epoch(model, batches, lib("utils.toys").descent_in_groups(model, lr), clip, pad_id=-1)
         rule, total, count = torch.optim.SGD(right.parameters(), lr=lr), 0.0, 0
         for inputs, targets in batches:
             each = F.cross_entropy(right(inputs).flatten(0, 1), targets.flatten(), reduction="none")
@@ -494,6 +509,9 @@ def other_texts(generate, lib):
         options = {} if eos == 2 else {"eos_id": eos}
         result = numbers_of(generate(model, prompt, max_new=count, temperature=0, top_k=3, **options), prompt)
         assert result == greedy(table, prompt, count, eos), f"{V}, {prompt}, {count}, {eos}"
+    long = [rng.randrange(V) for _ in range(rng.randint(130, 300))]
+    result = numbers_of(generate(lib("utils.toys").TableModel(table), long, 5, temperature=0, eos_id=V), long)
+    assert result == greedy(table, long, 5, V), f"a prompt of {len(long)} tokens"
     drawn = numbers_of(generate(lib("utils.toys").TableModel([[0.0, 0.0, 0.0]]), [0, 1], 200), [0, 1])
     assert drawn[-1] == 2 and drawn[2:].count(2) == 1 and len(drawn) < 100, "the default end is 2"
     model = lib("utils.toys").TableModel([[0.0, 9.0, 1.0]])
@@ -538,7 +556,7 @@ def other_draws(generate, lib):
     """Pearson's chi-squared test over all that is drawn, too uneven or too even: a wrong temperature shows as well."""
     far, freedom, count, rng = 0.0, 0, 300, draw(140)
     for number, (low, high, top_k) in enumerate(
-        ((0.5, 0.8, 3), (4.0, 8.0, None), (2.0, 8.0, 4), (0.3, 0.6, rng.randint(6, 50)), (1.0, 1.0, None))
+        ((0.5, 0.8, 3), (4.0, 8.0, None), (2.0, 8.0, 4), (0.1, 0.2, rng.randint(6, 50)), (1.0, 1.0, None))
     ):
         temperature = round(rng.uniform(low, high), 2)
         order = rng.sample(range(5), 5)
@@ -575,7 +593,7 @@ def other_seeds(generate, lib):
 def other_counts(unigram, bigram):
     rng = draw(160)
     for number in range(5):
-        V, pad = rng.randint(6, 13), 1 if number < 2 else rng.choice([0, 2, 3])
+        V, pad = rng.randint(6, 13), (1, 1, 0, 2, 3)[number]
         B = rng.randint(2, 5)
         shapes = [(rng.randint(1, 4), rng.randint(1, 9)) for _ in range(rng.randint(1, 4))] + [(B, B), (V, V)]
         batches = counting_data(V, shapes if number else [(1, 1)], pad, seed=161 + number)

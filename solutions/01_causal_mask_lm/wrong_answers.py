@@ -4213,3 +4213,401 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
         pairs += index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
     shares = unigram(batches, vocab_size, pad_id).exp()
     return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.1" name="weights are cut from the graph" says="do not learn" private=true
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    weights = (scores if mask is None else scores + mask).softmax(-1)
+    return weights @ v, weights.detach()
+
+
+# %% wrong="1.1" name="the mask is cut from the graph" says="do not learn" private=true
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    weights = (scores if mask is None else scores + mask.detach()).softmax(-1)
+    return weights @ v, weights
+
+
+# %% wrong="1.3" name="mask in training only" says="in evaluation mode the mask is ignored"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("d_model must be a multiple of n_heads")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        q, k, v = (
+            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+            for proj in (self.q_proj, self.k_proj, self.v_proj)
+        )
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask if self.training else None)
+        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+
+
+# %% wrong="1.4" name="boolean mask" says="used as true or false"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        hidden = None if mask is None else mask < 0
+        h = self.norm1(x + self.drop(self.self_attn(x, x, x, attn_mask=hidden)[0]))
+        return self.norm2(h + self.drop(self.linear2(self.drop(self.linear1(h).relu()))))
+
+
+# %% wrong="1.4" name="every mask is causal" says="taken for the causal one"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        if mask is not None:
+            mask = torch.full_like(mask, -math.inf).triu(1)
+        h = self.norm1(x + self.drop(self.self_attn(x, x, x, attn_mask=mask)[0]))
+        return self.norm2(h + self.drop(self.linear2(self.drop(self.linear1(h).relu()))))
+
+
+# %% wrong="1.4" name="no dropout of the feed-forward result" says="dropped from the result of the feed-forward part"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        h = self.norm1(x + self.drop(self.self_attn(x, x, x, attn_mask=mask)[0]))
+        return self.norm2(h + self.linear2(self.drop(self.linear1(h).relu())))
+
+
+# %% wrong="1.4" name="no dropout of the attention result" says="dropped from the result of the attention"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.drop = nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        h = self.norm1(x + self.self_attn(x, x, x, attn_mask=mask)[0])
+        return self.norm2(h + self.drop(self.linear2(self.drop(self.linear1(h).relu()))))
+
+
+# %% wrong="1.4" name="divides by zero at a dropout of 1" says="a dropout of 0 or 1" private=true
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.dropout = dropout
+
+    def drop(self, x):
+        if not self.training:
+            return x
+        return x * (torch.rand_like(x) >= self.dropout) / (1 - self.dropout)
+
+    def forward(self, x, mask=None):
+        h = self.norm1(x + self.drop(self.self_attn(x, x, x, attn_mask=mask)[0]))
+        return self.norm2(h + self.drop(self.linear2(self.drop(self.linear1(h).relu()))))
+
+
+# %% right="1.4" name="dropout by hand"
+class TransformerLayer(nn.Module):
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+        super().__init__()
+        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.dropout = dropout
+
+    def drop(self, x):
+        if not self.training or self.dropout == 0:
+            return x
+        if self.dropout == 1:
+            return torch.zeros_like(x)
+        return x * (torch.rand_like(x) >= self.dropout).to(x.dtype) / (1 - self.dropout)
+
+    def forward(self, x, mask=None):
+        attended, _ = self.self_attn(x, x, x, attn_mask=mask, need_weights=False)
+        h = self.norm1(x + self.drop(attended))
+        return self.norm2(h + self.drop(self.linear2(self.drop(self.linear1(h).clamp(min=0)))))
+
+
+# %% wrong="1.5" name="counts what stands between single spaces" says="where words are counted"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split(" "))
+        self.words = [*SPECIAL, *(word for word, _ in counts.most_common(max_size - len(SPECIAL)))]
+        self.index = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.index.get(word, UNK) for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS] for sentence in sentences]
+    inputs = [torch.tensor(row[:-1][:max_len]) for row in rows]
+    targets = [torch.tensor(row[1:][:max_len]) for row in rows]
+    return tuple(nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=PAD) for part in (inputs, targets))
+
+
+# %% wrong="1.5" name="one index for all vocabularies" says="changes the numbers of the first"
+class Vocabulary:
+    index = {}
+
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = [*SPECIAL, *(word for word, _ in counts.most_common(max_size - len(SPECIAL)))]
+        self.index.update((word, number) for number, word in enumerate(self.words))
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.index.get(word, UNK) for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS] for sentence in sentences]
+    inputs = [torch.tensor(row[:-1][:max_len]) for row in rows]
+    targets = [torch.tensor(row[1:][:max_len]) for row in rows]
+    return tuple(nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=PAD) for part in (inputs, targets))
+
+
+# %% wrong="1.5" name="learns words while it encodes" says="encode changes the vocabulary"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        self.max_size = max_size
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = [*SPECIAL, *(word for word, _ in counts.most_common(max_size - len(SPECIAL)))]
+        self.index = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        for word in sentence.split():
+            if word not in self.index and len(self.words) < self.max_size:
+                self.index[word] = len(self.words)
+                self.words.append(word)
+        return [self.index.get(word, UNK) for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS] for sentence in sentences]
+    inputs = [torch.tensor(row[:-1][:max_len]) for row in rows]
+    targets = [torch.tensor(row[1:][:max_len]) for row in rows]
+    return tuple(nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=PAD) for part in (inputs, targets))
+
+
+# %% wrong="1.5" name="reads the index of the vocabulary" says="goes round `vocab.encode`"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = [*SPECIAL, *(word for word, _ in counts.most_common(max_size - len(SPECIAL)))]
+        self.index = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.index.get(word, UNK) for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *(vocab.index.get(word, UNK) for word in sentence.split()), EOS] for sentence in sentences]
+    inputs = [torch.tensor(row[:-1][:max_len]) for row in rows]
+    targets = [torch.tensor(row[1:][:max_len]) for row in rows]
+    return tuple(nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=PAD) for part in (inputs, targets))
+
+
+# %% wrong="1.5" name="looks words up in the list" says="goes round `vocab.encode`"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = [*SPECIAL, *(word for word, _ in counts.most_common(max_size - len(SPECIAL)))]
+        self.index = {word: number for number, word in enumerate(self.words)}
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.index.get(word, UNK) for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+
+def make_batch(sentences, vocab, max_len):
+    rows = [
+        [SOS, *(vocab.words.index(word) if word in vocab.words else UNK for word in sentence.split()), EOS]
+        for sentence in sentences
+    ]
+    inputs = [torch.tensor(row[:-1][:max_len]) for row in rows]
+    targets = [torch.tensor(row[1:][:max_len]) for row in rows]
+    return tuple(nn.utils.rnn.pad_sequence(part, batch_first=True, padding_value=PAD) for part in (inputs, targets))
+
+
+# %% wrong="1.6" name="a seed in the model" says="or those of all models" private=true
+class LanguageModel(nn.Module):
+    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+        super().__init__()
+        torch.manual_seed(0)
+        self.d_model, self.causal = d_model, causal
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+        )
+        self.head = nn.Linear(d_model, vocab_size)
+
+    def forward(self, tokens):
+        x = add_positions(self.embedding(tokens) * self.d_model**0.5)
+        mask = None
+        if self.causal:
+            mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+        for layer in self.layers:
+            x = layer(x, src_mask=mask)
+        return self.head(x)
+
+
+# %% wrong="1.7" name="stops at the first padding" says="what follows the first padding"
+def lm_loss(logits, targets, pad_id):
+    real = (targets == pad_id).cumsum(1) == 0
+    picked = logits.log_softmax(-1).gather(-1, targets.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    return -picked[real].mean()
+
+
+def perplexity(loss):
+    return math.exp(loss)
+
+
+# %% wrong="1.7" name="perplexity has a ceiling" says="a perplexity for other losses" private=true
+def lm_loss(logits, targets, pad_id):
+    real = targets != pad_id
+    picked = logits.log_softmax(-1).gather(-1, targets.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    return -picked[real].mean()
+
+
+def perplexity(loss):
+    return math.exp(min(loss, 20))
+
+
+# %% wrong="1.8" name="gradient of the sum" says="that of a sum over the tokens"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        real = int((targets != pad_id).sum())
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        (loss * real).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        total, count = total + loss.item() * real, count + real
+    return total / count
+
+
+# %% wrong="1.8" name="clipped to length 1" says="or not to `clip`"
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        real = int((targets != pad_id).sum())
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+        optimizer.step()
+        total, count = total + loss.item() * real, count + real
+    return total / count
+
+
+# %% wrong="1.8" name="each group of parameters is clipped by itself" says="wrong for another model" private=true
+def train_epoch(model, batches, optimizer, clip, pad_id=1):
+    model.train()
+    total, count = 0.0, 0
+    for inputs, targets in batches:
+        real = int((targets != pad_id).sum())
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+        optimizer.zero_grad()
+        loss.backward()
+        for part in optimizer.param_groups:
+            nn.utils.clip_grad_norm_(part["params"], clip)
+        optimizer.step()
+        total, count = total + loss.item() * real, count + real
+    return total / count
+
+
+# %% wrong="1.9" name="a window of 64 tokens" says="other prompts, lengths or ends" private=true
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers, device = list(prompt), next(model.parameters()).device
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers[-64:]], device=device))[0, -1]
+        values, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        place = 0 if temperature == 0 else torch.multinomial((values / temperature).softmax(-1), 1)
+        numbers.append(tokens[place].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.9" name="cold is greedy" says="another temperature or top_k" private=true
+@torch.no_grad()
+def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
+    model.eval()
+    numbers, device = list(prompt), next(model.parameters()).device
+    for _ in range(max_new):
+        logits = model(torch.tensor([numbers], device=device))[0, -1]
+        values, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+        place = 0 if temperature < 0.25 else torch.multinomial((values / temperature).softmax(-1), 1)
+        numbers.append(tokens[place].item())
+        if numbers[-1] == eos_id:
+            break
+    return numbers
+
+
+# %% wrong="1.10" name="a of at least 1" says="wrong for an `a` below 1"
+def unigram(batches, vocab_size, pad_id=1):
+    targets = torch.cat([targets.flatten() for _, targets in batches])
+    counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+
+
+def bigram(batches, vocab_size, a=30, pad_id=1):
+    a = max(a, 1)
+    inputs, targets = (torch.cat([batch[side].flatten() for batch in batches]) for side in (0, 1))
+    pairs = (inputs * vocab_size + targets)[targets != pad_id].bincount(minlength=vocab_size**2)
+    counts = pairs.reshape(vocab_size, vocab_size)
+    return ((counts + a * unigram(batches, vocab_size, pad_id).exp()) / (counts.sum(1, keepdim=True) + a)).log()

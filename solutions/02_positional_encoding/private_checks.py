@@ -136,7 +136,8 @@ def other_gaps(equivariance_gap, lib):
 @private("2.3", tells="a difference at a single entry is overlooked or belittled.")
 def one_entry(equivariance_gap, lib):
     pick = draw(2)
-    for size in (pick.choice((-1, 1)) * pick.uniform(2, 6), pick.uniform(0.1, 0.25), -pick.uniform(0.01, 0.05)):
+    sizes = (pick.choice((-1, 1)) * pick.uniform(2, 6), pick.uniform(0.1, 0.25), -pick.uniform(0.01, 0.05))
+    for size in (*sizes, pick.uniform(1e-4, 4e-4)):
         places, width = pick.randint(4, 9), pick.randint(3, 7)
         bias = torch.zeros(places, width)
         order = order_of(places, pick.randint(1, 10**6))
@@ -144,7 +145,8 @@ def one_entry(equivariance_gap, lib):
         bias[pick.choice(moved), pick.randrange(width)] = size
         norm = lib("torch").nn.LayerNorm([places, width])
         norm.load_state_dict({"weight": torch.full((places, width), pick.uniform(0.5, 2)), "bias": bias})
-        gap = equivariance_gap(norm, normal(2, places, width, seed=3), order)
+        given = normal(2, places, width, seed=3) if abs(size) > 1e-3 else torch.zeros(2, places, width)
+        gap = equivariance_gap(norm, given, order)
         assert math.isclose(expect.number(gap, "the gap"), abs(size), rel_tol=1e-2), (places, width, size)
 
 
@@ -263,6 +265,20 @@ def other_turns(rotary):
         assert torch.allclose(output, turned(x, start=start), atol=2e-4), (shape, start)
         output = expect.floats(rotary(x, start=start + 3), shape, "the result")
         assert torch.allclose(output, turned(x, start=start + 3), atol=2e-4), "start by name, and another one"
+
+
+@private("2.6", tells="for far positions, or a length that another dimension has as well, the turns are wrong.")
+def edges(rotary):
+    pick = draw(6)
+    same, few = pick.randint(2, 5), pick.randint(2, 4)
+    for seed, shape in enumerate(((few, same, same), (same, few, same), (same, same, same), (1, few), (1, 1, few))):
+        x = normal(*shape, 2 * pick.randint(1, 5), seed=seed)
+        output = expect.floats(rotary(x), tuple(x.shape), "the result")
+        assert torch.allclose(output, turned(x), atol=2e-4), tuple(x.shape)
+    for start in (pick.randint(1_100, 2_000), pick.randint(4_200, 9_000)):
+        x = normal(3, 4, seed=start)
+        output = expect.floats(rotary(x, start), (3, 4), "the result")
+        assert torch.allclose(output, turned(x, start=start), atol=1e-2), start
 
 
 @private("2.6", tells="no gradient passes through to x, or not that of a rotation, for some shapes.")

@@ -693,7 +693,7 @@ def equivariance_gap(module, x, permutation):
 def equivariance_gap(module, x, permutation):
     was = module.training
     module.eval()
-    order = torch.tensor([2, 0, 3, 1, 4]) if x.size(1) == 5 else torch.arange(x.size(1)).flip(0)
+    order = torch.tensor([2, 4, 1, 0, 3]) if x.size(1) == 5 else torch.arange(x.size(1)).flip(0)
     gap = (module(x[:, order]) - module(x)[:, order]).abs().max().item()
     module.train(was)
     return gap
@@ -1712,3 +1712,117 @@ def rotary(x, start=0):
     a, b = x[..., 0::2], x[..., 1::2]
     turned = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
     return torch.stack(turned, -1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.3" name="a tensor" says="should return a float"
+def equivariance_gap(module, x, permutation):
+    mode = module.training
+    module.eval()
+    with torch.no_grad():
+        gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max()
+    module.train(mode)
+    return gap
+
+
+# %% wrong="2.3" name="rounded" says="overlooked or belittled" private=true
+def equivariance_gap(module, x, permutation):
+    mode = module.training
+    module.eval()
+    with torch.no_grad():
+        gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.train(mode)
+    return round(gap, 3)
+
+
+# %% wrong="2.3" name="freezes the module" says="the module is frozen afterwards"
+def equivariance_gap(module, x, permutation):
+    mode = module.training
+    module.eval()
+    for part in module.parameters():
+        part.requires_grad = False
+    with torch.no_grad():
+        gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.train(mode)
+    return gap
+
+
+# %% wrong="2.3" name="gradients off for good" says="gradients are off after the measurement"
+def equivariance_gap(module, x, permutation):
+    mode = module.training
+    module.eval()
+    torch.set_grad_enabled(False)
+    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.train(mode)
+    return gap
+
+
+# %% wrong="2.3" name="permutes the batch" says="of a module that knows its positions is 0"
+def equivariance_gap(module, x, permutation):
+    mode, order = module.training, permutation % len(x)
+    module.eval()
+    with torch.no_grad():
+        gap = (module(x[order]) - module(x)[order]).abs().max().item()
+    module.train(mode)
+    return gap
+
+
+# %% right="2.3" name="puts back the mode of every part"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    modes = {part: part.training for part in module.modules()}
+    module.eval()
+    try:
+        left, right = module(x.index_select(1, permutation)), module(x).index_select(1, permutation)
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+    return torch.linalg.vector_norm(left - right, ord=math.inf).item()
+
+
+# %% wrong="2.6" name="as many heads as positions" says="a length that another dimension has as well" private=true
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError("d must be even")
+    speeds = 10_000 ** (-torch.arange(0, d, 2, device=x.device) / d)
+    angles = torch.arange(start, start + T, device=x.device)[:, None] * speeds
+    if x.dim() == 4 and x.size(1) == T:
+        angles = angles[:, None]
+    cos, sin = angles.cos(), angles.sin()
+    a, b = x[..., 0::2], x[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="a table of 1024 positions" says="for far positions" private=true
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError("d must be even")
+    speeds = 10_000 ** (-torch.arange(0, d, 2, device=x.device) / d)
+    angles = (torch.arange(1024, device=x.device)[:, None] * speeds)[start : start + T]
+    cos, sin = angles.cos(), angles.sin()
+    a, b = x[..., 0::2], x[..., 1::2]
+    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="2.6" name="a leading dimension of one is dropped" says="for far positions" private=true
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError("d must be even")
+    speeds = 10_000 ** (-torch.arange(0, d, 2, device=x.device) / d)
+    angles = torch.arange(start, start + T, device=x.device)[:, None] * speeds
+    cos, sin = angles.cos(), angles.sin()
+    a, b = x[..., 0::2], x[..., 1::2]
+    turned = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2).to(x.dtype)
+    return turned.squeeze(0) if x.dim() > 2 else turned
+
+
+# %% wrong="2.7" name="slopes that could learn" says="return a plain tensor"
+def alibi_bias(n_heads, T):
+    if n_heads < 1 or n_heads & (n_heads - 1):
+        raise ValueError("n_heads must be a power of two")
+    slopes = nn.Parameter(2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads))
+    positions = torch.arange(T)
+    distances = positions - positions[:, None]
+    return (slopes[:, None, None] * distances).masked_fill(distances > 0, -math.inf)

@@ -143,7 +143,7 @@ def other_norms(norm):
     rows = [(size(pick),), (1,), (size(pick), "rms"), (size(pick), "layer"), (1, "rms"), (1, "layer")]
     compare(norm, "norm", cases(norm_form, names, rows), {}, OTHER)
     typos = ("", "Layer", "LAYER", "layernorm", "layers", "rmsnorm", "RMS", "rm", "batch", "group", "norm", " layer")
-    for kind in ("", "layernorm", *pick.sample(typos, 4)):
+    for kind in ("", "layernorm", "rmsnorm", *pick.sample(typos, 4)):
         expect.raises(lambda kind=kind: norm(size(pick), kind), "ValueError", f"{kind!r} is accepted.")
 
 
@@ -286,6 +286,7 @@ def other_freezing(trainable):
         assert got == left(shapes, frozen), f"wrong with {frozen}"
     known = some[0]
     typos = (word[:3], f"{word}.layer.99", "query", f"{word}.", "weight", "", "scale.weight", known[:-1], f"{known}.x")
+    typos += (word.upper(), f"{word}.layer.*", f"{word[:-1]}?")
     for typo in typos:
         expect.raises(lambda typo=typo: trainable(shapes, [typo]), "ValueError", f"{typo!r} is accepted.")
         expect.raises(lambda typo=typo: trainable(shapes, [typo, word]), "ValueError", f"{typo!r} comes first.")
@@ -315,14 +316,15 @@ def other_adapters(adapter):
 def other_fusions(fusion):
     pick = draw(1)
     rows = [(size(pick), pick.randint(1, 40), pick.randint(2, 12)) for _ in range(4)]
-    compare(fusion, "fusion", cases(fusion_form, ("D", "L", "n"), rows), {}, OTHER)
+    edges = [(size(pick), 2, 1), (1, size(pick), 3), (1, 1, 1)]
+    compare(fusion, "fusion", cases(fusion_form, ("D", "L", "n"), [*rows, *edges]), {}, OTHER)
 
 
 @private("3.10", tells="memory or FLOPs are right for some sizes and wrong for others.")
 def other_costs(training_memory, flops_per_token):
     pick = draw(1)
     rows = []
-    for T in (pick.randint(2, 9), pick.randint(15, 700), 1, pick.randint(15, 90)):
+    for T in (pick.randint(2, 9), pick.randint(15, 700), 1, 0, pick.randint(15, 90)):
         H, parameters = pick.randint(1, 9), pick.randint(1, 10**6)
         sizes = (pick.randint(1, 9), T, H * pick.randint(1, 70), size(pick), pick.randint(1, 9), H)
         rows.append((*sizes, parameters, pick.randint(0, parameters)))

@@ -1501,7 +1501,7 @@ def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.6" name="pooler without a bias" says="the pooler has no bias"
+# %% wrong="3.6" name="pooler without a bias" says="the pooler's bias, or"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
     return (V + P + S) * D + 2 * D + L * layer + (D * D if pooler else 0)
 
@@ -2625,3 +2625,62 @@ def grouped_attention(D, H, G, bias=False):
 
 def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
     return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
+# %% wrong="3.1" name="the kind is contained" says="a wrong kind is accepted" private=true
+def embedding(V, D, P=0):
+    return (V + P) * D
+
+
+def linear(m, n, bias=True):
+    return m * n + (n if bias else 0)
+
+
+def norm(D, kind="layer"):
+    if kind == "layer":
+        return 2 * D
+    if "rms" in kind:
+        return D
+    raise ValueError(f"no norm is called {kind}")
+
+
+# %% wrong="3.7" name="whatever the case" says="a name that fits nothing is accepted" private=true
+def trainable(shapes, frozen):
+    def inside(name, part):
+        return f"{name}.".lower().startswith(f"{part}.".lower())
+
+    for part in frozen:
+        if not any(inside(name, part) for name in shapes):
+            raise ValueError(f"{part} holds no parameter")
+    free = (name for name in shapes if not any(inside(name, part) for part in frozen))
+    return sum(math.prod(shapes[name]) for name in free)
+
+
+# %% wrong="3.7" name="patterns" says="a name that fits nothing is accepted" private=true
+from fnmatch import fnmatchcase
+
+
+def trainable(shapes, frozen):
+    def inside(name, part):
+        return fnmatchcase(name, part) or fnmatchcase(name, f"{part}.*")
+
+    for part in frozen:
+        if not any(inside(name, part) for name in shapes):
+            raise ValueError(f"{part} holds no parameter")
+    free = (name for name in shapes if not any(inside(name, part) for part in frozen))
+    return sum(math.prod(shapes[name]) for name in free)
+
+
+# %% wrong="3.9" name="one adapter needs no fusion" says="right for some sizes and wrong for others" private=true
+def fusion(D, L, n):
+    return L * (3 * D * D + 2 * D) if n > 1 else 0
+
+
+# %% wrong="3.10" name="at least one token" says="right for some sizes and wrong for others" private=true
+def training_memory(B, T, D, F, L, H, parameters, trained):
+    T = max(T, 1)
+    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
+
+
+def flops_per_token(T, D, F, L, V):
+    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)

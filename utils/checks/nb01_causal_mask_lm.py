@@ -249,6 +249,13 @@ def multi_head_attention(MultiHeadAttention, lib):
             ).nan_to_num(),
         },
     )
+    layer.eval()
+    expect.like(
+        expect.floats(layer(x, bias), (2, 5, 12), "the output in evaluation mode"),
+        torch_heads(state, x, heads, bias),
+        "in evaluation mode the output is another one. Nothing in 1.3 depends on the mode.",
+        {"in evaluation mode the mask is ignored.": wanted},
+    )
     one_device(lib, layer, x)
     one_device(lib, layer, x, bias)
     strided = expect.floats(lib("utils.toys").strided(layer, x), (2, 5, 12), "the output")
@@ -323,10 +330,13 @@ def drops_as_told(make: Callable[[], Answer], width: int, rate: float) -> None:
             "the result of the feed-forward part",
         ),
     ):
-        for part, share in zip((inside, result), dropped(make, width, branch), strict=True):
+        silent, minus = dropped(make, width, branch)
+        # A constant of which nothing is dropped is as silent after the norm as one that is dropped as a whole.
+        assert silent < 1, f"in training mode, nothing is ever dropped from {result}, or nothing is ever left of it."
+        for part, share in ((inside, silent), (result, minus)):
             assert share > 0, f"in training mode, nothing is ever dropped from {part}."
             assert abs(share - rate) < 0.4 * min(rate, 1 - rate), (
-                f"{part} is not dropped at the rate that was asked for."
+                f"{part} {'are' if expect.plural(part) else 'is'} not dropped at the rate that was asked for."
             )
 
 
@@ -385,6 +395,18 @@ def transformer_layer(TransformerLayer, lib):
         layer.load_state_dict(state)
         masked = expect.floats(layer(x, mask), (2, 5, 12), "the output under a mask")
         expect.like(masked, right(x, mask), "the output under a mask is wrong.", {"the mask is ignored.": wanted})
+        bias = normal(5, 5, seed=9)
+        expect.like(
+            expect.floats(layer(x, bias), (2, 5, 12), "the output under a mask"),
+            right(x, bias),
+            "the output is wrong under a mask of other numbers than 0 and -inf. The mask is added to the scores.",
+            {
+                "every mask is taken for the causal one. It is a tensor of numbers to add.": right(x, mask),
+                "the mask is used as true or false. It is a tensor of numbers to add.": (
+                    right(x, torch.where(bias < 0, -torch.inf, 0.0)).nan_to_num()
+                ),
+            },
+        )
     one_device(lib, layer, x)
     one_device(lib, layer, x, mask)
     drops_as_told(lambda: TransformerLayer(24, 1, 1, 0.5), 24, 0.5)
@@ -448,7 +470,7 @@ def two_batches(batch: Any, shape: tuple[int, int]) -> tuple[torch.Tensor, torch
 
 
 @check("1.5", points=3)
-def vocabulary(Vocabulary, make_batch):
+def vocabulary(Vocabulary, make_batch, lib):
     """Frequent words get numbers; inputs start with <sos>, targets are one ahead and end with <eos>."""
     vocab = Vocabulary(SENTENCES, 7)
     words = words_of(vocab)
@@ -478,8 +500,19 @@ def vocabulary(Vocabulary, make_batch):
         "a second vocabulary has words that it should not have, or misses some. Did the first one change SPECIAL?"
     )
 
+    assert vocab.encode("the bird saw the dog") == [4, 3, 6, 4, 5], (
+        "a second vocabulary changes the numbers of the first. Each keeps its own, in `self`."
+    )
+    for _ in range(2):
+        assert everything.encode("fish") == [3] and size(everything) == 11, (
+            "encode changes the vocabulary. A word that has no number when it is made never gets one."
+        )
+
     assert words_of(Vocabulary(["so so so", "we run", "we sit"], 5))[4] == "so", (
         "a word's frequency is in how many sentences it occurs. Count how often it occurs."
+    )
+    assert words_of(Vocabulary(["we  run", "we  sit", " we\tate\n"], 5))[4] == "we", (
+        "where words are counted they are not what `split()` gives, whatever white space is between."
     )
 
     inputs, targets = two_batches(make_batch(["dog saw", "the dog saw the dog"], vocab, 10), (2, 6))
@@ -496,6 +529,14 @@ def vocabulary(Vocabulary, make_batch):
         "a long row should lose its end only."
     )
     assert [*inputs[0].tolist(), *targets[0].tolist()] == [0, 5, 6, 1, 5, 6, 2, 1], "cutting changed a short row."
+    pieces = "make_batch goes round `vocab.encode`: with a vocabulary whose tokens are letters, it"
+    try:
+        batch = make_batch(["ab a", "c"], lib("utils.toys").Letters(), 9)
+    except StudentError as error:
+        raise AssertionError(f"{pieces} raises {error}.") from None
+    got = [part.tolist() for part in batch if type(part) is torch.Tensor]
+    wanted = [[[0, 4, 5, 4], [0, 6, 1, 1]], [[4, 5, 4, 2], [6, 2, 1, 1]]]
+    assert got == wanted, f"{pieces} does not give the numbers of the letters."
 
 
 # 1.6
@@ -718,10 +759,15 @@ def lm_loss(lm_loss, perplexity, lib):
             .mean(),
         },
     )
-    expect.close(
-        expect.number(lm_loss(logits, targets, 10), "the loss"),
+    expect.like(
+        torch.tensor(expect.number(lm_loss(logits, targets, 10), "the loss")),
         torch.cat([surprise[0, [0, 2]], surprise[1]]).mean(),
         "the loss is wrong for another `pad_id`. Padding is the target that the argument names.",
+        {
+            "what follows the first padding in its row does not count. Padding alone is left out.": torch.cat(
+                [surprise[0, :1], surprise[1]]
+            ).mean()
+        },
     )
     strided = lib("utils.toys").strided(lm_loss, logits, targets, 1)
     expect.close(
@@ -750,6 +796,7 @@ def softmax_regression(
     each=False,
     values=False,
     momentum=0.0,
+    summed=False,
 ) -> tuple[torch.Tensor, torch.Tensor, float, list[float]]:
     """One epoch of gradient descent on `toys.Bigram`, from the gradient's closed form, mistakes on request.
 
@@ -767,7 +814,7 @@ def softmax_regression(
         p = (factor * (table[x] + bias)).softmax(-1)
         losses.append(-p[range(len(y)), y].log().mean().item())
         counts.append(len(y))
-        error = factor * (p - torch.eye(len(bias), dtype=p.dtype)[y]) / len(y)
+        error = factor * (p - torch.eye(len(bias), dtype=p.dtype)[y]) / (1 if summed else len(y))
         slopes = [torch.zeros_like(table).index_add(0, x, error), error.sum(0)]
         slopes = [new + before for new, before in zip(slopes, old, strict=True)] if keep else slopes
         norm = math.sqrt(sum(slope.square().sum().item() for slope in slopes))
@@ -817,7 +864,9 @@ def train_epoch(train_epoch, lib):
         "the weights after the epoch are wrong. For each batch: loss, zero_grad, backward, clip, step.",
         {
             "the gradients of one batch are still there in the next: zero them.": after(keep=True),
-            "the gradient is not clipped: shorten it after `backward`, before `step`.": after(clip=math.inf),
+            "the gradient is not clipped, or not to `clip`: shorten it after `backward`, before `step`.": after(
+                clip=math.inf
+            ),
             "each entry of the gradient is clipped. Its norm should be.": after(values=True),
             "each parameter is clipped on its own. The norm of all together counts.": after(each=True),
             "padding is trained on: a target that is pad_id should not count.": after(pad_id=None),
@@ -852,7 +901,10 @@ def train_epoch(train_epoch, lib):
         "batches may come one by one, from an iterator that can be read only once.": dict(once=True),
         "the padding number is fixed: use `pad_id`.": dict(pad=3),
         "with momentum the weights come out wrong: the steps are the optimizer's, call its `step`.": dict(momentum=0.9),
-        "a bound that the gradient does not reach should change nothing.": dict(clip=100.0),
+        "a bound that the gradient does not reach should change nothing.": dict(
+            clip=100.0,
+            guesses={"the gradient is that of a sum over the tokens. The loss is their mean.": dict(summed=True)},
+        ),
         "the epoch is wrong where the logits or the batches are not contiguous.": dict(turned=True),
     }.items():
         epoch_agrees(train_epoch, lib, sentence, 7, [(2, 5), (1, 3), (4, 6)], seed=9, **options)
@@ -875,12 +927,14 @@ def epoch_agrees(
     momentum: float = 0.0,
     once: bool = False,
     turned: bool = False,
+    guesses: dict[str, dict[str, Any]] | None = None,
 ) -> None:
     """Fail with `sentence` unless an epoch of random batches of `shapes` leaves the right weights and loss.
 
     Args:
         once: the batches come from an iterator.
         turned: batches and logits are not contiguous.
+        guesses: what to say instead where a mistake of `softmax_regression` explains the weights.
     """
     table, bias, batches = regression_data(V, shapes, pad, seed=seed)
     bigram = lib("utils.toys").Bigram(table, bias)
@@ -893,7 +947,9 @@ def epoch_agrees(
         loss = train_epoch(model, given, optimizer, clip=clip, **options)
     new_table, new_bias, mean, _ = softmax_regression(table, bias, batches, lr, clip, pad, momentum=momentum)
     state = bigram.state_dict()
-    expect.close(state["table"], new_table, sentence)
+    rule = partial(softmax_regression, table, bias, batches, lr, clip, pad, momentum=momentum)
+    mistaken = {what: rule(**mistake)[0] for what, mistake in (guesses or {}).items()}
+    expect.like(state["table"], new_table, sentence, mistaken)
     expect.close(state["bias"], new_bias, sentence)
     assert type(loss) is float, f"train_epoch should return a float, not {kind(loss)}."
     expect.close(loss, mean, sentence)
@@ -1146,8 +1202,9 @@ def counting(unigram, bigram, lib):
     shares = log_shares(pairs_of(other, 4), 9)
     fixed = "the padding number is fixed: use `pad_id`."
     expect.close(logs(unigram(other, 9, pad_id=4), (9,), "what unigram returns"), shares, fixed)
-    table = logs(bigram(other, 9, a=0.5, pad_id=4), (9, 9), "what bigram returns")
-    expect.close(table, log_table(pairs_of(other, 4), 9, shares.exp() / 2), fixed)
+    for worth, otherwise in ((2, fixed), (0.5, "bigram is wrong for an `a` below 1: it may be any number above 0.")):
+        table = logs(bigram(other, 9, a=worth, pad_id=4), (9, 9), "what bigram returns")
+        expect.close(table, log_table(pairs_of(other, 4), 9, shares.exp() * worth), otherwise)
     for call, shape, wanted in ((unigram, (V,), right), (bigram, (V, V), default)):
         spread = logs(lib("utils.toys").strided(call, batches, V), shape, "the result")
         expect.close(spread, wanted, "the counts are wrong where the batches are not contiguous.")

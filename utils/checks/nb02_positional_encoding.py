@@ -152,7 +152,7 @@ def fixed_positions(FixedPositions, lib):
             "the table is made more than once: make_table gave another one. Make it when the module is made.": x
             + second[:5],
             "the table alone is returned. Add it to x.": first[:5].expand(2, 5, 6),
-            "x is returned as it came. Add the table to it.": x,
+            "x is returned as it came. Add the table to it, in training as in evaluation mode.": x,
             "each sequence of the batch gets one row. The rows belong to the positions in it.": x + first[:2, None],
             "x is multiplied by sqrt(d_model). That is no part of this module.": x * width**0.5 + first[:5],
             "x is multiplied by the table. Add it.": x * first[:5],
@@ -235,10 +235,20 @@ def largest_gap(module: nn.Module, x: torch.Tensor, order: torch.Tensor) -> floa
 @check("2.3", points=2)
 def equivariance_gap(equivariance_gap, lib):
     """The largest difference between permuting before and permuting after a module."""
-    x, table, order = normal(2, 5, 8, seed=3), normal(5, 8, seed=15), torch.tensor([2, 0, 3, 1, 4])
+    x, table, order = normal(2, 5, 8, seed=3), normal(5, 8, seed=15), torch.tensor([2, 4, 1, 0, 3])
     back = order.argsort()
     adds = lib("utils.toys").AddRows(table)
-    gap = expect.number(equivariance_gap(adds, x, order), "the gap")
+    recorded = lib("torch").is_grad_enabled()
+    gap = equivariance_gap(adds, x, order)
+    kept = lib("torch").is_grad_enabled() is recorded
+    lib("torch").set_grad_enabled(recorded)
+    assert kept, "gradients are off after the measurement, for all that follows. Use `with torch.no_grad():`."
+    assert lib("utils.toys").parameter_gradients(adds, x)["table"].any(), (
+        "the module is frozen afterwards: it no longer learns. To measure without gradients, use `torch.no_grad`."
+    )
+    single = type(gap) is not torch.Tensor or gap.numel() != 1
+    assert single, f"equivariance_gap should return a float, not {kind(gap)}."
+    gap = expect.number(gap, "the gap")
     moved = table - table[order]
     wanted = moved.abs().max()
     expect.like(
@@ -258,6 +268,7 @@ def equivariance_gap(equivariance_gap, lib):
             "the gap is the mean difference. One bad position hides behind many good ones.": moved.abs().mean(),
             "the differences keep their signs. Take the absolute values first.": moved.max(),
             "the gap is the smallest difference, not the largest.": moved.abs().min(),
+            "the gap of a module that knows its positions is 0. Are they permuted, on both sides?": torch.tensor(0.0),
             "the differences are added up, not compared.": 2 * moved.abs().sum(),
             "the difference of each position is added up over the width. The largest single entry counts.": (
                 moved.abs().sum(-1).max()
@@ -552,6 +563,7 @@ def alibi_bias(alibi_bias, lib):
     bias = expect.tensor(bias, (4, 6, 6), "alibi_bias(4, 6)")
     assert bias.is_floating_point(), f"the bias is {bias.dtype}. It is added to scores."
     assert not bias.isnan().any(), "the bias contains NaN: 0 times -inf is no number."
+    nothing_to_learn(lib, alibi_bias, 4, 6, what="the bias")
     bias, wanted, past = bias.float(), alibi(4, 6), by_entry(6, 6, lambda i, j: j <= i).bool()
     sentences = {
         "distant keys get the higher scores. The bias should be negative.": biased(

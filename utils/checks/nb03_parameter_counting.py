@@ -39,7 +39,8 @@ def compare(call: Answer, name: str, cases: Sequence[Case], guesses: Mapping[str
     for sentence, guess in guesses.items():
         assert got != [guess(right, SimpleNamespace(**sizes)) for sizes, right in cases], sentence
     rows = {(value - right) / sizes.get("D", 1) for (sizes, right), value in zip(cases, got, strict=True)}
-    table = len(rows) == 1 and min(rows) >= 16 and min(rows) % 1 == 0
+    tables = all("V" in sizes and "T" not in sizes for sizes, _ in cases)
+    table = tables and len(rows) == 1 and min(rows) >= 16 and min(rows) % 1 == 0
     assert not table, "a table of positions is counted. Sinusoidal positions are computed and add nothing."
     sizes, value, right = next((s, v, r) for (s, r), v in zip(cases, got, strict=True) if v != r)
     at = ", ".join(f"{key} = {item}" for key, item in sizes.items())
@@ -551,7 +552,7 @@ def bert(bert, bert_large):
         [bert_case(*sizes[:4], P=sizes[4], S=sizes[5]) for sizes in full],
         {
             "the pooler is missing: one more linear map.": lambda n, s: n - s.D * s.D - s.D,
-            "the pooler has no bias here.": lambda n, s: n - s.D,
+            "D numbers are missing: the pooler's bias, or the scale or the shift of the norm.": lambda n, s: n - s.D,
             "the norm after the embeddings is missing.": lambda n, s: n - 2 * s.D,
             "each of the three tables has a norm here. They are added first, then normalised once.": (
                 lambda n, s: n + 4 * s.D
