@@ -117,7 +117,7 @@ def _unpack(data: bytes, counter: _Counter, extension: Callable[[int, bytes], An
 
 
 def _plain(value: Any, keep: Callable[[Any], int], depth: int, counter: _Counter) -> Any:
-    """Replace tensors, arrays and handles by extension values; exact types, a subclass may lie."""
+    """Replace tensors, arrays and handles by extension values; exact types, and tuples: other subclasses may lie."""
     if depth > MAX_DEPTH:
         raise WireError(f"nested deeper than {MAX_DEPTH} levels")
     kind = type(value)

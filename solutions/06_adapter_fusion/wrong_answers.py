@@ -2169,6 +2169,20 @@ def compose(model, folders, head, n_classes=2):
     model.active_head = head
 
 
+# %% wrong="6.4" name="model in evaluation mode" says="after compose the model is in evaluation mode"
+from adapters.composition import Fuse
+
+
+def compose(model, folders, head, n_classes=2):
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    setup = Fuse(*folders)
+    model.add_adapter_fusion(setup)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(setup)
+    model.eval()
+
+
 # %% wrong="6.5" name="token types dropped" says="`token_type_ids` are dropped"
 def pair_logits(model, batch):
     return model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits

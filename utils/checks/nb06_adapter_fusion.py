@@ -687,6 +687,7 @@ def works(
     model.load_state_dict(new_weights, False)
     batch = tiny_bert.pairs(4, [(11, 6)], sizes.vocab, seed + 1)[0]
     batch["labels"] = torch.arange(4) % classes
+    assert read(model.training) is True, "after compose the model is in evaluation mode: it is not ready to be trained."
     model.eval()
     told = "a forward pass does not go through the new head, or not at all."
     logits = asked(lambda: logits_of(model, batch), told)
