@@ -434,12 +434,12 @@ class ClassificationHead(nn.Module):
 
 
 # %% right="4.1" name="Sequential subclass with named parts"
-from collections import OrderedDict
+import collections
 
 
 class ClassificationHead(nn.Sequential):
     def __init__(self, d_model: int, n_classes: int, dropout: float = 0.1):
-        super().__init__(OrderedDict(dropout=nn.Dropout(dropout), linear=nn.Linear(d_model, n_classes)))
+        super().__init__(collections.OrderedDict(dropout=nn.Dropout(dropout), linear=nn.Linear(d_model, n_classes)))
         for parameter in self.parameters():
             nn.init.zeros_(parameter)
 
@@ -770,7 +770,7 @@ class Model(nn.Module):
         else:
             self.pool = pool
 
-    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens, mask: torch.BoolTensor):
         hidden = self.base(tokens, mask)
         if not callable(self.pool):
             return self.head(hidden)
@@ -2747,10 +2747,10 @@ def select(model, train_epoch, evaluate, epochs):
         curve.append(now)
         if now > best_accuracy:
             best_accuracy, best_epoch = now, e + 1
-            file = io.BytesIO()
-            torch.save(model.state_dict(), file)
-    file.seek(0)
-    model.load_state_dict(torch.load(file))
+            memory = io.BytesIO()
+            torch.save(model.state_dict(), memory)
+    memory.seek(0)
+    model.load_state_dict(torch.load(memory))
     return {"test": evaluate(model, "test"), "epoch": best_epoch, "curve": curve}
 
 

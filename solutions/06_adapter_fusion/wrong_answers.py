@@ -529,20 +529,20 @@ class BottleneckAdapter(nn.Module):
 
 
 # %% right="6.1" name="a helper that makes a linear layer, einsum"
-class BottleneckAdapter(nn.Module):
-    @staticmethod
-    def _small(n_in: int, n_out: int) -> nn.Linear:
-        linear = nn.Linear(n_in, n_out)
-        with torch.no_grad():
-            linear.weight.copy_(0.02 * torch.randn(n_out, n_in))
-            linear.bias.fill_(0)
-        return linear
+def _small(n_in: int, n_out: int) -> nn.Linear:
+    linear = nn.Linear(n_in, n_out)
+    with torch.no_grad():
+        linear.weight.copy_(0.02 * torch.randn(n_out, n_in))
+        linear.bias.fill_(0)
+    return linear
 
+
+class BottleneckAdapter(nn.Module):
     def __init__(self, d, reduction=16):
         super().__init__()
         width = d // reduction or 1
-        self.down = self._small(d, width)
-        self.up = self._small(width, d)
+        self.down = _small(d, width)
+        self.up = _small(width, d)
 
     def forward(self, states, residual=None):
         hidden = torch.einsum("...d,rd->...r", states, self.down.weight) + self.down.bias
@@ -2124,36 +2124,35 @@ def compose(model, folders, head, n_classes=2):
 
 
 # %% wrong="6.4" name="no adapter in the first layer" says="in every layer"
-from adapters.composition import Fuse
+import adapters.composition
 
 
 def compose(model, folders, head, n_classes=2):
     for name, folder in folders.items():
         model.load_adapter(folder, load_as=name, with_head=False, leave_out=[0])
-    setup = Fuse(*folders)
-    model.add_adapter_fusion(setup)
+    together = adapters.composition.Fuse(*folders)
+    model.add_adapter_fusion(together)
     model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(setup)
+    model.train_adapter_fusion(together)
 
 
 # %% right="6.4" name="frozen by hand, with active adapters set"
-from adapters.composition import Fuse
+import adapters.composition
 
 
 def compose(model, folders, head, n_classes=2):
     for name, folder in folders.items():
         model.load_adapter(folder, load_as=name, with_head=False)
-    setup = Fuse(*folders)
-    model.add_adapter_fusion(setup)
+    together = adapters.composition.Fuse(*folders)
+    model.add_adapter_fusion(together)
     model.add_classification_head(head, num_labels=n_classes)
-    model.set_active_adapters(setup)
+    model.set_active_adapters(together)
     for name, parameter in model.named_parameters():
         parameter.requires_grad = "adapter_fusion_layer" in name or name.startswith(f"heads.{head}.")
 
 
 # %% right="6.4" name="names as returned by load_adapter, head made active"
-import adapters
-from adapters.composition import Fuse
+import adapters.composition
 
 
 def compose(model, folders, head, n_classes=2):
@@ -2162,7 +2161,7 @@ def compose(model, folders, head, n_classes=2):
     names = [
         model.load_adapter(str(path), load_as=name, with_head=False, set_active=False) for name, path in folders.items()
     ]
-    fusion = Fuse(*names)
+    fusion = adapters.composition.Fuse(*names)
     model.add_classification_head(head, num_labels=n_classes)
     model.add_adapter_fusion(fusion)
     model.train_adapter_fusion(fusion)
@@ -2170,16 +2169,16 @@ def compose(model, folders, head, n_classes=2):
 
 
 # %% wrong="6.4" name="model in evaluation mode" says="after compose the model is in evaluation mode"
-from adapters.composition import Fuse
+import adapters.composition
 
 
 def compose(model, folders, head, n_classes=2):
     for name, folder in folders.items():
         model.load_adapter(folder, load_as=name, with_head=False)
-    setup = Fuse(*folders)
-    model.add_adapter_fusion(setup)
+    together = adapters.composition.Fuse(*folders)
+    model.add_adapter_fusion(together)
     model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(setup)
+    model.train_adapter_fusion(together)
     model.eval()
 
 
@@ -2989,7 +2988,7 @@ def pair_logits(model, batch):
 
 def sources(adapters, target):
     found = [name for name, tasks in adapters.items() if target.lower() not in [t.lower() for t in tasks]]
-    if not found:
+    if len(found) == 0:
         raise ValueError("no adapter is left")
     return found
 
@@ -3021,7 +3020,7 @@ def pair_logits(model, batch):
 
 def sources(adapters, target):
     found = [name for name, tasks in adapters.items() if target.lower() not in [t.lower() for t in tasks]]
-    if not found:
+    if len(found) == 0:
         raise ValueError("no adapter is left")
     return found
 
@@ -3094,7 +3093,7 @@ def pair_logits(model, batch):
 
 def sources(adapters, target):
     found = [name for name, tasks in adapters.items() if target.lower() not in [t.lower() for t in tasks]]
-    if not found:
+    if len(found) == 0:
         raise ValueError("no adapter is left")
     return found
 
