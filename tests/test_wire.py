@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+from typing import NamedTuple
 
 import msgpack
 import numpy as np
@@ -46,6 +47,30 @@ def test_views_gradients_and_arrays_arrive_as_values():
     assert torch.equal(met["view"], leaf.t()) and not met["view"].requires_grad
     assert torch.equal(met["parameter"], leaf)
     assert isinstance(met["array"], np.ndarray) and met["one"] == 2.0 and type(met["one"]) is float
+
+
+class Pair(NamedTuple):
+    first: int
+    second: torch.Tensor
+
+    def __iter__(self):
+        return iter([3])
+
+    def __getitem__(self, place):
+        return 3
+
+    def __len__(self):
+        return 1
+
+
+@pytest.mark.parametrize(
+    "value, wanted",
+    [(Pair(1, torch.tensor(2)), [1, 2]), (torch.Size([4, 5]), [4, 5]), (torch.tensor([6, 7]).max(0), [7, 1])],
+    ids=["named", "a size", "of torch"],
+)
+def test_a_tuple_of_any_kind_arrives_as_the_list_of_its_items(value, wanted):
+    met = there_and_back(value)
+    assert type(met) is list and met == wanted
 
 
 def test_infinities_and_large_integers_survive():

@@ -161,6 +161,23 @@ def total(states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tenso
     return states.sum(dim=1) if mask is None else (states * mask.unsqueeze(-1)).sum(dim=1)
 
 
+class Witness(nn.Module):
+    """A base that says how it was called: a state holds the mask, whether that is bool, and whether in training."""
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        """From tokens and a mask, which is needed, both (B, T), to states (B, T, 3)."""
+        facts = [mask, torch.full_like(mask, mask.dtype == torch.bool), torch.full_like(mask, self.training)]
+        return torch.stack([fact.float() for fact in facts], dim=-1)
+
+
+class WitnessPool(Witness):
+    """A pool that says the same: the mean of the states of a `Witness`."""
+
+    def forward(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        """From states (B, T, d) and a mask (B, T), which is needed, to (B, 3)."""
+        return super().forward(states, mask).mean(dim=1)
+
+
 class Plain(nn.Module):
     """Layers of torch's own as a base: (B, T) -> `layers(tokens)`, whatever the mask."""
 
@@ -214,8 +231,13 @@ def climb(model: Climb) -> None:
 
 
 def look(model: Climb, split: str) -> float:
-    """The accuracy of `model` as its weight and buffer stand; -1 where they disagree or never were trained."""
+    """The accuracy of `model` as its weight and buffer stand; -1 where they disagree.
+
+    A model that was never trained is best on "valid", so that whoever may choose it does, and -1 on "test".
+    """
     epoch = int(model.counter)
+    if epoch == int(model.seen) == 0 and split == "valid":
+        return 1.0
     model.looks += split == "test"
     extra = max(0, model.looks - 1) if split == "test" else 0
     return model.accuracies[split][epoch - 1] + extra if epoch == int(model.seen) and epoch > 0 else -1.0
@@ -455,6 +477,80 @@ def shape_on_meta(call: Callable[..., Any], *given: Any) -> list[int]:
     except (RuntimeError, NotImplementedError):
         return []
     return list(result.shape) if result.device.type == "meta" else []
+
+
+def reseeds(call: Callable[..., Any], *args: Any) -> bool:
+    """Whether `call(*args)` seeds torch's global generator: whatever is drawn after it is then always the same."""
+    states = []
+    with torch.random.fork_rng():
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            call(*args)
+            states.append(torch.get_rng_state())
+    return torch.equal(*states)
+
+
+def salted(value: Any) -> int:
+    """What `hash` gives in another session of Python: of text, and of what holds text, another number."""
+    return hash((value, "another session")) if any(isinstance(leaf, str) for leaf in leaves(value)) else hash(value)
+
+
+def survives_the_session(streams: Callable[[int], Any], seed: int, parts: list[str]) -> bool:
+    """Whether the generators of `streams(seed)` begin as they do where `hash` is that of another session."""
+
+    def begins() -> list[list[int]]:
+        made = streams(seed)
+        return [torch.randint(2**62, (2,), generator=made[part]).tolist() for part in parts]
+
+    here, names = begins(), getattr(streams, "__globals__", {})
+    if "hash" in names:
+        return True
+    names["hash"] = salted
+    try:
+        return begins() == here
+    finally:
+        del names["hash"]
+
+
+def streams_that_meet(streams: Callable[[int], Any], seeds: list[int], parts: list[str]) -> int:
+    """How many of the generators `streams(seed)[part]`, of all seeds and parts, begin as another one does."""
+    found = [streams(seed) for seed in seeds]
+    numbers = [torch.randint(2**62, (2,), generator=one[part]).tolist() for one in found for part in parts]
+    return len(numbers) - len({*map(tuple, numbers)})
+
+
+def starts(streams: Callable[[int], Any], seed: int, parts: list[str]) -> list[int]:
+    """The number that the generator of each of `parts` was seeded with."""
+    made = streams(seed)
+    return [made[part].initial_seed() for part in parts]
+
+
+def type_of(call: Callable[..., Any], *args: Any) -> str:
+    """What the type of `call(*args)` is called."""
+    return type(call(*args)).__name__
+
+
+def learning(part: nn.Module) -> list[bool]:
+    """For each parameter of `part`, in their order, whether it learns."""
+    return [one.requires_grad for one in part.parameters()]
+
+
+def forgets_gradients(call: Callable[..., Any], part: nn.Module, x: torch.Tensor) -> bool:
+    """Whether `call(part)` removes or changes the gradients that `part` has from a fixed sum over `part(x)`."""
+    with torch.enable_grad():
+        part(x).sum().backward()
+    before = [torch.zeros_like(one) if one.grad is None else one.grad.clone() for one in part.parameters()]
+    call(part)
+    after = [one.grad for one in part.parameters()]
+    return any(new is None or not torch.equal(old, new) for old, new in zip(before, after, strict=True))
+
+
+def replaces_parameters(call: Callable[..., Any], model: nn.Module, *rest: Any) -> bool:
+    """Whether `model` has other parameters after `call(model, *rest)`, not only other values in them."""
+    before = list(model.parameters())
+    call(model, *rest)
+    after = list(model.parameters())
+    return len(before) != len(after) or any(old is not new for old, new in zip(before, after, strict=True))
 
 
 def needs_gradient(make: Callable[..., torch.Tensor], *given: Any) -> bool:

@@ -1,6 +1,6 @@
 """Plain data across the wall between a student's kernel and whoever checks it.
 
-Everything goes by value: None, bool, int, float, str, bytes, lists and tuples (both arrive as
+Everything goes by value: None, bool, int, float, str, bytes, lists and tuples of any kind (all arrive as
 lists), dicts with plain keys, numpy arrays and torch tensors. Anything else stays where it is, and
 the other side gets a handle that names it. The bytes are msgpack, whose decoder evaluates nothing.
 Length, depth and the number of items are bounded; tests/test_fuzz.py feeds it a million messages.
@@ -118,7 +118,7 @@ def _unpack(data: bytes, counter: _Counter, extension: Callable[[int, bytes], An
 
 
 def _plain(value: Any, keep: Callable[[Any], int], depth: int, counter: _Counter) -> Any:
-    """Replace tensors, arrays and handles by extension values; exact types, a subclass may lie."""
+    """Replace tensors, arrays and handles by extension values; exact types, and tuples: other subclasses may lie."""
     if depth > MAX_DEPTH:
         raise WireError(f"nested deeper than {MAX_DEPTH} levels")
     kind = type(value)
@@ -126,7 +126,9 @@ def _plain(value: Any, keep: Callable[[Any], int], depth: int, counter: _Counter
         return value
     if kind is int:
         return value if -(2**63) <= value < 2**64 else float(value) if abs(value) < 2**1000 else math.inf
-    if kind in (list, tuple, torch.Size):
+    if issubclass(kind, tuple):  # torch.Size, or a tuple whose places have names: its items, whatever its class says
+        value = tuple.__getitem__(value, slice(None))
+    if kind is list or issubclass(kind, tuple):
         return [_plain(item, keep, depth + 1, counter) for item in counter(value)]
     if kind in (dict, OrderedDict) and all(type(key) in KEYS for key in value):
         return {key: _plain(item, keep, depth + 1, counter) for key, item in counter(value).items()}

@@ -459,7 +459,7 @@ def accuracy(model, batches):
 
 
 def select(model, train_epoch, evaluate, epochs):
-    """Train, put the weights of the epoch that is best on validation back into the model, and test them once.
+    """Train, copy the weights of the epoch that is best on validation back into the model, and test them once.
 
     `train_epoch(model)` trains for one epoch; `evaluate(model, split)`, split "valid" or "test", gives 0 to 1.
 

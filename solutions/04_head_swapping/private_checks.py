@@ -399,6 +399,8 @@ def curves(numbers: random.Random) -> list[tuple[list[float], list[float]]]:
         rising[::-1],
         rising,
         tied,
+        [0.5, *late * 4, 0.625, 0.25],  # patience pays
+        [0.5 + step * 2**-14 for step in range(numbers.randint(3, 6))],  # every gain counts
     ]
     tests = [several(len(one), 0.1, 0.9) for one in valid]
     for one in tests:

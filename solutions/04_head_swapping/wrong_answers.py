@@ -419,6 +419,56 @@ class ClassificationHead(nn.Module):
         return F.linear(self.judge(states), self.linear.weight, self.linear.bias)
 
 
+# %% wrong="4.1" name="seeds the global generator" says="seeds torch's global generator"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        torch.manual_seed(0)
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(self.dropout(states))
+
+
+# %% right="4.1" name="Sequential subclass with named parts"
+import collections
+
+
+class ClassificationHead(nn.Sequential):
+    def __init__(self, d_model: int, n_classes: int, dropout: float = 0.1):
+        super().__init__(collections.OrderedDict(dropout=nn.Dropout(dropout), linear=nn.Linear(d_model, n_classes)))
+        for parameter in self.parameters():
+            nn.init.zeros_(parameter)
+
+    def forward(self, states):
+        return super().forward(states)
+
+
+# %% right="4.1" name="own bernoulli mask, dropout of one allowed"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        if not 0 <= dropout <= 1:
+            raise ValueError("dropout must be a probability")
+        self.keep = 1 - dropout
+        self.linear = nn.Linear(d_model, n_classes)
+        with torch.no_grad():
+            self.linear.weight.zero_()
+            self.linear.bias.zero_()
+
+    def forward(self, states):
+        if self.training and self.keep < 1:
+            if self.keep == 0:
+                states = torch.zeros_like(states)
+            else:
+                kept = torch.empty_like(states).bernoulli_(self.keep)
+                states = states * kept / self.keep
+        return self.linear(states)
+
+
 # %% wrong="4.2" name="head before pool" says="the head runs before the pool"
 class Model(nn.Module):
     def __init__(self, base, head, pool=None):
@@ -659,6 +709,72 @@ class Model(nn.Module):
         if callable(self.pool):
             states = self.pool(states, mask)
         return judge(states)
+
+
+# %% wrong="4.2" name="mask of a full batch is not passed on" says="one of them the mask, even where"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens) if mask.all() else self.base(tokens, mask)
+        return self.head(states if self.pool is None else self.pool(states, mask))
+
+
+# %% wrong="4.2" name="the mask as numbers" says="mask of another type"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def forward(self, tokens, mask):
+        mask = mask.float()
+        states = self.base(tokens, mask)
+        return self.head(self.pool(states, mask) if self.pool is not None else states)
+
+
+# %% wrong="4.2" name="a base that is always in evaluation mode" says="not in the mode of the model"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+        self.base.eval()
+
+    def forward(self, tokens, mask):
+        self.base.eval()
+        states = self.base(tokens, mask)
+        return self.head(states if self.pool is None else self.pool(states, mask))
+
+
+# %% wrong="4.2" name="one text loses its dimension" says="have shape"
+class Model(nn.Module):
+    def __init__(self, base, head, pool=None):
+        super().__init__()
+        self.base, self.head, self.pool = base, head, pool
+
+    def forward(self, tokens, mask):
+        states = self.base(tokens, mask)
+        states = states if self.pool is None else self.pool(states, mask)
+        return self.head(states).squeeze(0)
+
+
+# %% right="4.2" name="add_module for a module, early return"
+class Model(nn.Module):
+    def __init__(self, base: nn.Module, head: nn.Module, pool=None):
+        super().__init__()
+        self.add_module("base", base)
+        self.add_module("head", head)
+        if isinstance(pool, nn.Module):
+            self.add_module("pool", pool)
+        else:
+            self.pool = pool
+
+    def forward(self, tokens, mask: torch.BoolTensor):
+        hidden = self.base(tokens, mask)
+        if not callable(self.pool):
+            return self.head(hidden)
+        return self.head(self.pool(hidden, mask))
 
 
 # %% wrong="4.3" name="torch's silent partial load" says="accepted without a word"
@@ -1043,6 +1159,77 @@ def load_base(base, state, strict=True):
     return report
 
 
+# %% wrong="4.3" name="named parameters and named buffers" says="two parts share a weight"
+def load_base(base, state, strict=True):
+    offered = {name[5:]: w for name, w in state.items() if name.startswith("base.")}
+    own = dict(base.named_parameters()) | dict(base.named_buffers())
+    fits = {n: w for n, w in offered.items() if n in own and own[n].shape == w.shape}
+    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing {missing}, unexpected {unexpected}")
+    with torch.no_grad():
+        for n, w in fits.items():
+            own[n].copy_(w)
+    return {"missing": missing, "unexpected": unexpected, "left": sorted(n for n in state if not n.startswith("base."))}
+
+
+# %% wrong="4.3" name="leaves the base in evaluation mode" says="in evaluation mode"
+def load_base(base, state, strict=True):
+    own = base.state_dict()
+    offered = {name[5:]: w for name, w in state.items() if name.startswith("base.")}
+    fits = {n: w for n, w in offered.items() if n in own and own[n].shape == w.shape}
+    missing, unexpected = sorted(set(own) - set(fits)), sorted(set(offered) - set(fits))
+    if strict and (missing or unexpected):
+        raise ValueError(f"missing {missing}, unexpected {unexpected}")
+    base.load_state_dict({**own, **fits})
+    base.eval()
+    return {"missing": missing, "unexpected": unexpected, "left": sorted(n for n in state if not n.startswith("base."))}
+
+
+# %% right="4.3" name="three passes of loops, copy_ by hand"
+def load_base(base, state, strict=True):
+    own = base.state_dict()
+    missing, unexpected, left, fits = [], [], [], []
+    for full in state:
+        if full[:5] != "base.":
+            left.append(full)
+            continue
+        name = full[5:]
+        if name in own and tuple(own[name].shape) == tuple(state[full].shape):
+            fits.append(name)
+        else:
+            unexpected.append(name)
+    for name in own:
+        if name not in fits:
+            missing.append(name)
+    report = {"missing": sorted(missing), "unexpected": sorted(unexpected), "left": sorted(left)}
+    if strict and (missing or unexpected):
+        raise ValueError(f"does not fit: {report}")
+    with torch.no_grad():
+        for name in fits:
+            own[name].copy_(state["base." + name])
+    return report
+
+
+# %% right="4.3" name="sets, and torch's own switch after looking"
+def load_base(base, state, strict=True):
+    prefix = "base."
+    offered = {name[len(prefix) :]: w for name, w in state.items() if name.startswith(prefix)}
+    own = base.state_dict()
+    fits = {n: w for n, w in offered.items() if n in own and own[n].shape == w.shape}
+    missing, unexpected = own.keys() - fits.keys(), offered.keys() - fits.keys()
+    if strict:
+        problems = [f"missing: {n}" for n in sorted(missing)] + [f"unexpected: {n}" for n in sorted(unexpected)]
+        if problems:
+            raise ValueError("\n".join(problems))
+    base.load_state_dict(fits, strict=False)
+    return dict(
+        missing=sorted(missing),
+        unexpected=sorted(unexpected),
+        left=sorted(name for name in state if not name.startswith(prefix)),
+    )
+
+
 # %% wrong="4.4" name="the lab's output[-1]" says="not `output[-1]`"
 def last_real(states, mask):
     return states[-1]
@@ -1315,6 +1502,46 @@ def last_real(states, mask):
     return torch.stack(pooled, dim=0)
 
 
+# %% wrong="4.4" name="positions in the type of the mask" says="uint8 ends at 255"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("empty row")
+    if mask.dtype == torch.bool:
+        mask = mask.long()
+    last = (mask * torch.arange(1, mask.size(1) + 1, device=mask.device).to(mask.dtype)).argmax(1)
+    return states[torch.arange(len(states), device=states.device), last]
+
+
+# %% wrong="4.4" name="nan_to_num then one-hot" says="not finite is changed"
+def last_real(states, mask):
+    if not mask.any(dim=1).all():
+        raise ValueError("empty row")
+    last = (mask.bool() * torch.arange(1, mask.size(1) + 1, device=mask.device)).argmax(1)
+    pick = F.one_hot(last, mask.size(1)).to(states.dtype)
+    return torch.einsum("bt,btd->bd", pick, states.nan_to_num())
+
+
+# %% right="4.4" name="cumulative count equal to the total, boolean index"
+def last_real(states, mask):
+    """The last real token is the only real one whose running count is the total."""
+    real = mask.bool()
+    running, total = real.cumsum(1), real.sum(1, keepdim=True)
+    if (total == 0).any():
+        raise ValueError("no real token")
+    return states[real & (running == total)]
+
+
+# %% right="4.4" name="flip and argmax"
+def last_real(states, mask):
+    real = mask != 0
+    if not bool(real.any(dim=1).all()):
+        raise ValueError("every row needs at least one real token")
+    from_the_right = real.flip(1).int().argmax(dim=1)
+    last = mask.size(1) - 1 - from_the_right
+    index = last[:, None, None].expand(-1, 1, states.size(2))
+    return states.gather(1, index).squeeze(1)
+
+
 # %% wrong="4.5" name="mask from the numbers" says="equals `pad_id` is masked"
 def collate(examples, pad_id, max_len=None):
     rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
@@ -1517,8 +1744,8 @@ def collate(examples, pad_id, max_len=None):
 def collate(examples, pad_id, max_len=None):
     rows = [list(numbers) if max_len is None else list(numbers)[:max_len] for numbers, _ in examples]
     longest = max(len(row) for row in rows)
-    tokens = torch.tensor([row + [pad_id] * (longest - len(row)) for row in rows])
-    mask = torch.tensor([[place < len(row) for place in range(longest)] for row in rows])
+    tokens = torch.tensor([row + [pad_id] * (longest - len(row)) for row in rows], dtype=torch.int64)
+    mask = torch.tensor([[place < len(row) for place in range(longest)] for row in rows], dtype=torch.bool)
     return tokens, mask, torch.tensor([example[1] for example in examples])
 
 
@@ -1532,6 +1759,88 @@ def collate(examples, pad_id, max_len=None):
         mask[row, :length] = True
     _, labels = zip(*examples, strict=True)
     return tokens, mask, torch.tensor(labels)
+
+
+# %% wrong="4.5" name="max_len of zero taken for none" says="Only None keeps all"
+def collate(examples, pad_id, max_len=None):
+    rows = [list(n)[:max_len] if max_len else list(n) for n, _ in examples]
+    T = max(map(len, rows))
+    tokens = torch.full((len(rows), T), pad_id)
+    mask = torch.zeros(len(rows), T, dtype=torch.bool)
+    for i, r in enumerate(rows):
+        tokens[i, : len(r)] = torch.tensor(r, dtype=torch.int64)
+        mask[i, : len(r)] = True
+    return tokens, mask, torch.tensor([y for _, y in examples])
+
+
+# %% wrong="4.5" name="at least one column" says="the rows are 1 tokens long"
+def collate(examples, pad_id, max_len=None):
+    rows = [list(n)[:max_len] for n, _ in examples]
+    T = max(1, max(map(len, rows)))
+    tokens = torch.full((len(rows), T), pad_id)
+    mask = torch.zeros(len(rows), T, dtype=torch.bool)
+    for i, r in enumerate(rows):
+        tokens[i, : len(r)] = torch.tensor(r, dtype=torch.int64)
+        mask[i, : len(r)] = True
+    return tokens, mask, torch.tensor([y for _, y in examples])
+
+
+# %% wrong="4.5" name="token numbers through float32" says="large token numbers are changed"
+def collate(examples, pad_id, max_len=None):
+    rows = [list(n)[:max_len] for n, _ in examples]
+    T = max(map(len, rows))
+    tokens = torch.ones(len(rows), T) * pad_id
+    mask = torch.zeros(len(rows), T, dtype=torch.bool)
+    for i, r in enumerate(rows):
+        tokens[i, : len(r)] = torch.tensor(r, dtype=torch.float32)
+        mask[i, : len(r)] = True
+    return tokens.long(), mask, torch.tensor([y for _, y in examples])
+
+
+# %% wrong="4.5" name="pad_id of zero taken for none" says="not filled with `pad_id` if that is 0"
+def collate(examples, pad_id, max_len=None):
+    pad_id = pad_id or -1
+    rows = [list(n)[:max_len] for n, _ in examples]
+    T = max(map(len, rows))
+    tokens = torch.full((len(rows), T), pad_id)
+    mask = torch.zeros(len(rows), T, dtype=torch.bool)
+    for i, r in enumerate(rows):
+        tokens[i, : len(r)] = torch.tensor(r, dtype=torch.int64)
+        mask[i, : len(r)] = True
+    return tokens, mask, torch.tensor([y for _, y in examples])
+
+
+# %% right="4.5" name="numpy arrays"
+import numpy as np
+
+
+def collate(examples, pad_id, max_len=None):
+    texts, labels = zip(*examples)
+    limit = float("inf") if max_len is None else max_len
+    lengths = np.array([min(len(text), limit) for text in texts], dtype=int)
+    tokens = np.full((len(texts), lengths.max()), pad_id, dtype=np.int64)
+    for row, text, n in zip(tokens, texts, lengths):
+        row[:n] = text[:n]
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    return torch.from_numpy(tokens), torch.from_numpy(mask), torch.from_numpy(np.array(labels, dtype=np.int64))
+
+
+# %% right="4.5" name="a named tuple"
+from typing import NamedTuple
+
+
+class Batch(NamedTuple):
+    tokens: torch.Tensor
+    mask: torch.Tensor
+    labels: torch.Tensor
+
+
+def collate(examples, pad_id, max_len=None):
+    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+    lengths = torch.tensor([len(row) for row in rows])
+    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+    return Batch(tokens, mask, labels=torch.tensor([label for _, label in examples]))
 
 
 # %% wrong="4.6" name="mean over batches" says="the mean over batches"
@@ -2285,6 +2594,190 @@ def select(model, train_epoch, evaluate, epochs):
     return {"curve": history, "epoch": best_epoch, "test": final}
 
 
+# %% wrong="4.6" name="stops after three epochs without a gain" says="on an unusual validation curve" private=true
+@torch.no_grad()
+def accuracy(model, batches):
+    was = model.training
+    model.eval()
+    right = n = 0
+    for t, m, y in batches:
+        right += int((model(t, m).argmax(-1) == y).sum())
+        n += len(y)
+    model.train(was)
+    return right / n
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], -1
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if curve[-1] > best:
+            best, chosen, kept = curve[-1], epoch, copy.deepcopy(model.state_dict())
+        if epoch - chosen > 3:
+            break
+    model.load_state_dict(kept)
+    return {"curve": curve, "epoch": chosen, "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="a small gain does not count" says="on an unusual validation curve" private=true
+@torch.no_grad()
+def accuracy(model, batches):
+    was = model.training
+    model.eval()
+    right = n = 0
+    for t, m, y in batches:
+        right += int((model(t, m).argmax(-1) == y).sum())
+        n += len(y)
+    model.train(was)
+    return right / n
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], -1
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if curve[-1] > best + 1e-3:
+            best, chosen, kept = curve[-1], epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(kept)
+    return {"curve": curve, "epoch": chosen, "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="weights assigned, not copied" says="has other parameters"
+@torch.no_grad()
+def accuracy(model, batches):
+    was = model.training
+    model.eval()
+    right = n = 0
+    for t, m, y in batches:
+        right += int((model(t, m).argmax(-1) == y).sum())
+        n += len(y)
+    model.train(was)
+    return right / n
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], -1
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if curve[-1] > best:
+            best, chosen, kept = curve[-1], epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(kept, assign=True)
+    return {"curve": curve, "epoch": chosen, "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="validated before the first epoch" says="epoch 0 was chosen"
+@torch.no_grad()
+def accuracy(model, batches):
+    was = model.training
+    model.eval()
+    right = n = 0
+    for t, m, y in batches:
+        right += int((model(t, m).argmax(-1) == y).sum())
+        n += len(y)
+    model.train(was)
+    return right / n
+
+
+def select(model, train_epoch, evaluate, epochs):
+    best, chosen, kept = evaluate(model, "valid"), 0, copy.deepcopy(model.state_dict())
+    curve = []
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if curve[-1] > best:
+            best, chosen, kept = curve[-1], epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(kept)
+    return {"curve": curve, "epoch": chosen, "test": evaluate(model, "test")}
+
+
+# %% wrong="4.6" name="label must have half of the probability" says="probability above one half"
+@torch.no_grad()
+def accuracy(model, batches):
+    was = model.training
+    model.eval()
+    right = n = 0
+    for t, m, y in batches:
+        probs = model(t, m).softmax(-1)
+        right += int((probs.gather(1, y[:, None])[:, 0] > 0.5).sum())
+        n += len(y)
+    model.train(was)
+    return right / n
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], -1
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if curve[-1] > best:
+            best, chosen, kept = curve[-1], epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(kept)
+    return {"curve": curve, "epoch": chosen, "test": evaluate(model, "test")}
+
+
+# %% right="4.6" name="every part's own mode put back, weights in a file"
+import io
+
+
+@torch.no_grad()
+def accuracy(model, batches):
+    modes = {part: part.training for part in model.modules()}
+    model.eval()
+    try:
+        right = total = 0
+        for tokens, mask, labels in batches:
+            logits = model(tokens, mask)
+            right += (logits.argmax(1) == labels).sum().item()
+            total += labels.numel()
+    finally:
+        for part, mode in modes.items():
+            part.training = mode
+    return right / total
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve = []
+    best_accuracy = float("-inf")
+    for e in range(epochs):
+        train_epoch(model)
+        now = evaluate(model, "valid")
+        curve.append(now)
+        if now > best_accuracy:
+            best_accuracy, best_epoch = now, e + 1
+            memory = io.BytesIO()
+            torch.save(model.state_dict(), memory)
+    memory.seek(0)
+    model.load_state_dict(torch.load(memory))
+    return {"test": evaluate(model, "test"), "epoch": best_epoch, "curve": curve}
+
+
+# %% right="4.6" name="lists of outcomes, weights cloned one by one"
+@torch.no_grad()
+def accuracy(model, batches):
+    was = model.training
+    model.eval()
+    outcomes = []
+    for tokens, mask, labels in batches:
+        guesses = model(tokens, mask).max(dim=-1).indices
+        outcomes.extend((guesses == labels).tolist())
+    model.train(was)
+    return sum(outcomes) / len(outcomes)
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, kept = [], {}
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(float(evaluate(model, "valid")))
+        kept[epoch] = {name: value.detach().clone() for name, value in model.state_dict().items()}
+    best = curve.index(max(curve)) + 1
+    model.load_state_dict(kept[best])
+    return {"curve": curve, "epoch": best, "test": evaluate(model, "test")}
+
+
 # %% wrong="4.7" name="an attribute that nobody reads" says="not of the module"
 def freeze(part):
     part.requires_grad = False
@@ -2869,3 +3362,149 @@ def features(base, pool, batches):
     pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
     states, labels = zip(*pooled, strict=True)
     return list(states), list(labels)
+
+
+# %% wrong="4.7" name="unfreeze forgets gradients of those that learn" says="removes the gradients"
+def freeze(part):
+    for p in part.parameters():
+        p.requires_grad, p.grad = False, None
+
+
+def unfreeze(part):
+    for p in part.parameters():
+        p.requires_grad, p.grad = True, None
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    found = [(pool(base(t, m), m), y) for t, m, y in batches]
+    return torch.cat([s for s, _ in found]), torch.cat([y for _, y in found])
+
+
+# %% wrong="4.7" name="features freezes" says="freezes the base"
+def freeze(part):
+    for p in part.parameters():
+        p.requires_grad, p.grad = False, None
+
+
+def unfreeze(part):
+    part.requires_grad_(True)
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    freeze(base)
+    base.eval()
+    found = [(pool(base(t, m), m), y) for t, m, y in batches]
+    return torch.cat([s for s, _ in found]), torch.cat([y for _, y in found])
+
+
+# %% wrong="4.7" name="only parameters called weight and bias" says="parameters of some names"
+def freeze(part):
+    for m in part.modules():
+        for name in ("weight", "bias"):
+            p = getattr(m, name, None)
+            if p is not None:
+                p.requires_grad, p.grad = False, None
+
+
+def unfreeze(part):
+    for m in part.modules():
+        for name in ("weight", "bias"):
+            p = getattr(m, name, None)
+            if p is not None:
+                p.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    found = [(pool(base(t, m), m), y) for t, m, y in batches]
+    return torch.cat([s for s, _ in found]), torch.cat([y for _, y in found])
+
+
+# %% wrong="4.7" name="squeezed states of one example" says="features of one example"
+def freeze(part):
+    for p in part.parameters():
+        p.requires_grad, p.grad = False, None
+
+
+def unfreeze(part):
+    part.requires_grad_(True)
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    found = [(pool(base(t, m), m), y) for t, m, y in batches]
+    return torch.cat([s for s, _ in found]).squeeze(), torch.cat([y for _, y in found]).squeeze()
+
+
+# %% wrong="4.7" name="a hook that zeroes gradients" says="Set the switch, do not flip it"
+def freeze(part):
+    for p in part.parameters():
+        p.grad = None
+        if p.requires_grad:
+            p._frozen = p.register_hook(torch.zeros_like)
+
+
+def unfreeze(part):
+    for p in part.parameters():
+        if hasattr(p, "_frozen"):
+            p._frozen.remove()
+        p.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    found = [(pool(base(t, m), m), y) for t, m, y in batches]
+    return torch.cat([s for s, _ in found]), torch.cat([y for _, y in found])
+
+
+# %% right="4.7" name="recursion over children, generator of pairs"
+def _each(part):
+    yield from part.parameters(recurse=False)
+    for child in part.children():
+        yield from _each(child)
+
+
+def freeze(part):
+    for p in _each(part):
+        p.requires_grad, p.grad = False, None
+
+
+def unfreeze(part):
+    for p in _each(part):
+        p.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    pairs = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+    states, labels = zip(*pairs)
+    return torch.cat(states), torch.cat(labels)
+
+
+# %% right="4.7" name="requires_grad_ and zero_grad, states filled into one list"
+def freeze(part):
+    part.requires_grad_(False)
+    part.zero_grad(set_to_none=True)
+
+
+def unfreeze(part):
+    part.requires_grad_(True)
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    was = base.training
+    base.eval()
+    rows, answers = [], []
+    for tokens, mask, labels in batches:
+        rows += list(pool(base(tokens, mask), mask))
+        answers += list(labels)
+    base.train(was)
+    return torch.stack(rows), torch.stack(answers)

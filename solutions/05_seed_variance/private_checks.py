@@ -72,6 +72,20 @@ def far_apart(streams, lib):
             found[tuple(numbers)] = f"{part} of {seed}"
 
 
+@private("5.2", tells="two of many seeds below a million share a stream")
+def no_seed_twice(streams, lib):
+    some, toy = draw(524), lib("utils.toys")
+    seeds = some.sample(range(4000), 1000)  # small ones: some streams take long to start at large seeds
+    assert toy.streams_that_meet(streams, seeds, seen.PARTS) == 0, "two of a sample"
+    starts = {seed: toy.starts(streams, seed, seen.PARTS) for seed in (0, 1)}
+    stride = starts[1][0] - starts[0][0]
+    for a, b in itertools.permutations(range(3), 2):  # where one part is so many seeds ahead of another, of some seed
+        ahead = abs(starts[0][a] - starts[0][b]) // abs(stride or 1)
+        if 0 < ahead < 10**6:
+            apart = [some.randrange(10**6 - ahead)]
+            assert toy.streams_that_meet(streams, [apart[0], apart[0] + ahead], seen.PARTS) == 0, "so far apart"
+
+
 @private("5.2", tells="the parts draw from one stream, each a little further on")
 def no_shared_stretch(streams, lib):
     some = draw(523)
@@ -362,8 +376,9 @@ def other_numbers_of_seeds(seeds_needed):
     some = draw(590)
     plans = [(some.uniform(0.3, 2.5), some.uniform(0.8, 0.99), some.uniform(0.5, 0.95)) for _ in range(8)]
     plans += [(some.uniform(5, 7), 0.95, 0.8), (some.uniform(0.01, 0.02), 0.95, 0.8)]  # hundreds, and two
-    for ratio, level, power in plans:
-        difference = 10 ** some.uniform(-3, 0)
+    plans += [(some.uniform(13, 14), 0.95, 0.8)]  # more than a thousand
+    for place, (ratio, level, power) in enumerate(plans):
+        difference = 10 ** (some.uniform(-3, 0) if place % 2 else some.uniform(0.1, 2))  # fractions and points
         found = expect.number(seeds_needed(difference, ratio * difference, level, power), "seeds_needed")
         assert found == seen.seeds_wanted(difference, ratio * difference, level, power), "wrong"
     assert seeds_needed(some.uniform(0.01, 1), 0.0) == 2, "no spread"
@@ -380,6 +395,9 @@ def other_bests(expected_best):
         values = [*some.sample(kinds, min(count, 2)), *some.choices(kinds, k=max(count - 2, 0))]
         found = expect.number(expected_best(values, n), "expected_best")
         expect.close(found, seen.best_wanted(values, n), "wrong", 1e-6)
+    values, n = [some.uniform(0.2, 0.9), 0.0, some.uniform(0.2, 0.9), 0.0], some.randint(1, 4)
+    found = expect.number(expected_best(values, n), "expected_best")
+    expect.close(found, seen.best_wanted(values, n), "an accuracy of 0 is one, too", 1e-6)
     values = [some.uniform(0.2, 0.9) for _ in range(3)]
     found = expect.number(expected_best(values, 500), "expected_best")
     expect.close(found, max(values), "with very many runs, it is the best", 1e-6)

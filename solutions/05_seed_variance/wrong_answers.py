@@ -204,6 +204,66 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return ids, torch.repeat_interleave(torch.tensor([0, 1]), torch.tensor([keep[0] + 2, keep[1] + 1])).tolist()
 
 
+# %% right="5.1" name="closed formula for the two lengths"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    room = max_len - 3
+    if room < 0:
+        raise ValueError(max_len)
+    m, n = len(a), len(b)
+    if m + n > room:
+        if min(m, n) <= room // 2:  # only the longer one is cut down to the rest, if that is still not shorter
+            short = min(m, n)
+            long = room - short
+            if m > n:
+                m, n = long, short
+            elif n > m:
+                m, n = short, long
+            else:
+                m = n = short
+                m = room - n
+        else:
+            half = room // 2
+            odd = room - 2 * half
+            m, n = (half + odd, half) if len(a) > len(b) else (half, half + odd)
+    ids = [cls_id, *a[:m], sep_id, *b[:n], sep_id]
+    return ids, [int(i > m + 1) for i in range(len(ids))]
+
+
+# %% wrong="5.1" name="empty second sentence without separator" says="a sentence may be empty"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("three special tokens need three positions")
+    a, b = list(a), list(b)
+    first_longer = len(a) > len(b)
+    while len(a) + len(b) + 3 > max_len:
+        if len(a) > len(b) or (len(a) == len(b) and not first_longer):
+            a.pop()
+        else:
+            b.pop()
+    ids = [cls_id] + a + [sep_id] + b + [sep_id]
+    types = [0] * (len(a) + 2) + [1] * (len(b) + 1)
+    if not b:
+        ids, types = ids[:-1], types[:-1]
+    return ids, types
+
+
+# %% wrong="5.1" name="filled up to max_len" says="should not be padded"
+def encode_pair(a, b, cls_id, sep_id, max_len):
+    if max_len < 3:
+        raise ValueError("three special tokens need three positions")
+    a, b = list(a), list(b)
+    first_longer = len(a) > len(b)
+    while len(a) + len(b) + 3 > max_len:
+        if len(a) > len(b) or (len(a) == len(b) and not first_longer):
+            a.pop()
+        else:
+            b.pop()
+    ids = [cls_id] + a + [sep_id] + b + [sep_id]
+    types = [0] * (len(a) + 2) + [1] * (len(b) + 1)
+    pad = max_len - len(ids)
+    return ids + [0] * pad, types + [0] * pad
+
+
 # %% wrong="5.2" name="one number for all parts" says="draw the same numbers"
 def streams(seed, varies=("head", "order", "dropout")):
     parts = ("head", "order", "dropout")
@@ -610,7 +670,7 @@ def schedule(step, warmup, total, peak):
 
 
 def make_optimizer(model, peak):
-    weights = {id(part.weight): part.weight for part in model.modules() if isinstance(part, nn.Linear)}
+    weights = {id(part.weight): part.weight for part in model.modules() if isinstance(part, (nn.Linear, nn.Conv1d))}
     known, linear = {*weights}, [*weights.values()]
     rest = [part for part in model.parameters() if id(part) not in known]
     groups = [{"params": linear}, {"params": rest, "weight_decay": 0.0}]
@@ -685,6 +745,100 @@ def schedule(step, warmup, total, peak):
 def make_optimizer(model, peak):
     groups = [{"params": [part], "weight_decay": 0.01 * (part.ndim > 1), "lr": peak} for part in model.parameters()]
     return torch.optim.AdamW(groups)
+
+
+# %% wrong="5.3" name="matrices have two dimensions exactly" says="convolution is not decayed"
+def schedule(step, warmup, total, peak):
+    if warmup < 0 or warmup >= total:
+        raise ValueError("warmup")
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    decayed, plain = [], []
+    for parameter in model.parameters():
+        (decayed if parameter.ndim == 2 else plain).append(parameter)
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, betas=(0.9, 0.999))
+
+
+# %% wrong="5.3" name="brings the model into float32 and training mode" says="changes the model"
+def schedule(step, warmup, total, peak):
+    if warmup < 0 or warmup >= total:
+        raise ValueError("warmup")
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    model.float()
+    model.train()
+    decayed, plain = [], []
+    for parameter in model.parameters():
+        (decayed if parameter.ndim > 1 else plain).append(parameter)
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, betas=(0.9, 0.999))
+
+
+# %% wrong="5.3" name="thaws the model" says="changes the model"
+def schedule(step, warmup, total, peak):
+    if warmup < 0 or warmup >= total:
+        raise ValueError("warmup")
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    for p in model.parameters():
+        p.requires_grad_(True)
+    decayed, plain = [], []
+    for parameter in model.parameters():
+        (decayed if parameter.ndim > 1 else plain).append(parameter)
+    groups = [{"params": decayed, "weight_decay": 0.01}, {"params": plain, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, betas=(0.9, 0.999))
+
+
+# %% right="5.3" name="names of biases, kinds of norms, everything else decayed"
+def schedule(step, warmup, total, peak):
+    if warmup < 0 or warmup >= total:
+        raise ValueError("warmup")
+    return peak * max(0.0, min(step / warmup if step < warmup else 1.0, (total - step) / (total - warmup)))
+
+
+def make_optimizer(model, peak):
+    spared = {}
+    for module in model.modules():
+        is_norm = "norm" in type(module).__name__.lower()
+        for name, parameter in module.named_parameters(recurse=False):
+            if is_norm or "bias" in name:
+                spared[id(parameter)] = parameter
+    rest = [p for p in model.parameters() if id(p) not in spared]
+    return torch.optim.AdamW(
+        [{"params": rest, "weight_decay": 0.01}, {"params": list(spared.values()), "weight_decay": 0.0}],
+        lr=peak,
+        betas=(0.9, 0.999),
+    )
+
+
+# %% right="5.3" name="numpy interp, one group per parameter"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(f"0 <= {warmup} < {total} is false")
+    if warmup == 0:
+        return float(np.interp(step, [0, total], [peak, 0]))
+    return float(np.interp(step, [0, warmup, total], [0, peak, 0]))
+
+
+def make_optimizer(model, peak):
+    return torch.optim.AdamW(
+        [{"params": [p], "weight_decay": 0.01 * (p.dim() >= 2)} for p in model.parameters()],
+        lr=peak,
+        betas=(0.9, 0.999),
+    )
 
 
 # %% wrong="5.4" name="percent" says="in points"
@@ -1061,6 +1215,47 @@ def mean_and_sd(accuracies):
 
 def in_points(mean, sd):
     return f"{round(mean * 100, 1)} ± {round(sd * 100, 1)} points"
+
+
+# %% right="5.5" name="numpy with ddof, named tuple"
+from typing import NamedTuple
+
+
+class Spread(NamedTuple):
+    mean: float
+    sd: float
+
+
+def mean_and_sd(accuracies):
+    x = np.array(accuracies, dtype=float)
+    if len(x) < 2:
+        raise ValueError
+    if (x < 0).any() or (x > 1).any() or np.isnan(x).any():
+        raise ValueError
+    return Spread(float(x.mean()), float(x.std(ddof=1)))
+
+
+def in_points(mean, sd):
+    return "{:.1f} \u00b1 {:.1f} points".format(mean * 100, sd * 100)
+
+
+# %% right="5.5" name="Welford in one pass"
+def mean_and_sd(accuracies):
+    values = list(accuracies)
+    if len(values) < 2:
+        raise ValueError("fewer than two")
+    if not all(0 <= v <= 1 for v in values):
+        raise ValueError("not a fraction")
+    mean = m2 = 0.0
+    for n, v in enumerate(values, start=1):
+        delta = v - mean
+        mean += delta / n
+        m2 += delta * (v - mean)
+    return mean, (m2 / (len(values) - 1)) ** 0.5
+
+
+def in_points(mean, sd):
+    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
 
 
 # %% wrong="5.6" name="normal quantile" says="the quantile is the normal one"
@@ -1620,6 +1815,106 @@ def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
 
 def binomial_error(p, examples):
     return np.sqrt(p - p**2) / np.sqrt(examples)
+
+
+# %% wrong="5.6" name="cut to fractions" says="cut off at 0 or 1"
+def t_interval(values, level=0.95):
+    x = np.asarray(list(values), dtype=float)
+    n = len(x)
+    if n < 2:
+        raise ValueError("fewer than two")
+    half = stats.t.ppf((1 + level) / 2, n - 1) * x.std(ddof=1) / n**0.5
+    return max(0.0, float(x.mean() - half)), min(1.0, float(x.mean() + half))
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    x = np.asarray(list(values), dtype=float)
+    if len(x) < 2:
+        raise ValueError("fewer than two")
+    draws = np.random.default_rng(seed).choice(x, size=(resamples, len(x)))
+    tail = (1 - level) / 2
+    low, high = np.quantile(draws.mean(axis=1), [tail, 1 - tail])
+    return low.item(), high.item()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% wrong="5.6" name="medians" says="medians taken"
+def t_interval(values, level=0.95):
+    x = np.asarray(list(values), dtype=float)
+    n = len(x)
+    if n < 2:
+        raise ValueError("fewer than two")
+    half = stats.t.ppf((1 + level) / 2, n - 1) * x.std(ddof=1) / n**0.5
+    return float(x.mean() - half), float(x.mean() + half)
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    x = np.asarray(list(values), dtype=float)
+    if len(x) < 2:
+        raise ValueError("fewer than two")
+    draws = np.random.default_rng(seed).choice(x, size=(resamples, len(x)))
+    tail = (1 - level) / 2
+    low, high = np.quantile(np.median(draws, axis=1), [tail, 1 - tail])
+    return low.item(), high.item()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
+# %% right="5.6" name="scipy's own interval and bootstrap"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("two values at least")
+    low, high = stats.ttest_1samp(values, 0).confidence_interval(level)
+    return low.item(), high.item()
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("two values at least")
+    found = stats.bootstrap(
+        (np.asarray(values),),
+        np.mean,
+        n_resamples=resamples,
+        confidence_level=level,
+        method="percentile",
+        random_state=np.random.default_rng(seed),
+    ).confidence_interval
+    return float(found.low), float(found.high)
+
+
+def binomial_error(p, examples):
+    return float(stats.binom(examples, p).std() / examples)
+
+
+# %% right="5.6" name="indices from a generator of torch's"
+def t_interval(values, level=0.95):
+    x = np.asarray(list(values), dtype=float)
+    n = len(x)
+    if n < 2:
+        raise ValueError("fewer than two")
+    half = stats.t.ppf((1 + level) / 2, n - 1) * x.std(ddof=1) / n**0.5
+    return float(x.mean() - half), float(x.mean() + half)
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    x = np.asarray(list(values), dtype=float)
+    if len(x) < 2:
+        raise ValueError("fewer than two")
+    generator = torch.Generator().manual_seed(seed)
+    index = torch.randint(len(x), (resamples, len(x)), generator=generator)
+    means = torch.from_numpy(x)[index].mean(dim=1)
+    tail = (1 - level) / 2
+    low, high = means.quantile(tail), means.quantile(1 - tail)
+    return low.item(), high.item()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
 
 
 # %% wrong="5.7" name="A minus B" says="the sign is wrong"
@@ -2390,6 +2685,84 @@ def health(predictions, labels):
     return {"mean_of_others": others, "mean": hits.mean(), "degenerate": seeds[stuck].tolist(), "runs": len(seeds)}
 
 
+# %% wrong="5.8" name="sorted as text" says="sorted as numbers"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no runs")
+    bad = sorted(s for s, p in predictions.items() if len(set(p)) == 1)
+    bad.sort(key=str)
+    acc = {s: sum(x == y for x, y in zip(p, labels)) / len(labels) for s, p in predictions.items()}
+    others = [v for s, v in acc.items() if s not in bad]
+    return {
+        "runs": len(predictions),
+        "degenerate": bad,
+        "mean": sum(acc.values()) / len(acc),
+        "mean_of_others": sum(others) / len(others) if others else None,
+    }
+
+
+# %% wrong="5.8" name="a seed of zero is false" says="with the seed 0"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no runs")
+    bad = sorted(s for s, p in predictions.items() if s and len(set(p)) == 1)
+    acc = {s: sum(x == y for x, y in zip(p, labels)) / len(labels) for s, p in predictions.items()}
+    others = [v for s, v in acc.items() if s not in bad]
+    return {
+        "runs": len(predictions),
+        "degenerate": bad,
+        "mean": sum(acc.values()) / len(acc),
+        "mean_of_others": sum(others) / len(others) if others else None,
+    }
+
+
+# %% wrong="5.8" name="of one example, none is degenerate" says="with one example"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no runs")
+    bad = sorted(s for s, p in predictions.items() if len(set(p)) == 1 and len(p) > 1)
+    acc = {s: sum(x == y for x, y in zip(p, labels)) / len(labels) for s, p in predictions.items()}
+    others = [v for s, v in acc.items() if s not in bad]
+    return {
+        "runs": len(predictions),
+        "degenerate": bad,
+        "mean": sum(acc.values()) / len(acc),
+        "mean_of_others": sum(others) / len(others) if others else None,
+    }
+
+
+# %% wrong="5.8" name="seeds named as text" says="the seeds as they are"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no runs")
+    bad = sorted(s for s, p in predictions.items() if len(set(p)) == 1)
+    acc = {s: sum(x == y for x, y in zip(p, labels)) / len(labels) for s, p in predictions.items()}
+    others = [v for s, v in acc.items() if s not in bad]
+    return {
+        "runs": len(predictions),
+        "degenerate": [str(s) for s in bad],
+        "mean": sum(acc.values()) / len(acc),
+        "mean_of_others": sum(others) / len(others) if others else None,
+    }
+
+
+# %% right="5.8" name="arrays and masks"
+def health(predictions, labels):
+    seeds = np.array(sorted(predictions))
+    if seeds.size == 0:
+        raise ValueError("an experiment without runs")
+    table = np.array([predictions[int(seed)] for seed in seeds])
+    stuck = (table == table[:, :1]).all(axis=1)
+    scores = (table == np.array(labels)).mean(axis=1)
+    rest = scores[~stuck]
+    return dict(
+        runs=len(seeds),
+        degenerate=seeds[stuck].tolist(),
+        mean=float(scores.mean()),
+        mean_of_others=float(rest.mean()) if rest.size else None,
+    )
+
+
 # %% wrong="5.9" name="no power" says="`power` is not used"
 def seeds_needed(difference, sd, level=0.95, power=0.8):
     if difference <= 0:
@@ -2552,6 +2925,45 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
     return int(candidates[np.argmax(enough)])
 
 
+# %% wrong="5.9" name="a thousand at most" says="other differences, spreads" private=true
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("not positive")
+    n = 2
+    while n < 1000 and difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return n
+
+
+# %% wrong="5.9" name="differences above one taken for points" says="other differences, spreads" private=true
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if difference <= 0:
+        raise ValueError("not positive")
+    difference = difference / 100 if difference > 1 else difference
+    n = 2
+    while n < 500 and difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+        n += 1
+    return n
+
+
+# %% right="5.9" name="doubling, then bisection"
+def seeds_needed(difference, sd, level=0.95, power=0.8):
+    if not difference > 0:
+        raise ValueError("the gain must be positive")
+
+    def enough(n):
+        quantiles = stats.t.ppf([(1 + level) / 2, power], n - 1)
+        return difference * n**0.5 >= sd * quantiles.sum()
+
+    low, high = 1, 2
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 # %% wrong="5.10" name="the best there is" says="One run is rarely the luckiest"
 def expected_best(accuracies, n):
     if n < 1 or not accuracies:
@@ -2691,6 +3103,27 @@ def expected_best(accuracies, n):
 # 5.11
 
 
+# %% wrong="5.10" name="zero accuracies left out" says="other accuracies or other n" private=true
+def expected_best(accuracies, n):
+    if n < 1 or not accuracies:
+        raise ValueError("nothing")
+    v = sorted(a for a in accuracies if a)
+    N = len(v)
+    return sum(x * ((i / N) ** n - ((i - 1) / N) ** n) for i, x in enumerate(v, start=1))
+
+
+# %% right="5.10" name="best minus what is lost, by steps"
+def expected_best(accuracies, n):
+    """E = max - sum of gaps times the chance to stay below them."""
+    if n < 1 or len(accuracies) == 0:
+        raise ValueError("n and accuracies must not be empty")
+    ordered = sorted(accuracies)
+    expected = ordered[-1]
+    for i in range(1, len(ordered)):
+        expected -= (ordered[i] - ordered[i - 1]) * (i / len(ordered)) ** n
+    return expected
+
+
 # %% wrong="5.11" name="forgets the last seed" says="is missing"
 def run_all(results):
     experiments = rte.experiments("05_seed_variance")
@@ -2806,6 +3239,93 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
+# %% right="5.2" name="a million apart"
+PARTS = {"head": 0, "order": 1_000_000, "dropout": 2_000_000}
+
+
+def streams(seed: int, varies=("head", "order", "dropout")) -> dict:
+    unknown = set(varies) - set(PARTS)
+    if unknown:
+        raise ValueError(f"unknown parts: {sorted(unknown)}")
+    made = {}
+    for part, offset in PARTS.items():
+        generator = torch.Generator(device="cpu")
+        generator.manual_seed(offset + (seed if part in varies else 0))
+        made[part] = generator
+    return made
+
+
+# %% right="5.2" name="odd multiplier modulo two to the 32"
+def streams(seed, varies=("head", "order", "dropout")):
+    varies = list(varies)
+    order = ["dropout", "head", "order"]
+    if any(v not in order for v in varies):
+        raise ValueError("no such part")
+
+    def generator(part):
+        number = (seed + 1 if part in varies else 0) * 3 + order.index(part)
+        return torch.Generator().manual_seed(number * 2654435761 % 2**32)
+
+    return {part: generator(part) for part in order}
+
+
+# %% right="5.2" name="numbers from numpy's seed sequence"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    for name in varies:
+        if name not in parts:
+            raise ValueError(name)
+    made = {}
+    for number, part in enumerate(parts):
+        s = seed if part in varies else 0
+        made[part] = torch.Generator().manual_seed(
+            int(np.random.SeedSequence([s, number]).generate_state(1, np.uint64)[0])
+        )
+    return made
+
+
+# %% wrong="5.2" name="a hundred thousand apart" says="of many seeds below a million" private=true
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    for name in varies:
+        if name not in parts:
+            raise ValueError(name)
+    made = {}
+    for number, part in enumerate(parts):
+        s = seed if part in varies else 0
+        made[part] = torch.Generator().manual_seed(s + 100_000 * number)
+    return made
+
+
+# %% wrong="5.2" name="two bytes of a digest" says="of many seeds below a million" private=true
+from hashlib import sha256
+
+
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    for name in varies:
+        if name not in parts:
+            raise ValueError(name)
+    made = {}
+    for number, part in enumerate(parts):
+        s = seed if part in varies else 0
+        made[part] = torch.Generator().manual_seed(int.from_bytes(sha256(f"{s} {number}".encode()).digest()[:2]))
+    return made
+
+
+# %% wrong="5.2" name="hash" says="in another session of Python"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    for name in varies:
+        if name not in parts:
+            raise ValueError(name)
+    made = {}
+    for number, part in enumerate(parts):
+        s = seed if part in varies else 0
+        made[part] = torch.Generator().manual_seed(abs(hash((s, part))) % 2**32)
+    return made
+
+
 # %% wrong="5.4" name="the mean of the class numbers" says="mean of the class numbers"
 def accuracy(predictions, labels):
     if len(predictions) != len(labels) or not labels:
@@ -2833,6 +3353,49 @@ def majority(labels):
     return max(labels.count(0), labels.count(1)) / len(labels)
 
 
+# %% wrong="5.4" name="identity instead of equality" says="a large class number"
+def accuracy(predictions, labels):
+    if len(labels) == 0 or len(predictions) != len(labels):
+        raise ValueError("lengths")
+    return sum(p is y for p, y in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("none")
+    return max(labels.count(c) for c in set(labels)) / len(labels)
+
+
+# %% wrong="5.4" name="the class, not its share" says="the most frequent class. Its share"
+def accuracy(predictions, labels):
+    if len(labels) == 0 or len(predictions) != len(labels):
+        raise ValueError("lengths")
+    return sum(p == y for p, y in zip(predictions, labels)) / len(labels)
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("none")
+    return max(set(labels), key=labels.count)
+
+
+# %% right="5.4" name="strict zip, a constant model's accuracy, Fractions"
+from fractions import Fraction
+
+
+def accuracy(predictions, labels):
+    hits = [int(a == b) for a, b in zip(predictions, labels, strict=True)]
+    if not hits:
+        raise ValueError("nothing to compare")
+    return float(Fraction(sum(hits), len(hits)))
+
+
+def majority(labels):
+    if not labels:
+        raise ValueError("nothing to count")
+    return max(accuracy([c] * len(labels), labels) for c in labels)
+
+
 # %% wrong="5.7" name="every run of an example, around the mean of all runs" says="Ten runs on one example"
 def by_seed(a, b, level=0.95):
     if set(a) != set(b):
@@ -2849,3 +3412,53 @@ def by_example(right_a, right_b, level=0.95):
     differences = (right_b[:runs].double() - right_a[:runs].double()).flatten().tolist()
     low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
     return (right_b.double().mean() - right_a.double().mean()).item(), low, high
+
+
+# %% right="5.7" name="named tuple"
+import collections
+
+Result = collections.namedtuple("Result", "mean low high")
+
+
+def _t(d, level):
+    n = len(d)
+    if n < 2:
+        raise ValueError("fewer than two")
+    mean = d.mean()
+    half = stats.t.ppf((1 + level) / 2, n - 1) * d.std(ddof=1) / n**0.5
+    return Result(float(mean), float(mean - half), float(mean + half))
+
+
+def by_seed(a, b, level=0.95):
+    if a.keys() != b.keys():
+        raise ValueError("other seeds")
+    return _t(np.array([b[s] - a[s] for s in a]), level)
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.shape[1] != right_b.shape[1]:
+        raise ValueError("other examples")
+    d = right_b.double().mean(0) - right_a.double().mean(0)
+    return _t(d.numpy(), level)
+
+
+# %% right="5.7" name="torch throughout"
+def _interval(d: torch.Tensor, level: float) -> tuple[float, float, float]:
+    d = d.double()
+    degrees = d.numel() - 1
+    half = float(stats.t.isf((1 - level) / 2, degrees)) * d.std() / d.numel() ** 0.5
+    return d.mean().item(), (d.mean() - half).item(), (d.mean() + half).item()
+
+
+def by_seed(a, b, level=0.95):
+    if set(a) != set(b):
+        raise ValueError("not the same seeds")
+    seeds = list(b)
+    x, y = (torch.tensor([one[s] for s in seeds], dtype=torch.float64) for one in (a, b))
+    return _interval(y - x, level)
+
+
+def by_example(right_a, right_b, level=0.95):
+    if right_a.size(-1) != right_b.size(-1):
+        raise ValueError("not the same examples")
+    return _interval(right_b.sum(0) / len(right_b) - right_a.sum(0) / len(right_a), level)

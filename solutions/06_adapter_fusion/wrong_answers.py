@@ -508,6 +508,48 @@ class BottleneckAdapter(nn.Module):
         return self.inside(states, states if residual is None else residual)[0]
 
 
+# %% right="6.1" name="matrix products and clamp"
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        r = max(1, d // reduction)
+        self.down, self.up = nn.Linear(d, r), nn.Linear(r, d)
+        for part in (self.down, self.up):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+
+    def forward(self, states, residual=None):
+        if residual is None:
+            residual = states
+        return (
+            torch.matmul((torch.matmul(states, self.down.weight.T) + self.down.bias).clamp(min=0), self.up.weight.T)
+            + self.up.bias
+            + residual
+        )
+
+
+# %% right="6.1" name="a helper that makes a linear layer, einsum"
+def _small(n_in: int, n_out: int) -> nn.Linear:
+    linear = nn.Linear(n_in, n_out)
+    with torch.no_grad():
+        linear.weight.copy_(0.02 * torch.randn(n_out, n_in))
+        linear.bias.fill_(0)
+    return linear
+
+
+class BottleneckAdapter(nn.Module):
+    def __init__(self, d, reduction=16):
+        super().__init__()
+        width = d // reduction or 1
+        self.down = _small(d, width)
+        self.up = _small(width, d)
+
+    def forward(self, states, residual=None):
+        hidden = torch.einsum("...d,rd->...r", states, self.down.weight) + self.down.bias
+        out = torch.einsum("...r,dr->...d", hidden.relu(), self.up.weight) + self.up.bias
+        return out + (states if residual is None else residual)
+
+
 # %% wrong="6.2" name="flag of the module" says="part that was not chosen moved"
 def train_only(model, parts):
     model.requires_grad = False
@@ -777,6 +819,95 @@ def train_only(model, parts):
         parameter.grad = None
         parameter.requires_grad = any(parameter is other for other in learns)
     return learns
+
+
+# %% wrong="6.2" name="a generator" says="should return a list, not a generator"
+def train_only(model, parts):
+    own = {id(p) for p in model.parameters()}
+    chosen = {id(p): p for part in parts for p in part.parameters()}
+    if not set(chosen) <= own:
+        raise ValueError("a part is not the model's")
+    for p in model.parameters():
+        p.requires_grad = id(p) in chosen
+        if id(p) not in chosen:
+            p.grad = None
+    return (p for p in chosen.values())
+
+
+# %% wrong="6.2" name="evaluation mode, too" says="changes the mode"
+def train_only(model, parts):
+    own = {id(p) for p in model.parameters()}
+    chosen = {id(p): p for part in parts for p in part.parameters()}
+    if not set(chosen) <= own:
+        raise ValueError("a part is not the model's")
+    for p in model.parameters():
+        p.requires_grad = id(p) in chosen
+        if id(p) not in chosen:
+            p.grad = None
+    model.eval()
+    return list(chosen.values())
+
+
+# %% wrong="6.2" name="training mode, too" says="changes the mode"
+def train_only(model, parts):
+    own = {id(p) for p in model.parameters()}
+    chosen = {id(p): p for part in parts for p in part.parameters()}
+    if not set(chosen) <= own:
+        raise ValueError("a part is not the model's")
+    for p in model.parameters():
+        p.requires_grad = id(p) in chosen
+        if id(p) not in chosen:
+            p.grad = None
+    model.train()
+    return list(chosen.values())
+
+
+# %% wrong="6.2" name="new parameters" says="replaced by others"
+def train_only(model, parts):
+    own = {id(p) for p in model.parameters()}
+    chosen = {id(p) for part in parts for p in part.parameters()}
+    if not chosen <= own:
+        raise ValueError("not the model's")
+    learns = {}
+    for m in model.modules():
+        for name, p in list(m._parameters.items()):
+            if p is not None:
+                new = learns.setdefault(id(p), nn.Parameter(p.detach().clone(), requires_grad=id(p) in chosen))
+                m._parameters[name] = new
+    return [p for i, p in learns.items() if i in chosen]
+
+
+# %% right="6.2" name="freeze all, then thaw, sets of tensors by identity"
+def train_only(model, parts):
+    parts = list(parts)
+    mine = list(model.parameters())
+    learns = []
+    for part in parts:
+        for p in part.parameters():
+            if not any(p is q for q in mine):
+                raise ValueError(f"{type(part).__name__} is not part of the model")
+            if not any(p is q for q in learns):
+                learns.append(p)
+    kept = [p.grad for p in learns]
+    model.requires_grad_(False)
+    model.zero_grad(set_to_none=True)
+    for p, grad in zip(learns, kept):
+        p.requires_grad_(True)
+        p.grad = grad
+    return learns
+
+
+# %% right="6.2" name="in the order of the model, tensors in a set"
+def train_only(model, parts):
+    wanted = set().union(*(part.parameters() for part in parts))
+    strangers = wanted.difference(model.parameters())
+    if strangers:
+        raise ValueError(f"{len(strangers)} parameters are not the model's")
+    for p in model.parameters():
+        p.requires_grad_(p in wanted)
+        if p not in wanted:
+            p.grad = None
+    return [p for p in model.parameters() if p.requires_grad]
 
 
 # %% wrong="6.3" name="scaled by the root of d" says="does not scale"
@@ -1992,6 +2123,65 @@ def compose(model, folders, head, n_classes=2):
     model.train_adapter_fusion(fusion, unfreeze_adapters=False)
 
 
+# %% wrong="6.4" name="no adapter in the first layer" says="in every layer"
+import adapters.composition
+
+
+def compose(model, folders, head, n_classes=2):
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False, leave_out=[0])
+    together = adapters.composition.Fuse(*folders)
+    model.add_adapter_fusion(together)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(together)
+
+
+# %% right="6.4" name="frozen by hand, with active adapters set"
+import adapters.composition
+
+
+def compose(model, folders, head, n_classes=2):
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    together = adapters.composition.Fuse(*folders)
+    model.add_adapter_fusion(together)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.set_active_adapters(together)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad = "adapter_fusion_layer" in name or name.startswith(f"heads.{head}.")
+
+
+# %% right="6.4" name="names as returned by load_adapter, head made active"
+import adapters.composition
+
+
+def compose(model, folders, head, n_classes=2):
+    """Load, fuse, add a head, train."""
+    assert isinstance(model, adapters.BertAdapterModel)
+    names = [
+        model.load_adapter(str(path), load_as=name, with_head=False, set_active=False) for name, path in folders.items()
+    ]
+    fusion = adapters.composition.Fuse(*names)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.add_adapter_fusion(fusion)
+    model.train_adapter_fusion(fusion)
+    model.active_head = head
+
+
+# %% wrong="6.4" name="model in evaluation mode" says="after compose the model is in evaluation mode"
+import adapters.composition
+
+
+def compose(model, folders, head, n_classes=2):
+    for name, folder in folders.items():
+        model.load_adapter(folder, load_as=name, with_head=False)
+    together = adapters.composition.Fuse(*folders)
+    model.add_adapter_fusion(together)
+    model.add_classification_head(head, num_labels=n_classes)
+    model.train_adapter_fusion(together)
+    model.eval()
+
+
 # %% wrong="6.5" name="token types dropped" says="`token_type_ids` are dropped"
 def pair_logits(model, batch):
     return model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits
@@ -2787,6 +2977,146 @@ def train_fusion(model, batches, lr):
     return losses
 
 
+# %% wrong="6.5" name="mask from the tokens" says="made from the token numbers"
+def pair_logits(model, batch):
+    return model(
+        input_ids=batch["input_ids"],
+        token_type_ids=batch["token_type_ids"],
+        attention_mask=(batch["input_ids"] != 0).long(),
+    ).logits
+
+
+def sources(adapters, target):
+    found = [name for name, tasks in adapters.items() if target.lower() not in [t.lower() for t in tasks]]
+    if len(found) == 0:
+        raise ValueError("no adapter is left")
+    return found
+
+
+def train_fusion(model, batches, lr):
+    model.train()
+    model.train_adapter_fusion(model.active_adapters)
+    learns = [p for p in model.parameters() if p.requires_grad]
+    for p in model.parameters():
+        p.grad = None
+    rule = torch.optim.SGD(learns, lr=lr)
+    losses = []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% wrong="6.5" name="pair logits without gradients" says="no gradient reaches the model through pair_logits"
+@torch.no_grad()
+def pair_logits(model, batch):
+    return model(
+        input_ids=batch["input_ids"], token_type_ids=batch["token_type_ids"], attention_mask=batch["attention_mask"]
+    ).logits
+
+
+def sources(adapters, target):
+    found = [name for name, tasks in adapters.items() if target.lower() not in [t.lower() for t in tasks]]
+    if len(found) == 0:
+        raise ValueError("no adapter is left")
+    return found
+
+
+def train_fusion(model, batches, lr):
+    model.train()
+    model.train_adapter_fusion(model.active_adapters)
+    learns = [p for p in model.parameters() if p.requires_grad]
+    for p in model.parameters():
+        p.grad = None
+    rule = torch.optim.SGD(learns, lr=lr)
+    losses = []
+    for batch in batches:
+        loss = (
+            F.cross_entropy(model(**{k: v for k, v in batch.items() if k != "labels"}).logits, batch["labels"])
+            + model.get_fusion_regularization_loss()
+        )
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    return losses
+
+
+# %% right="6.5" name="step by hand, penalty by hand"
+def pair_logits(model, batch):
+    inputs = {name: value for name, value in batch.items() if name != "labels"}
+    return model(**inputs)["logits"]
+
+
+def sources(adapters, target):
+    target = target.casefold()
+    kept = list(filter(lambda name: all(task.casefold() != target for task in adapters[name]), adapters))
+    if len(kept) == 0:
+        raise ValueError(f"every adapter has seen {target}")
+    return kept
+
+
+def train_fusion(model, batches, lr):
+    learns = []
+    for name, parameter in model.named_parameters():
+        mine = ".adapter_fusion_layer." in name or name.startswith(f"heads.{model.active_head}.")
+        parameter.requires_grad_(mine)
+        parameter.grad = None
+        if mine:
+            learns.append(parameter)
+    model.train()
+    history = []
+    for batch in batches:
+        logits = pair_logits(model, batch)
+        loss = nn.CrossEntropyLoss()(logits, batch["labels"])
+        for name, parameter in model.named_parameters():
+            if name.endswith("value.weight") and "fusion" in name:
+                loss = loss + 0.01 * (parameter - torch.eye(len(parameter))).square().sum()
+        slopes = torch.autograd.grad(loss, learns, allow_unused=True)
+        with torch.no_grad():
+            for parameter, slope in zip(learns, slopes):
+                if slope is not None:
+                    parameter -= lr * slope
+        history.append(float(loss))
+    return history
+
+
+# %% right="6.5" name="mode put back afterwards"
+def pair_logits(model, batch):
+    return model(
+        input_ids=batch["input_ids"], token_type_ids=batch["token_type_ids"], attention_mask=batch["attention_mask"]
+    ).logits
+
+
+def sources(adapters, target):
+    found = [name for name, tasks in adapters.items() if target.lower() not in [t.lower() for t in tasks]]
+    if len(found) == 0:
+        raise ValueError("no adapter is left")
+    return found
+
+
+def train_fusion(model, batches, lr):
+    before = model.training
+    model.train()
+    model.train_adapter_fusion(model.active_adapters)
+    learns = [p for p in model.parameters() if p.requires_grad]
+    for p in model.parameters():
+        p.grad = None
+    rule = torch.optim.SGD(learns, lr=lr)
+    losses = []
+    for batch in batches:
+        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+        rule.zero_grad()
+        loss.backward()
+        rule.step()
+        losses.append(loss.item())
+    model.train(before)
+    return losses
+
+
 # %% wrong="6.6" name="padding counts" says="padding counts"
 @torch.no_grad()
 def fusion_weights(model, batches):
@@ -3194,6 +3524,110 @@ def fusion_weights(model, batches):
 # 6.7
 
 
+# %% wrong="6.6" name="padding by token number 0" says="told by the token numbers"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was = model.training
+    model.eval()
+    sums = counts = None
+    for batch in batches:
+        out = model(
+            input_ids=batch["input_ids"],
+            token_type_ids=batch["token_type_ids"],
+            attention_mask=batch["attention_mask"],
+            output_adapter_fusion_attentions=True,
+        )
+        (layers,) = out.adapter_fusion_attentions.values()
+        rows = []
+        for layer in sorted(layers):
+            (weights,) = layers[layer].values()
+            weights = torch.as_tensor(weights, dtype=torch.float64, device="cpu")
+            for sentence in (0, 1):
+                real = ((batch["token_type_ids"] == sentence) & (batch["input_ids"] != 0)).cpu()
+                rows.append(torch.cat([weights[real].sum(0), real.sum()[None].double()]))
+        table = torch.stack(rows)
+        sums = table if sums is None else sums + table
+    model.train(was)
+    return (sums[:, :-1] / sums[:, -1:]).reshape(-1, 2, sums.size(1) - 1).float()
+
+
+# %% wrong="6.6" name="the model learns nothing any more" says="what learns is not what learned before"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was = model.training
+    model.eval()
+    model.requires_grad_(False)
+    sums = counts = None
+    for batch in batches:
+        out = model(
+            input_ids=batch["input_ids"],
+            token_type_ids=batch["token_type_ids"],
+            attention_mask=batch["attention_mask"],
+            output_adapter_fusion_attentions=True,
+        )
+        (layers,) = out.adapter_fusion_attentions.values()
+        rows = []
+        for layer in sorted(layers):
+            (weights,) = layers[layer].values()
+            weights = torch.as_tensor(weights, dtype=torch.float64, device="cpu")
+            for sentence in (0, 1):
+                real = ((batch["token_type_ids"] == sentence) & (batch["attention_mask"] == 1)).cpu()
+                rows.append(torch.cat([weights[real].sum(0), real.sum()[None].double()]))
+        table = torch.stack(rows)
+        sums = table if sums is None else sums + table
+    model.train(was)
+    return (sums[:, :-1] / sums[:, -1:]).reshape(-1, 2, sums.size(1) - 1).float()
+
+
+# %% right="6.6" name="all tokens joined, then averaged"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    modes = [(m, m.training) for m in model.modules()]
+    model.eval()
+    tokens = {}
+    for batch in batches:
+        inputs = {k: v for k, v in batch.items() if k != "labels"}
+        found = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions
+        layers = list(found.values())[0]
+        for index, places in layers.items():
+            weights = torch.as_tensor(places["output_adapter"])
+            for sentence in range(2):
+                chosen = (batch["token_type_ids"] == sentence) * (batch["attention_mask"] > 0)
+                tokens.setdefault((int(index), sentence), []).append(weights[chosen.to(weights.device)])
+    for m, mode in modes:
+        m.training = mode
+    layers = 1 + max(layer for layer, _ in tokens)
+    return torch.stack([torch.stack([torch.cat(tokens[i, s]).mean(0) for s in (0, 1)]) for i in range(layers)])
+
+
+# %% right="6.6" name="einsum with an indicator"
+@torch.no_grad()
+def fusion_weights(model, batches):
+    was = model.training
+    model.eval()
+    sums = counts = None
+    for batch in batches:
+        out = model(
+            input_ids=batch["input_ids"],
+            token_type_ids=batch["token_type_ids"],
+            attention_mask=batch["attention_mask"],
+            output_adapter_fusion_attentions=True,
+        )
+        (layers,) = out.adapter_fusion_attentions.values()
+        rows = []
+        for layer in sorted(layers):
+            (weights,) = layers[layer].values()
+            weights = torch.as_tensor(weights, dtype=torch.float64, device="cpu")
+            kind = F.one_hot(batch["token_type_ids"], 2) * batch["attention_mask"].unsqueeze(-1)
+            kind = kind.double().cpu()
+            ones = torch.ones(*weights.shape[:2], 1, dtype=torch.float64)
+            rows.extend(torch.einsum("bts,btn->sn", kind, torch.cat([weights, ones], dim=-1)))
+        table = torch.stack(rows)
+        sums = table if sums is None else sums + table
+    model.train(was)
+    return (sums[:, :-1] / sums[:, -1:]).reshape(-1, 2, sums.size(1) - 1).float()
+
+
 # %% wrong="6.7" name="forgets the last seed" says="is missing"
 def run_all(results):
     experiments = rte.experiments("06_adapter_fusion")
@@ -3340,3 +3774,112 @@ class AdapterFusion(nn.Module):
     def penalty(self):
         weight = self.value.weight
         return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+
+
+# %% wrong="6.3" name="penalty as a number" says="the penalty should be a tensor"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n = n
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError("another n")
+        scores = (self.query(states).unsqueeze(2) * self.key(outputs)).sum(-1)
+        weights = self.dropout(scores).softmax(-1)
+        fused = residual + (weights.unsqueeze(-1) * self.value(outputs)).sum(2)
+        return fused, weights
+
+    def penalty(self):
+        w = self.value.weight
+        return 0.01 * ((w - torch.eye(len(w), device=w.device, dtype=w.dtype)) ** 2).sum().item()
+
+
+# %% wrong="6.3" name="dropout a mask of minus infinity" says="becomes minus infinity"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n = n
+        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+        for part in (self.query, self.key):
+            nn.init.normal_(part.weight, std=0.02)
+            nn.init.zeros_(part.bias)
+        nn.init.eye_(self.value.weight)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, states, outputs, residual):
+        if outputs.size(2) != self.n:
+            raise ValueError("another n")
+        scores = (self.query(states).unsqueeze(2) * self.key(outputs)).sum(-1)
+        weights = (
+            scores.masked_fill(torch.rand_like(scores) < self.dropout.p, -1e9) if self.training else scores
+        ).softmax(-1)
+        fused = residual + (weights.unsqueeze(-1) * self.value(outputs)).sum(2)
+        return fused, weights
+
+    def penalty(self):
+        w = self.value.weight
+        return 0.01 * ((w - torch.eye(len(w), device=w.device, dtype=w.dtype)) ** 2).sum()
+
+
+# %% right="6.3" name="values mixed before the matrix, loop over adapters"
+class AdapterFusion(nn.Module):
+    def __init__(self, d, n, dropout=0.1):
+        super().__init__()
+        self.n = n
+        self.query = nn.Linear(d, d)
+        self.key = nn.Linear(d, d)
+        self.value = nn.Linear(d, d, bias=False)
+        self.drop = nn.Dropout(dropout)
+        for p in (self.query, self.key):
+            nn.init.normal_(p.weight, mean=0.0, std=0.02)
+            nn.init.constant_(p.bias, 0.0)
+        self.value.weight.data = torch.eye(d)
+
+    def forward(self, states, outputs, residual):
+        each = outputs.unbind(dim=2)
+        if len(each) != self.n:
+            raise ValueError("number of adapters")
+        q = self.query(states)
+        scores = torch.stack([(q * self.key(a)).sum(dim=-1) for a in each], dim=-1)
+        weights = torch.softmax(self.drop(scores), dim=-1)
+        mixed = sum(weights[..., i : i + 1] * a for i, a in enumerate(each))
+        return residual + self.value(mixed), weights
+
+    def penalty(self):
+        identity = torch.eye(self.value.in_features).to(self.value.weight)
+        return 0.01 * torch.linalg.matrix_norm(self.value.weight - identity) ** 2
+
+
+# %% right="6.3" name="einsum, functional dropout, norm squared"
+class AdapterFusion(nn.Module):
+    def __init__(self, d: int, n: int, dropout: float = 0.1) -> None:
+        super().__init__()
+        self.d, self.n, self.p = d, n, dropout
+        self.value = nn.Linear(d, d, bias=False)
+        self.key = nn.Linear(d, d)
+        self.query = nn.Linear(d, d)
+        with torch.no_grad():
+            self.value.weight.zero_().fill_diagonal_(1)
+            for linear in (self.query, self.key):
+                linear.weight.normal_(0, 0.02)
+                linear.bias.zero_()
+
+    def forward(self, states, outputs, residual):
+        B, T, n, d = outputs.shape
+        if n != self.n:
+            raise ValueError(f"expected {self.n} adapters, got {n}")
+        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+        weights = F.softmax(F.dropout(scores, self.p, self.training), dim=-1)
+        return torch.einsum("btn,btnd->btd", weights, self.value(outputs)) + residual, weights
+
+    def penalty(self):
+        off = self.value.weight.clone()
+        off.diagonal().sub_(1)
+        return off.square().sum() / 100

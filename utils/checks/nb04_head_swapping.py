@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from utils import expect, toys
+from utils import expect, tiny_bert, toys
 from utils.answer import Answer, StudentError, kind, read
 from utils.check import check
 from utils.expect import normal
@@ -66,6 +66,8 @@ def classification_head(ClassificationHead, lib):
             ),
         },
     )
+    told = "a head seeds torch's global generator: whatever is drawn after it, in any run, is then always the same."
+    assert lib("utils.toys").reseeds(ClassificationHead, d_model, classes) is False, told
     for rate, head in ((0.5, ClassificationHead(24, 24, 0.5)), (0.1, ClassificationHead(24, 24))):
         drops_inputs(head, rate)
     sure = ClassificationHead(d_model, classes, 0.0)
@@ -249,6 +251,35 @@ def model(Model, lib):
     assert "pool.weight" in learned and "pool.bias" in learned, (
         "a pool that has weights should be a part of the model, as base and head are: else it never learns."
     )
+    as_it_is(Model, lib, MASK)
+    as_it_is(Model, lib, torch.ones(2, 4, dtype=torch.bool))
+    as_it_is(Model, lib, MASK[1:2])
+
+
+def as_it_is(Model: Answer, lib: Any, mask: torch.Tensor) -> None:
+    """Fail unless base and pool get this mask as it is, and are in the mode of the model."""
+    B, T = mask.shape
+    toy, through = lib("utils.toys"), lib("torch").nn.Identity()
+    for name, model, shape in (
+        ("base", Model(toy.Witness(), through), (B, T, 3)),
+        ("pool", Model(toy.Witness(), through, toy.WitnessPool()), (B, 3)),
+    ):
+        for training in (True, False):
+            model.train(training)
+            try:
+                logits = model(torch.zeros(B, T, dtype=torch.int64), mask)
+            except StudentError as error:
+                told = f"the {name} should get two arguments, one of them the mask, even where nothing is padding."
+                assert error.type_name != "TypeError", told
+                raise
+            facts = torch.stack([mask.float(), torch.ones(B, T), torch.full((B, T), float(training))], dim=-1)
+            facts = facts if name == "base" else facts.mean(dim=1)
+            logits = expect.floats(logits, shape, "the logits")
+            expect.close(logits[..., 0], facts[..., 0], f"the {name} gets another mask than the model.")
+            told = f"the {name} gets a mask of another type than the model: true and false became numbers."
+            expect.close(logits[..., 1], facts[..., 1], told)
+            told = f"the {name} is not in the mode of the model: `train()` and `eval()` should reach all parts."
+            expect.close(logits[..., 2], facts[..., 2], told)
 
 
 # 4.3
@@ -389,6 +420,21 @@ def keeps_apart(load_base: Answer, lib: Any, sizes: tuple[int, int, int], seed: 
     load_base(base, checkpoint)
     kept = all(value.dtype == torch.float64 for value in base.state_dict().values())
     assert kept, "loading changes the type of the base's weights to that of the checkpoint."
+    assert read(base.training) is True, "loading leaves the base in evaluation mode. It should stay in its own."
+
+    width, _, classes = sizes
+    base, ours = lib("utils.tiny_bert").tied(width, classes), tiny_bert.tied(width, classes)
+    state = ours.state_dict()
+    told = (
+        "a base in which two parts share a weight is not given its own checkpoint back: its state dict has both names."
+    )
+    try:
+        report = report_of(load_base(base, {f"base.{name}": value for name, value in state.items()}))
+    except StudentError as error:
+        assert error.type_name != "ValueError", told
+        raise
+    assert report == {"missing": [], "unexpected": [], "left": []}, told
+    holds(base, state, told)
 
 
 def layers(torch_nn: Any, sizes: tuple[int, int, int]) -> Any:
@@ -475,6 +521,13 @@ def last_real(last_real, lib):
     assert half.dtype == torch.bfloat16, (
         f"the states are bfloat16, the result {half.dtype}. Keep the type of the states."
     )
+    number = last_real(normal(2, 300, d, seed=6), torch.ones(2, 300, dtype=torch.uint8))
+    told = "the result is wrong for a long text if the mask is of a type with few numbers: uint8 ends at 255."
+    expect.close(expect.floats(number, (2, d), "last_real"), normal(2, 300, d, seed=6)[:, -1], told)
+    endless = states.clone()
+    endless[0, ends[0]] = torch.inf
+    told = "a state that is not finite is changed on its way. The pool should give it as it is: else nobody notices."
+    assert torch.equal(expect.floats(last_real(endless, mask), (B, d), "last_real"), picked(endless, ends)), told
     apart = expect.floats(lib("utils.toys").strided(last_real, states, mask), (B, d), "last_real")
     expect.close(apart, picked(states, ends), "the result is wrong for states that do not lie in order in memory.")
     stays_there(lib, last_real, states, mask)
@@ -514,6 +567,9 @@ def collate(collate):
 
     tokens, mask, labels = three(collate(examples, 0, max_len=3), 4, 3)
     assert tokens[2].tolist() != [6, 3, 4], "a long row loses its beginning. Cut its end."
+    assert tokens[1, :1].tolist() != [7] or tokens[1, 1:].tolist() == [0, 0], (
+        "short rows are not filled with `pad_id` if that is 0."
+    )
     assert tokens.tolist() == [[5, 9, 2], [7, 0, 0], [4, 8, 6], [6, 2, 0]], (
         "with max_len, long rows lose their end only."
     )
@@ -524,6 +580,16 @@ def collate(collate):
     tokens, mask, _ = three(collate([[[], 1], [[3, 8], 0]], 6), 2, 2)
     silent = tokens.tolist() == [[6, 6], [3, 8]] and torch.equal(mask, places(2, [0, 2]))
     assert silent, "the row of a text without tokens should be all padding."
+    three(collate([[[], 1], [[], 0]], 6), 2, 0)
+    given = collate([[[5, 9], 1], [[7], 0]], 2, 0)
+    assert type(given) is not list or type(given[0]) is not torch.Tensor or given[0].shape != (2, 2), (
+        "with max_len=0 nothing is cut. Only None keeps all: ask `max_len is None`, not whether it is true."
+    )
+    three(given, 2, 0)
+    tokens, _, _ = three(collate([[[2**24 + 1, 2**40 + 1], 0]], 0), 1, 2)
+    assert tokens.tolist() == [[2**24 + 1, 2**40 + 1]], (
+        "large token numbers are changed. Numbers that pass through float32 are rounded: make int64 at once."
+    )
 
 
 def three(batch: Any, rows: int, longest: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -577,7 +643,7 @@ def voting(
 @check("4.6", points=3)
 def select(accuracy, select, lib):
     """Accuracy over examples; the best epoch on validation, its weights, and one look at the test."""
-    table, batches = voting(3, [(7, 5), (4, 3)], 4, 11, [5, 0])
+    table, batches = voting(12, [(7, 5), (4, 3)], 4, 11, [5, 0])
     model = lib("utils.toys").Voter(table)
     model.train()
     share = accuracy(model, batches)
@@ -597,6 +663,10 @@ def select(accuracy, select, lib):
         "the accuracy is that of the first batch.": sum(right[0]) / len(right[0]),
         "the share of errors is returned, not of hits.": 1 - sum(flat) / len(flat),
         "the number of batches, not of examples, is what you divide by.": sum(flat) / len(batches),
+        "the label must have a probability above one half to count. It is enough that no logit is larger.": sum(
+            sum(sure) for sure in surely(table, batches)
+        )
+        / len(flat),
     }
     for sentence, guess in guesses.items():
         assert abs(share - guess) > 1e-4, sentence
@@ -637,12 +707,26 @@ def select(accuracy, select, lib):
         assert result != guess if guess is not None else result < 1, sentence
     expect.close(result, test[1], "the test accuracy is not that of the weights that were best on validation.")
     assert both == [2, 2], "after `select` the model should hold the weights of the best epoch."
+    toy = lib("utils.toys")
+    assert toy.replaces_parameters(select, toy.Climb(valid, test), toy.climb, toy.look, 5) is False, (
+        "after `select` the model has other parameters: an optimizer, or a model that shares them, still holds the old "
+        "ones. Copy the best weights into its own."
+    )
+
+
+def surely(table: torch.Tensor, batches: list) -> list[list[bool]]:
+    """Batch by batch, whether `toys.Voter` gives the label a probability above one half."""
+    return [
+        (table[(tokens * mask).sum(1) % len(table)].softmax(-1)[range(len(labels)), labels] > 0.5).tolist()
+        for tokens, mask, labels in batches
+    ]
 
 
 def named_epoch(epoch: Any, valid: list[float], test: list[float]) -> None:
     """Fail unless `epoch` is the earliest that is best on validation, counted from 1."""
     assert type(epoch) is int, f"`epoch` should be a number, not {kind(epoch)}."
     best = valid.index(max(valid)) + 1
+    assert epoch != 0, "epoch 0 was chosen, the model before all training. Only trained epochs are candidates."
     assert epoch != test.index(max(test)) + 1, "the epoch was chosen by the test set. That is what validation is for."
     assert epoch != valid.index(min(valid)) + 1, "the epoch that is worst on validation was chosen."
     assert epoch != best - 1, "epochs are counted from zero. The first is 1."
@@ -730,7 +814,10 @@ def freeze(freeze, unfreeze, features, lib):
         unfreeze(theirs[0])
     step(theirs, optimizer, x, labels)
     descend(ours, [ours[0], ours[2]], x, labels, lr)
-    assert same(theirs, ours, ""), "thawing a part that learns already freezes it. Set the switch, do not flip it."
+    assert same(theirs, ours, ""), (
+        "thawing a part that learns already freezes it, or one that was frozen twice stays so. Set the switch, do not "
+        "flip it."
+    )
 
     theirs, ours = network(lib, 75)
     freeze(theirs)
@@ -756,7 +843,17 @@ def freeze(freeze, unfreeze, features, lib):
         "a part that was frozen in mid-training still moves: its old gradients are in `.grad`. Set them to None."
     )
 
-    vocab, width, pool = 7, 4, lib("utils.toys").total
+    toy, torch_nn = lib("utils.toys"), lib("torch").nn
+    told = "`unfreeze` removes the gradients of a part that learns already. It should go on as it was."
+    assert toy.forgets_gradients(unfreeze, torch_nn.Linear(5, 3), x) is False, told
+    part = torch_nn.MultiheadAttention(4, 2)
+    freeze(part)
+    told = "only parameters of some names are {}. `parameters()` gives all of them, whatever they are called."
+    assert toy.learning(part) == [False] * 4, told.format("frozen")
+    unfreeze(part)
+    assert toy.learning(part) == [True] * 4, told.format("thawed")
+
+    vocab, width, pool = 7, 4, toy.total
     weights = reader_state(vocab, width, 90)
     base = loaded(lib("utils.toys").Reader(vocab, width, moody=True), weights)
     base.train()
@@ -793,6 +890,11 @@ def freeze(freeze, unfreeze, features, lib):
             "neither the base nor the pool gets the mask.": pooled(0, False, False),
         },
     )
+    assert all(toy.learning(base)), "`features` freezes the base. It should only read it: `freeze` is for that."
+    single = features(base, pool, [[TOKENS[:1], MASK[:1], torch.tensor([1])]])
+    assert type(single) is list and len(single) == 2, "features should return two tensors, for one example, too."
+    expect.floats(single[0], (1, width), "the features of one example")
+    expect.tensor(single[1], (1,), "the labels of one example")
     assert given.tolist() == [2, 0, 1, 1, 1], "the labels are not those of the examples, in the order of the features."
     trains_a_head(lib, features, base, pool, batches, linear_state(width, 3, 95), pooled(0))
     stays_there(lib, features, base, pool, batches)

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer, models, processors
 from torch import nn
 
 from utils import expect, rte, tiny_bert, toys
-from utils.answer import Answer, StudentError, kind
+from utils.answer import Answer, StudentError, kind, read
 from utils.check import check
 from utils.evidence import results_check
 from utils.expect import normal
@@ -72,14 +72,19 @@ def encode_pair(encode_pair):
     a, b = [11, 12, 13, 14, 15], [21, 22, 23]
     ids, types = two_lists(encode_pair(a, b, CLS, SEP, 30))
     assert ids[:1] == [CLS], "the ids do not begin with [CLS]."
+    assert len(ids) <= 11, "short pairs should not be padded here."
     assert ids[-1:] == [SEP], "the last [SEP] is missing: it ends the second sentence."
     assert ids != [CLS, *a, *b, SEP], "there is no [SEP] between the sentences."
-    assert len(ids) <= 11, "short pairs should not be padded here."
     assert ids == [CLS, *a, SEP, *b, SEP], "the ids of a pair that fits are not [CLS] a [SEP] b [SEP]."
     assert any(types), "all token types are zero: the model cannot tell the sentences apart."
     assert types != [0] * 6 + [1] * 5, "the first [SEP] belongs to the first sentence: its type is 0."
     assert types != [0] * 7 + [1] * 3 + [0], "the last [SEP] belongs to the second sentence: its type is 1."
     assert types == [0] * 7 + [1] * 4, "the token types should be 0 up to the first [SEP], 1 from there on."
+
+    for one, other in ((a, []), ([], b), ([], [])):
+        found = list(two_lists(encode_pair(one, other, CLS, SEP, 30)))
+        told = "a sentence may be empty: both [SEP] stay, and the types are those of their places."
+        assert found == tokenized(made, one, other, 30), told
 
     first, second = list(range(10, 19)), list(range(30, 36))  # 9 and 6 tokens
     for max_len in (18, 17, 15, 14, 13, 12, 10, 9, 4, 3):
@@ -144,6 +149,8 @@ def streams(streams, lib):
             assert backwards == again, "the parts share one generator. Then what one draws shifts what the others get."
         assert again == everything[seed], "the same seed gives other numbers when it is asked again."
         assert drawn(streams, lib, seed, list(PARTS)) == again, "without `varies`, all three parts should vary."
+    told = "in another session of Python the same seed gives other numbers: there, `hash` of text is another number."
+    assert lib("utils.toys").survives_the_session(streams, 3, list(PARTS)) is True, told
     for numbers in everything.values():
         for a, b in itertools.combinations(PARTS, 2):
             assert numbers[a] != numbers[b], f"`{a}` and `{b}` of a run draw the same numbers."
@@ -323,9 +330,25 @@ def optimizer(schedule, make_optimizer, lib):
         sentence = f"the weight of a norm of another kind, nn.{name}, is decayed, or the rest of its model is not."
         mine, other = (normed(module, name, sizes, 4) for module in (nn, lib("torch").nn))
         learns(make_optimizer, lib, mine, other, {"1.weight"}, batches, 0.1, 560, sentence)
+    sentence = "the weight of a convolution is not decayed. It has three dimensions: only biases and norms are spared."
+    learns(make_optimizer, lib, convolution(nn), convolution(lib("torch").nn), set(), batches, 0.1, 565, sentence)
+    theirs = network(lib("torch").nn).double()
+    theirs.eval()
+    theirs[0].requires_grad_(False)
+    make_optimizer(theirs, 0.1)
+    kept = toy.learning(theirs) == [False] * 2 + [True] * 4 and read(theirs.training) is False
+    assert kept and all(value.dtype == torch.float64 for value in theirs.state_dict().values()), (
+        "make_optimizer changes the model: its mode, its type, or which of its parameters learn. It should make an "
+        "optimizer and leave the model as it is."
+    )
     sentence = "a weight that two parts share moves twice in a step, or is decayed twice. It is one parameter."
     theirs = lib("utils.tiny_bert").tied(4, 2)
     learns(make_optimizer, lib, tiny_bert.tied(4, 2), theirs, set(), batches, 0.1, 570, sentence)
+
+
+def convolution(module: Any) -> Any:
+    """A convolution over four numbers, then a linear map."""
+    return module.Sequential(module.Unflatten(1, (1, 4)), module.Conv1d(1, 3, 2), module.Flatten(), module.Linear(9, 2))
 
 
 def normed(module: Any, name: str, sizes: tuple[int, ...], d: int) -> Any:
@@ -364,9 +387,12 @@ def accuracy(accuracy, majority):
     expect.close(found, 4 / 7, "the accuracy is not the share of predictions that equal their label.", 1e-6)
     expect.close(share(accuracy([1, 1], [0, 0]), "the accuracy"), 0, "no prediction is right, yet it is not 0.")
     expect.close(share(accuracy([3], [3]), "the accuracy"), 1, "the only prediction is right, yet it is not 1.")
+    told = "a large class number is not found equal to itself: ask for `==`. `is` asks whether both are one object."
+    expect.close(share(accuracy([70_000], [70_000]), "the accuracy"), 1, told)
 
     labels = [2, 0, 2, 1, 4, 2, 1, 0, 2, 1, 2]  # two, three and five of classes 0, 1 and 2, and one of class 4
     found = expect.number(majority(labels), "the majority share")
+    assert found != 2, "this is the most frequent class. Its share of the labels is asked for."
     sentence = "this is the mean of the class numbers, as if there were two. There may be more: count each class."
     mean = sum(labels) / len(labels)
     assert min(abs(found - mean), abs(found - (1 - mean)), abs(found - abs(1 - mean))) > 1e-6, sentence
@@ -390,10 +416,8 @@ def accuracy(accuracy, majority):
 
 
 def row(value: Any) -> Any:
-    """`value`, as a list if it is numbers in a row: a tensor, an array, or the pair that scipy names an interval."""
-    if isinstance(value, (torch.Tensor, np.ndarray)) and value.ndim == 1:
-        return value.tolist()
-    return list(value) if type(value) is Answer and repr(value) == "<ConfidenceInterval>" else value
+    """`value`, as a list if it is numbers in a row: a tensor or an array."""
+    return value.tolist() if isinstance(value, (torch.Tensor, np.ndarray)) and value.ndim == 1 else value
 
 
 def two_numbers(value: Any, what: str) -> tuple[float, float]:
@@ -485,9 +509,14 @@ def chance(lib: Callable[[str], Answer]) -> list[Any]:
 @check("5.6", points=3, forbids=("seed_table",))
 def intervals(t_interval, bootstrap_interval, binomial_error, lib):
     """Two intervals for the mean over runs, and the standard error over examples."""
-    for values, options in ((ACCURACIES, ()), (ACCURACIES, (0.9,)), (TEN, (0.99,)), ([0.5, 0.6, 0.64], ())):
+    high_ones, low_ones = [0.9, 0.95, 1.0], [0.0, 0.05, 0.1]
+    plans = ((ACCURACIES, ()), (ACCURACIES, (0.9,)), (TEN, (0.99,)), ([0.5, 0.6, 0.64], ()))
+    for values, options in (*plans, (high_ones, ()), (low_ones, ())):
         low, high = two_numbers(t_interval(values, *options), "t_interval")
         assert low < high, "the lower end of the t interval is not below the upper."
+        assert low != 0 and high != 1, (
+            "the t interval is cut off at 0 or 1. The formula does not do that, and differences may be negative."
+        )
         level = options[0] if options else 0.95
         mean, n, wanted = statistics.mean(values), len(values), half_width(values, level)
         expect.close((low + high) / 2, mean, "the mean is not in the middle of the t interval.", 1e-5)
@@ -519,7 +548,8 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
     expect.close(torch.tensor([low, high]), torch.tensor([0.5, 0.7]), sentence, 1e-5)
     low, high = two_numbers(bootstrap_interval(three, 0.8), "bootstrap_interval")
     assert abs(low - 0.5) > 1e-5 or abs(high - 0.7) > 1e-5, (
-        "the level does not change the bootstrap interval, or single runs are drawn instead of resamples."
+        "the level does not change the bootstrap interval, or single runs are drawn, or medians taken: take means of "
+        "resamples."
     )
     expect.close(torch.tensor([low, high]), ends, cut, 1e-5)
     many = [0.5 + 0.2 * random.Random(place).random() for place in range(20)]
@@ -794,6 +824,7 @@ def health(health):
     """Runs that predict one class are named, and stay in the mean."""
     report = health_of(health(VOTES, GOLD))
     bad = report["degenerate"]
+    assert all(type(seed) is int for seed in bad), "`degenerate` should list the seeds as they are, whole numbers."
     assert 5 in bad, "a run that always predicts the rarer class is degenerate, too."
     assert 8 in bad, "a run that predicts one class for every example is not detected."
     assert 1 not in bad, (
@@ -810,9 +841,13 @@ def health(health):
     found = expect.number(report["mean_of_others"], "`mean_of_others`")
     assert abs(found - everything) > 1e-6, "`mean_of_others` should be the mean without the degenerate runs."
     expect.close(found, others, "`mean_of_others` is not the mean accuracy of the runs that are not degenerate.", 1e-6)
-    report = health_of(health({2: [1] * 10, 9: [0] * 10}, GOLD))
-    assert report["degenerate"] == [2, 9], "two runs, each with a class of its own, are both degenerate."
+    report = health_of(health({10: [1] * 10, 0: [1] * 10, 9: [0] * 10}, GOLD))
+    assert 0 in report["degenerate"], "a degenerate run with the seed 0 is not listed. 0 is a seed like any other."
+    assert {*report["degenerate"]} == {0, 9, 10}, "two runs, each with a class of its own, are both degenerate."
+    assert report["degenerate"] == [0, 9, 10], "the seeds should be sorted as numbers: 9 comes before 10."
     assert report["mean_of_others"] is None, "if all runs are degenerate there are no others: None."
+    told = "with one example, every run predicts one class only, and is degenerate."
+    assert health_of(health({4: [1]}, [0]))["degenerate"] == [4], told
     report = health_of(health({2: VOTES[3]}, GOLD))
     assert report["degenerate"] == [], "if no run is degenerate, the list should be empty."
     expect.close(report["mean"], 0.7, "the mean of a single run is wrong.", 1e-6)

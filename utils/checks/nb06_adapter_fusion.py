@@ -238,6 +238,18 @@ def train_only(train_only, lib):
     chosen(state, ours, start, "3", "014")
     returned(sizes, sorted(part.numel() for part in ours[3].parameters()), -1)
 
+    toy = lib("utils.toys")
+    found = toy.type_of(train_only, theirs, [theirs[4]])
+    told = "train_only should return a list, not a {}: who reads it twice must find the same."
+    assert found in ("list", "tuple"), told.format(found)
+    told = "the parameters of the model are replaced by others: an optimizer that was made before holds the old ones."
+    assert toy.replaces_parameters(train_only, theirs, [theirs[1], theirs[4]]) is False, told
+    for training in (True, False):
+        theirs.train(training)
+        train_only(theirs, [theirs[1]])
+        told = "train_only changes the mode of the model. What learns is one thing, `train()` and `eval()` another."
+        assert read(theirs.training) is training, told
+
     theirs, ours = stack(lib, 30)
     stranger = lib("torch").nn.Linear(4, 4)
     sentence = "a part that the model does not contain should be refused with ValueError: it would never be used."
@@ -305,6 +317,9 @@ def adapter_fusion(AdapterFusion, lib):
     fused, weights = fused_pair(module(states, outputs, residual), B, T, n, d)
     weighed(state, states, outputs, residual, fused, weights)
     placed(module, [states, outputs, residual], "what the fusion gives", lib)
+    penalty = module.penalty()
+    told = f"the penalty should be a tensor, not {kind(penalty)}: it is a part of the loss, and a gradient flows back."
+    assert type(penalty) is torch.Tensor, told
     assert lib("utils.tiny_bert").elsewhere(module, [], "penalty") == "meta", (
         "the penalty mixes tensors of two devices: on a GPU it stops. Make the identity where the value matrix lies."
     )
@@ -430,7 +445,10 @@ def drops_scores(module: Answer, rate: float, d: int) -> None:
     assert not (weights - 0.5).abs().max() < 1e-5 or not (fused - 1).abs().max() < 1e-5, (
         "in training mode nothing is dropped: `dropout` is not used."
     )
-    assert (weights > 0).all() and (weights.sum(-1) - 1).abs().max() < 1e-4 and (fused - 1).abs().max() < 1e-4, (
+    whole = (weights.sum(-1) - 1).abs().max() < 1e-4
+    told = "a score that is dropped becomes minus infinity. Dropout makes it 0, and scales the scores that it keeps."
+    assert not whole or (weights > 0).all(), told
+    assert (weights > 0).all() and whole and (fused - 1).abs().max() < 1e-4, (
         "dropout acts after the softmax. The library drops scores, so that weights still sum to one."
     )
     gap = (weights[..., 0] / weights[..., 1]).log()
@@ -629,7 +647,9 @@ def composed(compose: Answer, lib: Any, sizes: Sizes, folders: dict, seed: int, 
     assert not any(is_value(name) for name in missing), (
         "the fusion has no value matrix: it is the static one. The default is meant."
     )
-    assert not missing, f"`{missing[0] if missing else ''}` is missing: the head should be the library's default."
+    lost = [name for name in missing if not name.startswith("heads.")]
+    assert not lost, f"`{lost[0]}` is missing: each adapter, and the fusion, should be there in every layer."
+    assert not missing, f"`{missing[0]}` is missing: the head should be the library's default."
     for name, shape in wanted.items():
         told = (
             f"the head has {len(state[name])} classes, not {classes}."
@@ -667,6 +687,7 @@ def works(
     model.load_state_dict(new_weights, False)
     batch = tiny_bert.pairs(4, [(11, 6)], sizes.vocab, seed + 1)[0]
     batch["labels"] = torch.arange(4) % classes
+    assert read(model.training) is True, "after compose the model is in evaluation mode: it is not ready to be trained."
     model.eval()
     told = "a forward pass does not go through the new head, or not at all."
     logits = asked(lambda: logits_of(model, batch), told)
@@ -752,6 +773,9 @@ def traps(pair_logits, sources, train_fusion, lib):
         typed(pair_logits(model, batch), state, sizes, names, batch)
         other = batch | {"token_type_ids": 1 - batch["token_type_ids"]}
         typed(pair_logits(model, other), state, sizes, names, other)
+        typed(pair_logits(model, with_zeros(batch)), state, sizes, names, with_zeros(batch))
+    told = "no gradient reaches the model through pair_logits: nothing could be trained with it."
+    assert lib("utils.toys").needs_gradient(pair_logits, model, batch) is True, told
 
     cards = {"mnli": ["MNLI"], "rte": ["RTE"], "nli-mix": ["MNLI", "RTE"], "qnli": ["QNLI"], "not-rte": ["SICK"]}
     picked(sources(cards, "RTE"), cards, "RTE")
@@ -767,6 +791,13 @@ def traps(pair_logits, sources, train_fusion, lib):
     assert type(losses) is list and len({round(float(loss), 5) for loss in losses}) > 1, (
         "the model is trained in evaluation mode: dropout does not act."
     )
+
+
+def with_zeros(batch: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """`batch` with the number of padding, 0, at a place in each text: the mask alone tells what is real."""
+    tokens = batch["input_ids"].clone()
+    tokens[:, 3] = 0
+    return dict(batch) | {"input_ids": tokens}
 
 
 def typed(logits: Any, state: State, sizes: Sizes, names: list[str], batch: Mapping[str, torch.Tensor]) -> None:
@@ -785,6 +816,9 @@ def typed(logits: Any, state: State, sizes: Sizes, names: list[str], batch: Mapp
         {
             "`token_type_ids` are dropped: the model cannot tell the two sentences apart.": other(token_type_ids=zeros),
             "`attention_mask` is dropped: padding is read as text.": other(attention_mask=ones),
+            "the mask is made from the token numbers. 0 may be a word, too: the batch has its mask.": other(
+                attention_mask=(batch["input_ids"] != 0).long()
+            ),
             "`token_type_ids` and `attention_mask` are both dropped.": other(attention_mask=ones, token_type_ids=zeros),
             "the token types arrive as the mask. The model's second argument is the attention mask.": other(
                 attention_mask=batch["token_type_ids"], token_type_ids=batch["attention_mask"]
@@ -926,6 +960,9 @@ def reads_weights(result: Any, state: State, sizes: Sizes, names: list[str], bat
             "the mean over texts is taken. Every real token should count alike.": lambda: torch.stack(
                 [read_as(some=[text]) for text in texts()]
             ).mean(0),
+            "what is real is told by the token numbers. 0 may be a word, too: the batch has its mask.": lambda: read_as(
+                lambda batch: batch["input_ids"] != 0
+            ),
             "the last batch alone is read.": lambda: read_as(some=batches[-1:]),
             "the first batch alone is read.": lambda: read_as(some=batches[:1]),
             "both sentences get the mean over all real tokens.": lambda: together(state, sizes, names, batches),
@@ -970,6 +1007,10 @@ def fusion_weights(fusion_weights, lib):
     result = fusion_weights(model, batches)
     assert type(result) is torch.Tensor, f"fusion_weights should return a tensor, not {kind(result)}."
     reads_weights(result, state, sizes, names, batches)
+    zeros = [with_zeros(batch) for batch in batches]
+    reads_weights(fusion_weights(model, zeros), state, sizes, names, zeros)
+    told = "what learns is not what learned before: fusion_weights should only read the model."
+    assert all(lib("utils.toys").learning(model)), told
     model.train()
     told = "the weights are read in training mode, with dropout."
     expect.close(
