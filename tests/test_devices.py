@@ -137,11 +137,11 @@ def test_a_fork_server_that_is_ended_in_the_middle_of_a_fork_finishes_it_and_say
     assert capfd.readouterr().err == ""
 
 
-def test_two_nurseries_draw_the_same():
+def test_two_fork_servers_draw_the_same():
     """An answer that draws at random, unseeded, fares the same in every run."""
     drawn = []
     for _ in range(2):
-        preload.fork_server.cache_clear()
+        preload.servers.clear()
         known = course.load()
         light = known.grading.model_copy(update={"preload": ("torch",)})
         with kernel.open_kernel(known.model_copy(update={"grading": light})) as one:

@@ -3,6 +3,7 @@
 Imports nothing heavy itself, so that a command can call `begin` first and import the rest meanwhile.
 """
 
+import atexit
 import gc
 import multiprocessing
 import os
@@ -12,7 +13,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
-from functools import cache
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -30,6 +30,9 @@ ENVIRONMENT = {  # of the fork server, and of the kernels that it forks
     # A library that asks whether there is a GPU must not initialise CUDA: forked kernels could not use it any more.
     "PYTORCH_NVML_BASED_CUDA_CHECK": "1",
 }
+
+
+MAX_SERVERS = 2  # each holds half a gigabyte
 
 
 class ForkServer:
@@ -90,6 +93,10 @@ class ForkServer:
                     self._process.kill()
                     self._process.wait()
                 self._process = None
+            shutil.rmtree(self._folder.name, ignore_errors=True)
+
+
+servers: dict[tuple[str, ...], ForkServer] = {}
 
 
 def course_beside(path: str) -> Path:
@@ -97,10 +104,20 @@ def course_beside(path: str) -> Path:
     return Path(path).parent / "course"
 
 
-@cache
 def fork_server(preload: tuple[str, ...]) -> ForkServer:
-    """This process's fork server for these modules."""
-    return ForkServer(preload)
+    """This process's fork server for these modules. It lives as long as we do, or until others were asked for since."""
+    if preload not in servers:
+        while len(servers) >= MAX_SERVERS:
+            servers.pop(next(iter(servers))).stop()
+        servers[preload] = ForkServer(preload)
+    return servers[preload]
+
+
+@atexit.register
+def stop_all() -> None:
+    """End every fork server of this process."""
+    while servers:
+        servers.popitem()[1].stop()
 
 
 def begin(course: Course, entries: Sequence[NotebookEntry]) -> None:
