@@ -158,7 +158,7 @@ def grade(
     known_students(course, entries, student)
     new: list[tuple[str, str]] = []
 
-    def heard(record: Record) -> None:
+    def on_record(record: Record) -> None:
         new.append((record.notebook, record.student))
         if json:
             print_json(record)
@@ -171,7 +171,7 @@ def grade(
         cluster or None,
         trust_submissions,
         again,
-        heard,
+        on_record,
         devices(gpus),
         dashboard,
     )

@@ -63,7 +63,7 @@ class Made:
     runs: dict[str, str] = field(default_factory=dict)  # files of experiments' runs
 
 
-def hand_ins(course: Course, entry: NotebookEntry) -> list[Made]:
+def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
     """Twelve hand-ins of a notebook: right, wrong, broken, hostile."""
     maker = Maker(course, entry)
     points = maker.points
@@ -130,7 +130,7 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
     course_tree.build_tree(course)
     wanted: dict[tuple[str, str], Made] = {}
     for entry in course.notebooks:
-        made = hand_ins(course, entry)
+        made = made_up_class(course, entry)
         path = root / f"downloaded-{entry.name}.zip"
         path.write_bytes(zipped(entry, made))
         collecting.collect(course, path)

@@ -102,7 +102,7 @@ def a_class(known, size):
     """Hand-ins of every kind, some of them late."""
     (entry,) = known.notebooks
     maker = demo.Maker(known, entry)
-    made = [one.file for one in demo.hand_ins(known, entry) if one.student != "Gil Endless"]
+    made = [one.file for one in demo.made_up_class(known, entry) if one.student != "Gil Endless"]
     made += [maker.file({case.exercise: case.source}) for case in maker.cases if not case.right]
     for number in range(size):
         place = course_tree.place(known, "submitted", entry, f"student{number:02d}")

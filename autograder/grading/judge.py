@@ -248,14 +248,14 @@ class _Session:
             ran = self._twice(cell)
         except StudentError as stopped:
             if isinstance(stopped, KernelGone):
-                self._bury(self._where(cell), stopped)
+                self._discard_kernel(self._where(cell), stopped)
             ran = Ran(error=str(stopped), refused=str(stopped))
             ran.outputs.append(new_output("error", ename="Stopped", evalue=str(stopped), traceback=[str(stopped)]))
         else:
             if ran.refused:
                 self.judged.remarks.append(f"{self._where(cell)}: {ran.refused}")
             if ran.error.startswith("MemoryError"):  # what it holds would be missing in every later exercise
-                self._bury(self._where(cell), KernelGone("your code ran out of memory"))
+                self._discard_kernel(self._where(cell), KernelGone("your code ran out of memory"))
             elif not ran.refused or ran.seconds < self.course.limits.cell_seconds:  # else it would run into it again
                 self.history.append(cell)
         cell.outputs, cell.execution_count = ran.outputs, None
@@ -269,7 +269,7 @@ class _Session:
             return self._living().ask(request)
         except KernelGone as gone:
             self.died = isinstance(gone, KernelDied)
-            self._bury(f"exercise {self.exercise}, its check", gone)
+            self._discard_kernel(f"exercise {self.exercise}, its check", gone)
             raise
 
     def whole(self, what: Callable[[], T]) -> T:
@@ -297,7 +297,7 @@ class _Session:
         if not isinstance(gone, KernelDied) or not self.chances:
             return False
         self.chances -= 1
-        self._bury(where, gone)
+        self._discard_kernel(where, gone)
         return True
 
     def _living(self) -> Kernel:
@@ -315,14 +315,14 @@ class _Session:
                 except KernelGone as gone:  # its fault, and not that of the cell which we were about to run
                     if not self._another_chance(gone, f"{self._where(cell)}, run again"):
                         self.history.remove(cell)
-                        self._bury(f"{self._where(cell)}, run again and now left out", gone)
+                        self._discard_kernel(f"{self._where(cell)}, run again and now left out", gone)
                     break
         return self._kernel
 
     def _where(self, cell: NotebookNode) -> str:
         return f"exercise {self.exercise}, cell {cell.id}" if self.exercise else f"cell {cell.id}"
 
-    def _bury(self, where: str, gone: KernelGone) -> None:
+    def _discard_kernel(self, where: str, gone: KernelGone) -> None:
         self._kernel = None
         self.stack.close()
         self.judged.remarks.append(f"{where}: {gone}: kernel restarted")

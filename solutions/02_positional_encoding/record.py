@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: others import `numbers` and `notebook`
+sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: its notebook.py would hide Jupyter's
 
 import torch
 

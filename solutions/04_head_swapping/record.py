@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: its numbers.py is not Python's
+sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: its notebook.py would hide Jupyter's
 
 import torch
 import transformers
