@@ -86,7 +86,8 @@ def database(course: Course) -> str:
     try:
         url = make_url(course.grading.database)
     except ArgumentError:
-        raise CourseError("the gradebook's URL is none; it looks like postgresql://user:password@host/name") from None
+        like = "postgresql://user:password@host/name"
+        raise CourseError(f"the gradebook's URL cannot be read; it must look like {like}") from None
     if url.drivername in ("postgres", "postgresql"):  # SQLAlchemy's default driver is not the one that we install
         url = url.set(drivername="postgresql+psycopg2")
     return url.render_as_string(hide_password=False)

@@ -94,7 +94,7 @@ class Stream(io.TextIOBase):
         self.name, self._outputs = name, outputs
 
     def writable(self) -> bool:
-        """It is."""
+        """Whether it can be written to: always."""
         return True
 
     def fileno(self) -> int:
