@@ -12,6 +12,7 @@ import random
 import time
 import zipfile
 from functools import cache
+from pathlib import PurePosixPath
 
 import nbformat
 import pytest
@@ -19,7 +20,8 @@ from nbconvert import HTMLExporter
 
 from autograder import course, html_cleaning
 from autograder.author import build
-from autograder.intake import collect, restore
+from autograder.intake import restore
+from autograder.intake.archive import Reader
 
 SECONDS = float(os.environ.get("SLOW", "2"))  # for each target
 LONGEST = 20_000  # characters of a text while searching; the worst are then tried at full length
@@ -96,8 +98,8 @@ def archive(text):
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as zipped:
         for number, name in enumerate(text.replace("\x00", "").split("\n")[:500]):
             zipped.writestr(zipfile.ZipInfo(f"a/{name[:60000]}/results/x/seed_{number}.json"), "[" * len(name))
-    reader = collect._Reader(COURSE, collect.Collected())
-    for found in reader._zip(made, collect.PurePosixPath("a/in.zip"), None, own=True):
+    reader = Reader(COURSE, [])
+    for found in reader._zip(made, PurePosixPath("a/in.zip"), None, own=True):
         found.runs()
 
 

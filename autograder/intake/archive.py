@@ -1,0 +1,277 @@
+"""Zips and folders of hand-ins, read one file at a time; nothing is unpacked to disk, and links are not followed.
+
+Names, sizes and links are checked before anything is read. What is refused is named, and stops no other file.
+"""
+
+import datetime
+import io
+import os
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from autograder.course import Course
+from autograder.intake.platforms import BLACKBOARD, containers, is_noise, platform, platform_claim
+from utils.experiment import MAX_FILE, MAX_FILES, read_files
+
+MAX_MEMBERS = 50_000
+MAX_OWN_MEMBERS = 1000  # in a student's own zip, which may lie in the platform's; deeper ones are refused
+MAX_OWN_NOTEBOOKS = 4  # how often the size of one notebook a student's zip may unpack to
+MAX_RUNS = 8 * 2**20  # bytes of all runs of a hand-in; a run takes some 10 KB
+PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others may take gigabytes to unpack a few bytes
+MEMBER = b"PK\1\2"  # what the entry of each member of a zip begins with
+UNREADABLE = (zipfile.BadZipFile, zipfile.LargeZipFile, RuntimeError, ValueError, OSError, EOFError, zlib.error)
+# A run of an experiment, as `utils.hand_in` packs it; its folder lies beside the notebook.
+RUN = re.compile(r"^(?P<beside>.*/)?results/(?P<name>[\w.,+-]{1,150}/seed_\d{1,6}\.json)$")
+
+
+@dataclass(frozen=True)
+class Found:
+    """One file that may be a hand-in.
+
+    `owner` is the path whose names say whose it is: within a student's own zip, that of the zip.
+    """
+
+    path: PurePosixPath
+    text: bytes
+    when: datetime.datetime
+    owner: PurePosixPath
+    packed: bool = False  # in a student's own zip
+    runs: Callable[[], dict[str, bytes]] = dict  # reads the files of experiments' runs that lay beside it
+
+
+class Reader:
+    """Reads the notebooks of a folder or a zip one by one, and says what it refuses."""
+
+    def __init__(self, course: Course, refused: list[str]):
+        self.course, self.refused = course, refused
+        self.most = int(course.limits.notebook_mb * 2**20)
+
+    def files(self, source: Path) -> Iterator[Found]:
+        """Every notebook below `source`."""
+        if not source.is_dir():
+            when = datetime.datetime.fromtimestamp(source.stat().st_mtime, datetime.UTC)
+            if source.suffix.lower() == ".zip" and not source.is_symlink():
+                with source.open("rb") as file:
+                    yield from self._zip(file, PurePosixPath(), when)
+            else:
+                yield from self._file(source, PurePosixPath(source.name), 0)
+            return
+        inside: list[PurePosixPath] = []
+        empty: list[PurePosixPath] = []
+        for folder, folders, names in os.walk(source, followlinks=False):
+            folders.sort()
+            below = PurePosixPath(Path(folder).relative_to(source).as_posix())
+            inside += [below / name for name in sorted(names)]
+            empty += [below / name for name in folders if not (Path(folder) / name).is_symlink()]
+        self._refuse_folders(empty, inside)
+        if not inside:
+            self._refuse(source.name, "the folder is empty")
+        above = containers(self.course, inside)
+        for path in inside:
+            yield from self._file(source / path, path, above)
+
+    def _refuse(self, name: object, why: str) -> None:
+        self.refused.append(f"{name}: {why}")
+
+    def _refuse_folders(self, folders: list[PurePosixPath], files: list[PurePosixPath]) -> None:
+        """Name the folders that are called like a notebook and hold none."""
+        holding = {parent for path in files if path.suffix.lower() == ".ipynb" for parent in path.parents}
+        for path in sorted({*folders}):
+            if path.suffix.lower() == ".ipynb" and path not in holding and not is_noise(path):
+                self._refuse(path, "a folder, not a notebook; hand in the file itself")
+
+    def _file(self, path: Path, inside: PurePosixPath, above: int) -> Iterator[Found]:
+        """A file of a folder. `above` is the number of folders over it that name no student."""
+        if is_noise(inside):
+            return
+        if path.is_symlink() or not path.is_file():
+            self._refuse(inside, "a link or special file, not followed")
+            return
+        owner = PurePosixPath(*inside.parts[above:])
+        when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
+        if path.suffix.lower() == ".zip":
+            own = bool(owner.parent.parts) or platform(owner.name) is not None
+            with path.open("rb") as file:
+                yield from self._zip(file, owner if own else PurePosixPath(), when, own)
+        elif path.suffix.lower() == ".ipynb":
+            runs = partial(self._beside, path.parent / "results")
+            with path.open("rb") as file:
+                yield from self._found(inside, file.read(self.most + 1), when, owner, runs=runs)
+        elif not RUN.match(inside.as_posix()):  # runs are read with the notebook that they lie beside
+            self._refuse(inside, "not a notebook")
+
+    def _found(
+        self,
+        path: PurePosixPath,
+        text: bytes,
+        when: datetime.datetime,
+        owner: PurePosixPath,
+        packed: bool = False,
+        runs: Callable[[], dict[str, bytes]] = dict,
+    ) -> Iterator[Found]:
+        """The file itself; one byte too many is refused when it is graded. Blackboard states the time in its name."""
+        claim = platform_claim(owner.name) if len(owner.parts) == 1 else None
+        match = BLACKBOARD.match(owner.name) if claim and claim.platform == "Blackboard" else None
+        if match:
+            try:
+                when = self.course.utc(datetime.datetime.strptime(match["time"], "%Y-%m-%d-%H-%M-%S"))
+            except (ValueError, OverflowError):
+                self._refuse(path, "its name states no valid time")
+                return
+        yield Found(path, text, when, owner, packed, runs)
+
+    def _beside(self, results: Path) -> dict[str, bytes]:
+        """The files of runs in a folder, unless they are too large to be runs."""
+        if sum(path.lstat().st_size for path in results.glob("*/seed_*.json")) > MAX_RUNS:
+            self._refuse(f"{results.parent.name}/{results.name}", f"more than {MAX_RUNS // 2**20} MB of runs")
+            return {}
+        return read_files(results)
+
+    def _zip(self, file: BinaryIO, owner: PurePosixPath, when: datetime.datetime, own: bool = False) -> Iterator[Found]:
+        """The notebooks of a zip, read in memory. A student's `own` says nothing of names and times that we believe."""
+        called = owner if owner.name else "the zip"
+        if own:
+            parts = iter(partial(file.read, 2**20), b"")
+            listed = sum(part.count(MEMBER) for part in parts)  # before zipfile makes a kilobyte of each
+            if listed > MAX_OWN_MEMBERS:
+                self._refuse(owner, f"a zip of {listed} files")
+                return
+        try:
+            with zipfile.ZipFile(file) as archive:
+                named = [member for member in archive.infolist() if member.filename]  # zipfile ends a name at a NUL
+                if len(named) < len(archive.infolist()):
+                    self._refuse(called, "it holds a file without a name")
+                members = [member for member in named if not member.is_dir()]
+                if not members:
+                    self._refuse(called, "the zip is empty: it holds no file")
+                if len(members) > (MAX_OWN_MEMBERS if own else MAX_MEMBERS):
+                    self._refuse(owner, f"a zip of {len(members)} files")
+                    return
+                if own:  # of two versions, the one that lies deeper is the older one
+                    members.sort(key=lambda member: member.filename.count("/"))
+                names = [PurePosixPath(member.filename.replace("\\", "/")) for member in members]
+                folders = [PurePosixPath(member.filename) for member in named if member.is_dir()]
+                self._refuse_folders(folders + [parent for name in names for parent in name.parents], names)
+                above = 0 if own else containers(self.course, names)
+                room = MAX_OWN_NOTEBOOKS * self.most
+                runs = self._runs(members, names)
+                for member, name in zip(members, names, strict=True):
+                    if RUN.match(name.as_posix()):
+                        continue
+                    text = self._member(archive, member, owner / name, own)
+                    if text is None:
+                        continue
+                    room -= len(text)
+                    if own and room < 0:
+                        self._refuse(owner / name, f"a student's zip of more than {MAX_OWN_NOTEBOOKS} large notebooks")
+                        return
+                    whose = owner if own else PurePosixPath(*name.parts[above:])
+                    stamp = when if own else self._stated(member, when)
+                    if name.suffix.lower() == ".ipynb":
+                        beside = partial(self._unpacked, archive, runs.get(name.parent.as_posix(), {}))
+                        yield from self._found(owner / name if own else name, text, stamp, whose, own, beside)
+                    elif len(text) > self.most:
+                        self._refuse(owner / name, "a zip larger than one notebook may be")
+                    else:
+                        yield from self._zip(io.BytesIO(text), whose, stamp, own=True)
+        except UNREADABLE:
+            self._refuse(called, "cannot be read as a zip: it is damaged, or none")
+
+    def _runs(
+        self, members: list[zipfile.ZipInfo], names: list[PurePosixPath]
+    ) -> dict[str, dict[str, zipfile.ZipInfo]]:
+        """The members that are runs, by the folder that their `results` lies in; too many are refused."""
+        found: dict[str, dict[str, zipfile.ZipInfo]] = {}
+        for member, name in zip(members, names, strict=True):
+            match = RUN.match(name.as_posix())
+            if not match or stat.S_ISLNK(member.external_attr >> 16) or ".." in name.parts or name.is_absolute():
+                continue
+            some = found.setdefault(PurePosixPath(match["beside"] or ".").as_posix(), {})
+            if len(some) < MAX_FILES:
+                some[match["name"]] = member
+            else:
+                self._refuse(name, f"more than {MAX_FILES} runs")
+        return found
+
+    def _unpacked(self, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> dict[str, bytes]:
+        """What these members hold, unless that is too much for runs."""
+        found: dict[str, bytes] = {}
+        left = MAX_RUNS
+        for name, member in members.items():
+            why = _locked(member)
+            try:
+                if not why:
+                    with archive.open(member) as file:
+                        found[name] = file.read(min(MAX_FILE, left) + 1)
+                    left -= len(found[name])
+            except UNREADABLE:
+                why = "cannot be unpacked: it is damaged"
+            if why:
+                self._refuse(member.filename, why)
+            if left < 0:
+                self._refuse(member.filename, f"more than {MAX_RUNS // 2**20} MB of runs: none is taken")
+                return {}
+        return found
+
+    def _member(
+        self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: PurePosixPath, own: bool
+    ) -> bytes | None:
+        """What a member of a zip holds, or None if it is refused."""
+        if is_noise(path):
+            return None
+        suffix, name = path.suffix.lower(), member.filename.replace("\\", "/")
+        if name.startswith("/") or ".." in path.parts or re.match(r"^[A-Za-z]:", name):
+            self._refuse(path, "its path leads out of the zip")
+        elif stat.S_ISLNK(member.external_attr >> 16):
+            self._refuse(path, "a link, not followed")
+        elif suffix not in (".ipynb", ".zip") or (suffix == ".zip" and own):
+            self._refuse(path, "not a notebook")
+        elif _locked(member):
+            self._refuse(path, _locked(member))
+        else:
+            try:
+                with archive.open(member) as file:
+                    return file.read(self.most + 1)  # what it claims to hold is not believed
+            except UNREADABLE:
+                self._refuse(path, "cannot be unpacked: it is damaged")
+        return None
+
+    def _stated(self, member: zipfile.ZipInfo, when: datetime.datetime) -> datetime.datetime:
+        """When the learning platform took a file; the zip's own time if it states none."""
+        if member.date_time <= (1981,):
+            return when
+        try:
+            return self.course.utc(datetime.datetime(*member.date_time))
+        except (ValueError, OverflowError):
+            self._refuse(member.filename, "has no valid time; the zip's own is used")
+            return when
+
+
+def _locked(member: zipfile.ZipInfo) -> str:
+    """Why a member of a zip is not opened; "" if it is."""
+    if member.flag_bits & 1:
+        return "it is encrypted; hand in a zip without a password"
+    return "" if member.compress_type in PACKED else "packed in an unusual way; make the zip with the usual settings"
+
+
+def listed(source: Path) -> Iterator[tuple[PurePosixPath, datetime.datetime]]:
+    """The names and times of what a folder or zip holds; nothing of a zip that cannot be read: the reader says so."""
+    if source.is_dir():
+        for folder, _, names in os.walk(source, followlinks=False):
+            for path in (Path(folder, name) for name in names):
+                with suppress(OSError):
+                    when = datetime.datetime.fromtimestamp(path.lstat().st_mtime)
+                    yield PurePosixPath(path.relative_to(source).as_posix()), when
+    elif source.suffix.lower() == ".zip":
+        with suppress(*UNREADABLE), zipfile.ZipFile(source) as archive:
+            for member in archive.infolist()[:MAX_MEMBERS]:
+                with suppress(ValueError):
+                    yield PurePosixPath(member.filename), datetime.datetime(*member.date_time)

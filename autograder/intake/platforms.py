@@ -1,0 +1,123 @@
+"""What names in a download say: learning platforms', students' and systems'."""
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from autograder.course import Course
+
+# How learning platforms name downloads. Canvas: NAME[_LATE]_USER_ATTACHMENT_FILE, or, without names,
+# [LATE_]anon_CODE_ATTACHMENT_FILE; Blackboard: TITLE_USER_attempt_TIME_FILE; Moodle: a folder
+# "NAME_NUMBER_assignsubmission_file_", or the same before the file's name.
+CANVAS = re.compile(r"^(?P<name>.+?)_(?P<late>LATE_)?(?P<id>\d+)_(?P<attachment>\d+)_(?P<file>.+)$")
+ANONYMOUS = re.compile(r"^(?P<late>LATE_)?(?P<name>anon_(?P<id>[^_]+))_(?P<attachment>\d+)_(?P<file>.+)$")
+BLACKBOARD = re.compile(r"^.+?_(?P<student>[^_]+)_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<file>.+))?$")
+MOODLE = re.compile(r"^(?P<name>.+?)_(?P<id>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)$")
+# What Moodle calls everybody where names are hidden.
+HIDDEN = ("participant", "participante", "partecipante", "teilnehmer", "teilnehmerin", "deelnemer", "deltagare")
+# What systems make of the name of a file that is copied, or saved twice. It names nobody.
+COPY_BEFORE = re.compile(
+    r"^(copy[ _]of|copie[ _]de|kopie[ _]von|c[oó]pia[ _]d[ie]|kopia|copy|copie|kopie)(?=[\s_]|$)", re.I
+)
+COPY_AFTER = re.compile(r"([\s_-]+(copy|copie|kopie|copia|cópia)|\s*\(\d+\))$", re.I)
+CONTAINERS = ("submissions", "submission", "submitted", "handins", "hand-ins", "downloads", "assignments")
+NOISE = ("__MACOSX", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db", "timestamp.txt")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the names of a download say: whose a file is, and what the platform says of its time."""
+
+    name: str
+    id: str = ""  # the platform's
+    platform: str = ""
+    late: bool = False  # the platform marks it
+    attachment: int = 0  # a later one has a larger number
+
+    def student(self) -> str:
+        """Name and number, where a number goes with the name for ever."""
+        with_number = self.platform == "Canvas" and self.name != f"anon_{self.id}"
+        return f"{self.name}_{self.id}" if with_number else self.name
+
+
+def is_noise(path: PurePosixPath) -> bool:
+    """Whether systems, not students, made a file: macOS keeps what its own disks know of x in `._x`."""
+    return any(part in NOISE or part.startswith("._") for part in path.parts)
+
+
+def containers(course: Course, paths: list[PurePosixPath]) -> int:
+    """How many folders above all hand-ins name no student, since all hand-ins lie in them.
+
+    Folders below a student's are the student's to name, so only those count that hold several
+    students, or that are called what platforms call them.
+    """
+    known = [path for path in paths if path.suffix.lower() in (".ipynb", ".zip") and not is_noise(path)]
+    for above in range(max((len(path.parts) for path in known), default=0)):
+        keys = {_key(course, PurePosixPath(*path.parts[above + 1 :])) for path in known}
+        if len({path.parts[: above + 1] for path in known}) > 1 or "" in keys:
+            return above
+        if len(keys) < 2 and known[0].parts[above].lower() not in CONTAINERS:
+            return above
+    return 0
+
+
+def _key(course: Course, path: PurePosixPath) -> str:
+    """Whose a path seems to be, "" if it does not say."""
+    folders = _folders(course, path)
+    return folders[0] if folders else platform(path.name) or ""
+
+
+def _folders(course: Course, path: PurePosixPath) -> list[str]:
+    return [part for part in path.parts[:-1] if all(part != entry.name for entry in course.notebooks)]
+
+
+def platform(name: str) -> str | None:
+    """The student whom a learning platform names in a file's name."""
+    claim = platform_claim(name)
+    return f"{claim.name}_{claim.id}" if claim else None
+
+
+def platform_claim(name: str) -> Claim | None:
+    """What a learning platform says in a file's name.
+
+    The platform's part stands first, and behind it the student's own name of the file, which may look like the part
+    of another platform: of several readings the one that begins first is the platform's.
+    """
+    readings: list[tuple[int, Claim]] = []
+    found = ANONYMOUS.match(name) or CANVAS.match(name)
+    if found and not found["attachment"].startswith("0"):  # else it is the number of a notebook
+        claim = Claim(found["name"], found["id"], "Canvas", bool(found["late"]), int(found["attachment"]))
+        readings.append((found.start("id"), claim))
+    found = BLACKBOARD.match(name)
+    if found:
+        readings.append((found.start("student"), Claim(found["student"], found["student"], "Blackboard")))
+    found = MOODLE.match(name)
+    if found:
+        readings.append((found.start("id"), Claim(found["name"], found["id"], "Moodle")))
+    return min(readings, key=lambda reading: reading[0])[1] if readings else None
+
+
+def claim_of(course: Course, path: PurePosixPath) -> Claim:
+    """Whose it says to be: the topmost folder that is no notebook's, else the file's name."""
+    folders = _folders(course, path)
+    if folders:
+        moodle = MOODLE.match(folders[0])
+        return Claim(moodle["name"], moodle["id"], "Moodle") if moodle else Claim(_somebody(folders[0], folders[0]))
+    name = path.stem
+    for entry in course.notebooks:
+        name = name.replace(entry.name, "")
+    return platform_claim(path.name) or Claim(_somebody(name, _without_copy(name)))
+
+
+def _without_copy(name: str) -> str:
+    """The name of a file without what systems add to copies and to files that are saved twice."""
+    left, before = name, ""
+    while left != before:
+        before = left
+        left = COPY_AFTER.sub("", COPY_BEFORE.sub("", re.sub(r"^[\s_+-]+|[\s_+-]+$", "", left)))
+    return left
+
+
+def _somebody(name: str, read: str) -> str:
+    """The name as it was `read`; "" if it names nobody: a copy, or a number such as that of a copy."""
+    return "" if re.fullmatch(r"\W*\d{0,2}\W*", _without_copy(name)) else read
