@@ -27,7 +27,7 @@ def test_the_solution_runs_whole_and_passes_every_check(entry, monkeypatch, tmp_
     desk.mkdir()
     (desk / f"{entry.name}.ipynb").write_text(build.write(notebook))
     where = {"metadata": {"path": str(desk)}}
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3", resources=where).execute()
+    nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where).execute()
     printed = {
         cell.id: "".join(output.get("text", "") for output in cell.outputs)
         for cell in notebook.cells

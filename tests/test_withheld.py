@@ -84,7 +84,7 @@ def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatc
             "None silent",
         ),
         ("import utils.checks.nb01_causal_mask_lm as c; print(open(c.__file__).read().count('def '))", "0"),
-        ("import autograder.grading.judge", "No module named 'autograder.grading.judge'"),
+        ("import autograder.grading.judge", "No module named 'autograder.grading'"),
         ("import gc; print([o for o in gc.get_objects() if type(o).__name__ == 'Check'])", "[]"),
     ],
 )
