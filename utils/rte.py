@@ -89,7 +89,7 @@ def _smoke(notebook: str) -> dict[str, Experiment]:
     task, tiny = "made-up-rte", "tiny"
     few: dict[str, Any] = {"train_examples": 96, "epochs": 4, "batch": 8, "lr": 1e-3, "max_len": 24}
     more: dict[str, Any] = {"train_examples": 600, "epochs": 2, "batch": 16, "lr": 3e-3, "max_len": 24}
-    long: dict[str, Any] = {"train_examples": 2000, "epochs": 4, "batch": 16, "lr": 1e-2, "max_len": 24}
+    long: dict[str, Any] = {"train_examples": 1200, "epochs": 3, "batch": 16, "lr": 1e-2, "max_len": 24}
     parts = [Experiment(f"{one} adapter", f"made-up-{one}", tiny, method="adapter", **long) for one in FUSED]
     first = Experiment("mnli encoder", "made-up-mnli", tiny, **more)
     return _table(
