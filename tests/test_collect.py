@@ -4,6 +4,7 @@ import datetime
 import io
 import json
 import os
+import time
 import tracemalloc
 import zipfile
 
@@ -302,3 +303,18 @@ def test_runs_that_break_a_parser_stop_nobody(workshop, tmp_path, text):
     assert len(result.taken) == 2 and not result.refused, "the judge refuses them by name"
     assert [job.student for job in jobs(workshop, workshop.notebook(RUNS))] == ["ada", "bo"]
     report.write_report(workshop, [workshop.notebook(RUNS)])
+
+
+@pytest.mark.parametrize(
+    "name", ["\\(" * 30_000, "a/" * 30_000 + "x.ipynb", "a/" * 41 + "x.ipynb"], ids=["signs", "folders", "one too many"]
+)
+def test_a_name_of_very_many_folders_costs_nothing_and_is_refused(fresh, tmp_path, name):
+    """One such name took 15 seconds, and a zip may have a thousand."""
+    path = tmp_path / "deep.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(zipfile.ZipInfo(name), "{}")
+        archive.writestr("ada/01_causal_mask_lm.ipynb", "{}")
+    started = time.process_time()
+    result = collect.collect(fresh, path)
+    assert time.process_time() - started < 3
+    assert len(result.taken) == 1 and len(result.refused) == 1 and "40 folders" in result.refused[0], result

@@ -22,6 +22,7 @@ from autograder.intake.platforms import BLACKBOARD, containers, is_noise, platfo
 from utils.experiment import MAX_FILE, MAX_FILES, read_files
 
 MAX_MEMBERS = 50_000
+MAX_PATH, MAX_FOLDERS = 1000, 40  # of a member's name: its folders are looked at one by one, in each of the others
 MAX_OWN_MEMBERS = 1000  # in a student's own zip, which may lie in the platform's; deeper ones are refused
 MAX_OWN_NOTEBOOKS = 4  # how often the size of one notebook a student's zip may unpack to
 MAX_RUNS = 8 * 2**20  # bytes of all runs of a hand-in; a run takes some 10 KB
@@ -149,6 +150,12 @@ class Reader:
                 named = [member for member in archive.infolist() if member.filename]  # zipfile ends a name at a NUL
                 if len(named) < len(archive.infolist()):
                     self._refuse(called, "it holds a file without a name")
+                usual = [member for member in named if not _is_deep(member.filename)]
+                if len(usual) < len(named):
+                    self._refuse(
+                        called, f"it holds a file with a name of over {MAX_PATH} signs or {MAX_FOLDERS} folders"
+                    )
+                named = usual
                 members = [member for member in named if not member.is_dir()]
                 if not members:
                     self._refuse(called, "the zip is empty: it holds no file")
@@ -255,6 +262,10 @@ class Reader:
             return when
 
 
+def _is_deep(name: str) -> bool:
+    return len(name) > MAX_PATH or name.count("/") + name.count("\\") > MAX_FOLDERS
+
+
 def _locked(member: zipfile.ZipInfo) -> str:
     """Why a member of a zip is not opened; "" if it is."""
     if member.flag_bits & 1:
@@ -273,5 +284,7 @@ def listed(source: Path) -> Iterator[tuple[PurePosixPath, datetime.datetime]]:
     elif source.suffix.lower() == ".zip":
         with suppress(*UNREADABLE), zipfile.ZipFile(source) as archive:
             for member in archive.infolist()[:MAX_MEMBERS]:
+                if _is_deep(member.filename):
+                    continue
                 with suppress(ValueError):
                     yield PurePosixPath(member.filename), datetime.datetime(*member.date_time)
