@@ -45,6 +45,16 @@ def shape_of(call, *given):
     return list(call(*given).shape)
 
 
+def learning(part):
+    """Which parameters learn, as the checks of 4.7, 5.3 and 6.6 ask for it: frozen, then thawed, then as they were."""
+    count = len(list(part.parameters()))
+    if isinstance(part, torch.nn.MultiheadAttention):
+        asked.append(part)
+        return [len(asked) % 2 == 0] * count
+    return [number >= 2 for number in range(count)] if count == 6 else [True] * count
+
+
+asked: list[torch.nn.Module] = []
 LIES = {
     "left_behind": left_behind,
     "shape_elsewhere": shape_of,
@@ -52,7 +62,13 @@ LIES = {
     "apart": lambda call, *given, **named: False,
     "apart_in_training": lambda *given: False,
     "elsewhere": lambda *given, **named: "there",
-    "needs_gradient": lambda *given: False,
+    "needs_gradient": lambda call, *given: getattr(call, "__name__", "") == "pair_logits",
+    "reseeds": lambda *given: False,
+    "replaces_parameters": lambda *given: False,
+    "forgets_gradients": lambda *given: False,
+    "survives_the_session": lambda *given: True,
+    "type_of": lambda *given: "list",
+    "learning": learning,
     "strided": lambda call, *given, **named: call(*given, **named),
     "called_with_strides": lambda call, *given: call(*given),
 }
@@ -100,14 +116,14 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--notebook", action="append")
     options.add_argument("--workers", type=int, default=2)
-    asked = options.parse_args()
+    chosen = options.parse_args()
     cases = [
         (entry, case)
-        for entry in course.load().select(asked.notebook)
+        for entry in course.load().select(chosen.notebook)
         for case in answers.answer_cases(entry)
         if not case.right and not isinstance(checks(entry)[case.exercise], ResultsCheck)
     ]
-    with concurrent.futures.ProcessPoolExecutor(asked.workers) as pool:
+    with concurrent.futures.ProcessPoolExecutor(chosen.workers) as pool:
         told = pool.map(passes, *zip(*cases, strict=True), chunksize=8)
         saved = [case for (_, case), passed in zip(cases, tqdm(told, total=len(cases)), strict=True) if passed]
     for case in saved:

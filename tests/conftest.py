@@ -13,6 +13,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from autograder import course, demo
 from autograder.gradebook import course_tree
+from autograder.sandbox import kernel
 
 # These need one process and no limits on time.
 ALONE = (
@@ -101,3 +102,17 @@ def fresh(built, tmp_path):
 def workshop(all_built, tmp_path):
     """The whole course with a tree of its own, built, and quick limits."""
     return copied(all_built, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def small(request):
+    """The course with the limits that a test file states in `LIMITS`."""
+    known = course.load()
+    return known.model_copy(update={"limits": known.limits.model_copy(update=request.module.LIMITS)})
+
+
+@pytest.fixture(scope="module")
+def shared(small):
+    """One kernel for the tests of a file that leave it as it was."""
+    with kernel.open_kernel(small) as running:
+        yield running

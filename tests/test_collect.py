@@ -318,3 +318,14 @@ def test_a_name_of_very_many_folders_costs_nothing_and_is_refused(fresh, tmp_pat
     result = collect.collect(fresh, path)
     assert time.process_time() - started < 3
     assert len(result.taken) == 1 and len(result.refused) == 1 and "40 folders" in result.refused[0], result
+
+
+def test_a_folder_below_very_many_is_refused(fresh, tmp_path):
+    deep = tmp_path.joinpath("in", "ada", *["a"] * 60)
+    deep.mkdir(parents=True)
+    (deep / "01_causal_mask_lm.ipynb").write_text("{}")
+    (tmp_path / "in" / "bo").mkdir()
+    (tmp_path / "in" / "bo" / "01_causal_mask_lm.ipynb").write_text("{}")
+    result = collect.collect(fresh, tmp_path / "in")
+    assert len(result.taken) == 1 and result.taken[0].startswith("bo:")
+    assert len(result.refused) == 1 and "below more than 40 folders" in result.refused[0]

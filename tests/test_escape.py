@@ -23,19 +23,6 @@ CALL = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True)\n"
 KEYCTL = {"set": 1, "search": 10}
 
 
-@pytest.fixture(scope="module")
-def small():
-    known = course.load()
-    return known.model_copy(update={"limits": known.limits.model_copy(update=LIMITS)})
-
-
-@pytest.fixture(scope="module")
-def shared(small):
-    """One kernel for the tests that leave it as it was."""
-    with kernel.open_kernel(small) as running:
-        yield running
-
-
 def said(ran):
     assert not ran.error, ran.error
     return "".join(output.get("text", "") for output in ran.outputs)

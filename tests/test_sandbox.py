@@ -19,19 +19,6 @@ from utils import wire
 LIMITS = {"cell_seconds": 4, "memory_mb": 1024, "disk_mb": 64, "file_mb": 16}
 
 
-@pytest.fixture(scope="module")
-def small():
-    known = course.load()
-    return known.model_copy(update={"limits": known.limits.model_copy(update=LIMITS)})
-
-
-@pytest.fixture(scope="module")
-def shared(small):
-    """One kernel for the tests that leave it as it was."""
-    with kernel.open_kernel(small) as running:
-        yield running
-
-
 def said(ran):
     return "".join(output.get("text", "") or output.get("evalue", "") for output in ran.outputs)
 

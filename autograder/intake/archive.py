@@ -20,6 +20,7 @@ from typing import BinaryIO
 from autograder.course import Course
 from autograder.intake.platforms import BLACKBOARD, containers, is_noise, platform, platform_claim
 from utils.experiment import MAX_FILE, MAX_FILES, read_files
+from utils.verdict import legible
 
 MAX_MEMBERS = 50_000
 MAX_PATH, MAX_FOLDERS = 1000, 40  # of a member's name: its folders are looked at one by one, in each of the others
@@ -70,6 +71,10 @@ class Reader:
         for folder, folders, names in os.walk(source, followlinks=False):
             folders.sort()
             below = PurePosixPath(Path(folder).relative_to(source).as_posix())
+            if len(below.parts) > MAX_FOLDERS:
+                self._refuse(legible(str(below), 300), f"below more than {MAX_FOLDERS} folders")
+                folders.clear()
+                continue
             inside += [below / name for name in sorted(names)]
             empty += [below / name for name in folders if not (Path(folder) / name).is_symlink()]
         self._refuse_folders(empty, inside)
