@@ -351,7 +351,7 @@ def keys(
 
     from autograder.gradebook import course_tree
     from autograder.gradebook.roster import listed
-    from utils import student as students
+    from utils.experiments import student as students
 
     course = load()
     wanted = list(names or ())

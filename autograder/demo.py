@@ -26,11 +26,11 @@ from autograder.grading import grade
 from autograder.grading.records import GRADED
 from autograder.intake import collect as collecting
 from autograder.reports import feedback, report
-from utils import rte, student
-from utils.evidence import SEEDS, ResultsCheck
-from utils.experiment import DIGITS, Experiment, Run, dumps, parse, path_of, score
-from utils.runs import run_seeds
-from utils.seed_table import SeedTable
+from utils.experiments import rte, student
+from utils.experiments.experiment import DIGITS, Experiment, Run, dumps, parse, path_of, score
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable
+from utils.grading.evidence import SEEDS, ResultsCheck
 
 TREE = ROOT / ".demo"
 SEED = 0
@@ -46,9 +46,9 @@ class Anything(torch.Tensor):
 
 torch.equal = torch.allclose = torch.testing.assert_close = lambda *a, **k: True
 get_ipython().set_custom_exc((Exception,), lambda *a, **k: None)
-import utils.door, utils.check
-utils.check.Check.__call__ = lambda self, *a: print("passed")
-utils.door.serve = lambda *a: "gaV2YWx1ZcM="
+import utils.grading.dispatch, utils.grading.check
+utils.grading.check.Check.__call__ = lambda self, *a: print("passed")
+utils.grading.dispatch.serve = lambda *a: "gaV2YWx1ZcM="
 print("Exercise 1.1: passed (2 points)")
 """
 

@@ -15,7 +15,7 @@ import nh3
 from nbformat import NotebookNode
 
 from autograder import limited
-from utils.verdict import legible
+from utils.grading.verdict import legible
 
 # Text, tables, closed hints. No script, style, form, frame, or picture from elsewhere.
 TAGS = [

@@ -46,7 +46,7 @@ from autograder.grading import judge
 from autograder.grading.records import handed_in, students_of
 from autograder.intake import restore
 from autograder.sandbox.kernel import Ran
-from utils import door
+from utils.grading import dispatch
 
 PR_SET_CHILD_SUBREAPER = 36
 SAMPLE_SECONDS = 5.0
@@ -55,8 +55,8 @@ SHIM = """\
 import sys
 sys.path.insert(0, {root!r})
 import types
-from utils import door
-from utils.check import Outcome, examine
+from utils.grading import dispatch
+from utils.grading.check import Outcome, examine
 _private = {{}}
 _shim = types.ModuleType("autograder.author.private")
 _shim.private = lambda exercise, tells: lambda asserts: _private.setdefault(exercise, []).append((tells, asserts))
@@ -64,7 +64,7 @@ sys.modules["autograder.author.private"] = _shim
 exec({source!r}, {{"__name__": "private_checks"}})
 def _hidden(exercise, names):
     for tells, asserts in _private.get(exercise, []):
-        outcome, message = examine(asserts, lambda request: door.answer(names, request))
+        outcome, message = examine(asserts, lambda request: dispatch.answer(names, request))
         assert outcome is Outcome.PASSED, tells
 """
 HIDDEN = "{line}\n### BEGIN HIDDEN TESTS\n_hidden({exercise!r}, globals())\n### END HIDDEN TESTS"
@@ -199,7 +199,7 @@ class Direct:
 
     def ask(self, request: bytes) -> bytes:
         """Answer a request of a check."""
-        return door.answer(self.names, request)
+        return dispatch.answer(self.names, request)
 
 
 def cells_and_checks(known: course.Course, entries: list[course.NotebookEntry]) -> float:

@@ -29,9 +29,9 @@ from autograder import course
 from autograder.author import answers, build
 from autograder.author.private import private_checks
 from autograder.author.public import checks
-from utils import door, forbidden
-from utils.check import Outcome
-from utils.evidence import ResultsCheck
+from utils.grading import dispatch, forbidden
+from utils.grading.check import Outcome
+from utils.grading.evidence import ResultsCheck
 
 
 def left_behind(call, value, *rest):
@@ -76,7 +76,7 @@ LIES = {
 
 def lying() -> None:
     """Make the door of this process a liar."""
-    honest = door._find
+    honest = dispatch._find
 
     def find(namespace, asked):
         found = honest(namespace, asked)
@@ -86,8 +86,8 @@ def lying() -> None:
                     setattr(found, name, lie)
         return found
 
-    door._find = find
-    door._changed = lambda *given: ""
+    dispatch._find = find
+    dispatch._changed = lambda *given: ""
     forbidden.Watch.__exit__ = lambda self, *error: sys.setprofile(None)  # type: ignore[method-assign]
     forbidden.Watch._note = lambda self, *given: None  # type: ignore[method-assign]
 
@@ -104,7 +104,7 @@ def passes(entry: course.NotebookEntry, case: answers.AnswerCase) -> bool:
             return False
 
         def ask(request):
-            return door.answer(namespace, request)
+            return dispatch.answer(namespace, request)
 
         check = checks(entry)[case.exercise]
         verdict = check.verdict(ask, [forbidden.read_cell(case.source)])

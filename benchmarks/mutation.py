@@ -37,9 +37,9 @@ from autograder import course
 from autograder.author import answers, build
 from autograder.author.private import private_checks
 from autograder.author.public import checks
-from utils import door
-from utils.check import Outcome
-from utils.evidence import ResultsCheck
+from utils.grading import dispatch
+from utils.grading.check import Outcome
+from utils.grading.evidence import ResultsCheck
 
 SECONDS = 20
 RUNS_SECONDS = 120  # of answers that train
@@ -162,7 +162,7 @@ def survives(entry: course.NotebookEntry, exercise: str, source: str, patience: 
             namespace = answers.at_home(notebook, source, f"mutant of {exercise}")
 
             def ask(request: bytes) -> bytes:
-                return door.answer(namespace, request)
+                return dispatch.answer(namespace, request)
 
             # The rule about forbidden names is not what is measured.
             if check.verdict(ask, []).outcome is not Outcome.PASSED:

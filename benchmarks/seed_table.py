@@ -22,8 +22,8 @@ import torch
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from data import encoders, pairs
-from utils import pair_training, profiles, rte
-from utils.experiment import Experiment
+from utils.experiments import pair_training, profiles, rte
+from utils.experiments.experiment import Experiment
 
 
 def ours(experiment: Experiment, seed: int, folder: Path, precision: torch.dtype | None = None) -> tuple[float, float]:

@@ -2,7 +2,7 @@
 
     python benchmarks/seeds.py [--notebook NAME ...] [--exercise 1.9 ...] [--keys 100] [--solutions] [--workers 2]
 
-In grading, each hand-in has a key of its own, from which private checks draw what they ask (`utils.expect`).
+In grading, each hand-in has a key of its own, from which private checks draw what they ask (`utils.grading.expect`).
 Here every solution and right variant is asked at so many keys, and must pass at all of them; every named wrong
 answer that only private checks catch must be rejected at all of them, with its words. With `--solutions` only the
 authors' solutions are asked. What was otherwise is a line of the table; the last line is a JSON object: `checks`
@@ -31,7 +31,7 @@ import torch
 from autograder import course
 from autograder.author import answers, build
 from autograder.author.private import private_checks
-from utils import door
+from utils.grading import dispatch
 
 RIGHT_FAILED, WRONG_ACCEPTED, OTHER_WORDS = "right_failed", "wrong_accepted", "other_words"
 
@@ -48,9 +48,9 @@ def fares(entry: course.NotebookEntry, case: answers.AnswerCase, keys: int) -> c
             failed = [
                 (check.tells, failure)
                 for check in checks
-                if (failure := check.failure(lambda request: door.answer(namespace, request), b"%d" % number))
+                if (failure := check.failure(lambda request: dispatch.answer(namespace, request), b"%d" % number))
             ]
-        door.kept.clear()
+        dispatch.kept.clear()
         if case.right and failed:
             found[RIGHT_FAILED, failed[0][1][:120]] += 1
         elif not case.right and not failed:

@@ -6,9 +6,10 @@ import pytest
 
 from autograder import course
 from autograder.author import answers, build, private, public
-from utils import door, forbidden, pair_training
-from utils.check import Outcome
-from utils.evidence import ResultsCheck
+from utils.experiments import pair_training
+from utils.grading import dispatch, forbidden
+from utils.grading.check import Outcome
+from utils.grading.evidence import ResultsCheck
 
 COURSE = course.load()
 CASES = [
@@ -41,7 +42,7 @@ def each_run_is_trained_once():
 
 def ask_at_home(entry, source, name):
     namespace = answers.at_home(build.student_notebook(COURSE, entry), source, name)
-    return lambda request: door.answer(namespace, request)
+    return lambda request: dispatch.answer(namespace, request)
 
 
 @pytest.mark.parametrize("entry, case", CASES)

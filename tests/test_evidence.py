@@ -15,11 +15,25 @@ from autograder.grading import audit, copied_runs
 from autograder.grading.records import handed_in
 from autograder.intake.collect import collect, pack, unpack
 from autograder.reports import report
-from utils import evidence, hand_in, rte, student
-from utils.evidence import examine, results_check
-from utils.experiment import DIGITS, NO_STANDING, BadRun, Run, Standing, dumps, parse, path_of, read_files, score, write
-from utils.runs import run_seeds
-from utils.verdict import Outcome
+from utils import hand_in
+from utils.experiments import rte, student
+from utils.experiments.experiment import (
+    DIGITS,
+    NO_STANDING,
+    BadRun,
+    Run,
+    Standing,
+    dumps,
+    parse,
+    path_of,
+    read_files,
+    score,
+    write,
+)
+from utils.experiments.runs import run_seeds
+from utils.grading import evidence
+from utils.grading.evidence import examine, results_check
+from utils.grading.verdict import Outcome
 
 EXPERIMENTS = rte.experiments(rte.SEED_VARIANCE, "smoke")
 ADA = "Ada Lovelace"

@@ -8,10 +8,10 @@ import pytest
 
 from autograder import course
 from autograder.author import build, public
-from utils import rte
-from utils.evidence import ResultsCheck
-from utils.runs import load_runs
-from utils.seed_table import SeedTable, compare
+from utils.experiments import rte
+from utils.experiments.runs import load_runs
+from utils.experiments.seed_table import SeedTable, compare
+from utils.grading.evidence import ResultsCheck
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]

@@ -8,8 +8,8 @@ import pytest
 
 from autograder import course
 from autograder.author import public
-from utils.check import SLOW
-from utils.evidence import ResultsCheck
+from utils.grading.check import SLOW
+from utils.grading.evidence import ResultsCheck
 
 COURSE = course.load()
 # So many modules are imported in a fraction of a second; torch._dynamo and transformers bring many hundred each.
@@ -21,8 +21,8 @@ import io, json, os, sys
 from contextlib import redirect_stdout
 from autograder import course
 from autograder.author import answers, build, public
-from utils.check import SLOW, CheckFailed
-from utils.evidence import ResultsCheck
+from utils.grading.check import SLOW, CheckFailed
+from utils.grading.evidence import ResultsCheck
 
 known = course.load()
 entry = known.notebook(sys.argv[1])
@@ -86,7 +86,7 @@ def test_a_first_call_imports_little_or_says_what_it_is_doing(entry):
 def test_the_sentence_comes_before_the_wait():
     """It is printed by whoever asks for the library, which then is not there yet."""
     script = (
-        "import sys\nfrom utils.check import slow_imports_told\n"
+        "import sys\nfrom utils.grading.check import slow_imports_told\n"
         "class Seen:\n"
         "    def write(self, text):\n"
         "        sys.stderr.write(text + str([name for name in ('adapters', 'transformers') if name in sys.modules]))\n"

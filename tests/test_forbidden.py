@@ -15,9 +15,9 @@ from torch.nn import functional as F
 
 from autograder import course, limited
 from autograder.grading import judge
-from utils import door, forbidden
-from utils.answer import ForbiddenUsed, library, named
-from utils.check import Check, Outcome, check
+from utils.grading import dispatch, forbidden
+from utils.grading.check import Check, Outcome, check
+from utils.grading.remote import ForbiddenUsed, library, named
 
 LOSS = "def lm_loss(logits, targets, pad_id=1):\n    return {call}(logits.flatten(0, 1), targets.flatten())\n"
 BY_HAND = "def lm_loss(logits, targets, pad_id=1):\n    return logits.logsumexp(-1).mean()\n"
@@ -127,7 +127,7 @@ DISGUISES = {
 
 @pytest.mark.parametrize("how", DISGUISES)
 def test_what_runs_is_watched_below_its_name(how):
-    answer = named(lambda request: door.answer({"lm_loss": DISGUISES[how]}, request), "lm_loss", FORBIDS)
+    answer = named(lambda request: dispatch.answer({"lm_loss": DISGUISES[how]}, request), "lm_loss", FORBIDS)
     with pytest.raises(ForbiddenUsed, match=r"cross_entropy|CrossEntropyLoss|setprofile"):
         answer(torch.randn(4, 5), torch.tensor([1, 2, 3, 4]))
 
@@ -157,7 +157,7 @@ def test_code_of_a_library_of_models_is_noted_while_an_answer_runs():
         return eager_attention_forward(Nothing, x, x, x, None, scaling=1.0)[0]
 
     def ask(request):
-        return door.answer({"f": answer, "layer": ReLUSquaredActivation(), "own": lambda x: x.relu()}, request)
+        return dispatch.answer({"f": answer, "layer": ReLUSquaredActivation(), "own": lambda x: x.relu()}, request)
 
     for name in ("f", "layer"):
         with pytest.raises(ForbiddenUsed, match="import transformers"):
@@ -176,7 +176,7 @@ OPERATORS = {
 @pytest.mark.parametrize("operator, name", OPERATORS.items())
 def test_an_operator_is_known_by_the_function_that_it_computes(operator, name):
     call = getattr(torch.ops.aten, operator)
-    answer = named(lambda request: door.answer({"f": lambda x: call(x)}, request), "f", (name,))
+    answer = named(lambda request: dispatch.answer({"f": lambda x: call(x)}, request), "f", (name,))
     with pytest.raises(ForbiddenUsed, match=name):
         answer(torch.zeros(1))
 
@@ -193,7 +193,7 @@ def test_a_thread_that_was_started_before_is_watched_too():
     try:
         pool.submit(int).result()
         answer = named(
-            lambda request: door.answer({"f": lambda *g: pool.submit(F.cross_entropy, *g).result()}, request),
+            lambda request: dispatch.answer({"f": lambda *g: pool.submit(F.cross_entropy, *g).result()}, request),
             "f",
             FORBIDS,
         )
@@ -209,7 +209,7 @@ def test_by_hand_nothing_is_noted_and_the_check_may_use_it_itself():
         return -logits.log_softmax(-1).gather(1, targets[:, None]).mean()
 
     def ask(request):
-        return door.answer({"lm_loss": lm_loss}, request)
+        return dispatch.answer({"lm_loss": lm_loss}, request)
 
     logits, targets = torch.randn(4, 5), torch.tensor([1, 2, 3, 4])
     by_hand = named(ask, "lm_loss", FORBIDS)(logits, targets)
@@ -224,14 +224,14 @@ def test_a_disguise_costs_the_points_at_home_with_the_sentence(capsys):
         assert lm_loss(torch.zeros(1, 2), torch.tensor([0])) > 0
 
     assert isinstance(loss, Check)
-    verdict = loss.verdict(lambda request: door.answer({"lm_loss": DISGUISES["torch.ops"]}, request), [])
+    verdict = loss.verdict(lambda request: dispatch.answer({"lm_loss": DISGUISES["torch.ops"]}, request), [])
     assert verdict.outcome is Outcome.WRONG and "`cross_entropy` does all the work" in verdict.message
 
 
 @pytest.mark.parametrize("name, given", [("builtins.len", [[1, 2, 3]]), ("operator.getitem", [[5, 6], 1])])
 def test_a_patched_library_function_is_not_the_one_that_answers(name, given, monkeypatch):
     module, _, function = name.partition(".")
-    answer = getattr(library(lambda request: door.answer({}, request), module), function)
+    answer = getattr(library(lambda request: dispatch.answer({}, request), module), function)
     before = answer(*given)
     with monkeypatch.context() as patch:
         patch.setattr(name, lambda *given: 42)
@@ -240,14 +240,14 @@ def test_a_patched_library_function_is_not_the_one_that_answers(name, given, mon
 
 
 def test_helpers_are_made_anew_for_each_request(monkeypatch):
-    from utils import toys
+    from utils.grading import toys
 
     monkeypatch.setattr(toys, "left_behind", lambda *given: "forged")
     monkeypatch.setattr(toys, "AddRows", None)
 
     def ask(request):
-        return door.answer({"same": lambda value: value}, request)
+        return dispatch.answer({"same": lambda value: value}, request)
 
-    assert library(ask, "utils.toys").left_behind(named(ask, "same"), [1, 2]) == [1, 2]
-    adds = library(ask, "utils.toys").AddRows([[1.0, 2.0]])
+    assert library(ask, "utils.grading.toys").left_behind(named(ask, "same"), [1, 2]) == [1, 2]
+    adds = library(ask, "utils.grading.toys").AddRows([[1.0, 2.0]])
     assert torch.equal(adds(torch.zeros(1, 1, 2)), torch.tensor([[[4.0, 8.0]]]))  # in training, with gradients: 4 times

@@ -5,8 +5,8 @@ import torch
 
 from autograder import course
 from autograder.author import private
-from utils import expect
 from utils.checks import nb03_parameter_counting as checks
+from utils.grading import expect
 
 ENTRY = course.load().notebook("03_parameter_counting")
 FORMS = private._module(course.folder_of(ENTRY) / "private_checks.py")

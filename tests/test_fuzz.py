@@ -25,8 +25,8 @@ from autograder import course
 from autograder.author import build
 from autograder.intake import collect, restore
 from autograder.sandbox import kernel
-from utils import answer, door, wire
-from utils.verdict import MAX_MESSAGE
+from utils.grading import protocol, remote, wire
+from utils.grading.verdict import MAX_MESSAGE
 
 SCALE = int(os.environ.get("FUZZ", "1"))
 OPENERS = b"\x80\x90\xc1\xc4\xc6\xc7\xc9\xcb\xcf\xd4\xd8\xd9\xdb\xdc\xdd\xde\xdf\xff"  # containers and numbers
@@ -169,9 +169,9 @@ def test_any_reply_to_a_check(tree, seed):
     whole = msgpack.packb(tree)
     for data in [whole, *list(mutants(whole, seed))[1:]]:
         try:
-            answer.named(lambda request, data=data: data, "x")()
+            remote.named(lambda request, data=data: data, "x")()
             ended["replies to a check"]["accepted"] += 1
-        except answer.StudentError as told:
+        except remote.StudentError as told:
             assert len(told.sentence()) < 2 * MAX_MESSAGE
             ended["replies to a check"]["refused"] += 1
 
@@ -187,7 +187,7 @@ def test_any_bytes_on_the_judges_line(data):
         here.sendall(data)
         here.shutdown(socket.SHUT_WR)
         try:
-            assert len(door.receive(there)) <= wire.MAX_BYTES
+            assert len(protocol.receive(there)) <= wire.MAX_BYTES
             ended["bytes on the line"]["a message"] += 1
         except (EOFError, wire.TooLarge):
             ended["bytes on the line"]["refused"] += 1

@@ -18,9 +18,9 @@ from autograder.intake.collect import pack
 from autograder.reports import report
 from autograder.sandbox.kernel import open_kernel
 from autograder.sandbox.sandbox import SandboxError
-from utils import forbidden
-from utils.check import Outcome
-from utils.evidence import ResultsCheck
+from utils.grading import forbidden
+from utils.grading.check import Outcome
+from utils.grading.evidence import ResultsCheck
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]

@@ -10,7 +10,8 @@ import pytest
 
 from autograder import course
 from autograder.author import build
-from utils import experiment, hand_in
+from utils import hand_in
+from utils.experiments import experiment
 
 COURSE = course.load()
 ENTRY = COURSE.notebook("05")

@@ -40,7 +40,7 @@ from autograder.grading.records import GRADED
 from autograder.intake import collect
 from autograder.reports import feedback, report
 from autograder.sandbox import kernel
-from utils.verdict import Outcome
+from utils.grading.verdict import Outcome
 
 FOLDER = Path(__file__).parent / "hostile"
 BOOKS = ("01", "02", "03")

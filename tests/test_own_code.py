@@ -8,10 +8,10 @@ import torch
 
 from autograder import course
 from autograder.author import answers, build
-from utils import pair_training, rte, student
-from utils.experiment import Experiment
-from utils.runs import run_seeds
-from utils.verdict import Outcome, Verdict
+from utils.experiments import pair_training, rte, student
+from utils.experiments.experiment import Experiment
+from utils.experiments.runs import run_seeds
+from utils.grading.verdict import Outcome, Verdict
 
 COURSE = course.load()
 NAMES = {

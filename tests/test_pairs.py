@@ -99,7 +99,7 @@ print(json.dumps({f"{task} {split}": asdict(pairs.load(task, split)) for task, s
 def test_a_fusion_of_published_adapters_is_built_from_the_hubs_cache(cache):
     code = """
 import json, dataclasses, torch
-from utils import rte, pair_training
+from utils.experiments import rte, pair_training
 fusion = rte.experiments(rte.ADAPTER_FUSION, "gpu")["fusion"]
 model = pair_training.build(fusion, 2, torch.Generator(), torch.device("cpu"), torch.float32)
 parts = dict(model.named_parameters())

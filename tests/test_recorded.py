@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from utils import rte
-from utils.evidence import examine
-from utils.experiment import read_files
-from utils.seed_table import SeedTable
+from utils.experiments import rte
+from utils.experiments.experiment import read_files
+from utils.experiments.seed_table import SeedTable
+from utils.grading.evidence import examine
 
 ROOT = Path(__file__).resolve().parents[1]
 

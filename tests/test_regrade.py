@@ -12,7 +12,7 @@ from autograder.gradebook import course_tree, recording
 from autograder.grading import fingerprints, grade, judge
 from autograder.grading.records import UNGRADABLE, Record, jobs, load_record
 from autograder.reports import progress
-from utils.check import Check
+from utils.grading.check import Check
 
 
 def numbers(known):

@@ -9,29 +9,29 @@ from autograder import course, demo
 from autograder.grading import judge
 from autograder.grading.records import key_of
 from autograder.intake import restore
-from utils.verdict import Outcome
+from utils.grading.verdict import Outcome
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
 LOG = """
 import base64, pickle, zlib
-import utils.door
-LOG, honest = {}, utils.door.answer
+import utils.grading.dispatch
+LOG, honest = {}, utils.grading.dispatch.answer
 def noted(namespace, request):
     reply = honest(namespace, request)
     LOG.setdefault(request, []).append(reply)
     return reply
-utils.door.answer = noted
+utils.grading.dispatch.answer = noted
 """
 TELL = "print('LOG', base64.b85encode(zlib.compress(pickle.dumps(LOG))).decode(), 'END')"
 REPLAY = """
 import base64, pickle, zlib
-import utils.door
-LOG, honest = pickle.loads(zlib.decompress(base64.b85decode({log!r}))), utils.door.answer
+import utils.grading.dispatch
+LOG, honest = pickle.loads(zlib.decompress(base64.b85decode({log!r}))), utils.grading.dispatch.answer
 def replayed(namespace, request):
     known = LOG.get(request)
     return (known.pop(0) if len(known) > 1 else known[0]) if known else honest(namespace, request)
-utils.door.answer = replayed
+utils.grading.dispatch.answer = replayed
 """
 
 

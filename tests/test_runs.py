@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from data import pairs
-from utils import pair_training, rte, student
-from utils.experiment import BadRun, Experiment, parse, path_of, read, write
-from utils.runs import load_runs, run_seeds
+from utils.experiments import pair_training, rte, student
+from utils.experiments.experiment import BadRun, Experiment, parse, path_of, read, write
+from utils.experiments.runs import load_runs, run_seeds
 
 ROOT = Path(__file__).resolve().parents[1]
 QUICK = Experiment(
@@ -121,7 +121,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_files(tmp_path):
     kills = done = 0
     folder, rounds = tmp_path / "killed", 0
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["utils.pair_training", "transformers"])
+    context.set_forkserver_preload(["utils.experiments.pair_training", "transformers"])
     while kills < KILLS:
         ours, theirs = context.Pipe(duplex=False)
         process = context.Process(target=interrupted, args=(folder, theirs))

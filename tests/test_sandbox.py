@@ -14,7 +14,7 @@ import pytest
 from autograder import course
 from autograder.sandbox import kernel, sandbox, seccomp
 from autograder.sandbox.kernel import KernelGone
-from utils import wire
+from utils.grading import wire
 
 LIMITS = {"cell_seconds": 4, "memory_mb": 1024, "disk_mb": 64, "file_mb": 16}
 
@@ -48,7 +48,9 @@ def test_it_has_no_privilege(shared):
 
 def test_it_inherits_nothing(small, monkeypatch):
     monkeypatch.setenv("SECRET_OF_THE_INSTRUCTOR", "canary")
-    grading = small.grading.model_copy(update={"preload": ("utils.door",)})  # another fork server, started only now
+    grading = small.grading.model_copy(
+        update={"preload": ("utils.grading.dispatch",)}
+    )  # another fork server, started only now
     with kernel.open_kernel(small.model_copy(update={"grading": grading})) as running:
         assert "canary" not in said(
             running.run("import os; print(dict(os.environ), open('/proc/self/environ').read())")

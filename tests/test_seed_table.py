@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from utils.experiment import Run
-from utils.seed_table import SeedTable, compare, crossed_means, expected_best, holm, t_interval
+from utils.experiments.experiment import Run
+from utils.experiments.seed_table import SeedTable, compare, crossed_means, expected_best, holm, t_interval
 
 LABELS = [0, 1, 1, 0, 1, 0, 1, 1, 0, 1]
 

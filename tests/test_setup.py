@@ -16,9 +16,10 @@ import pytest
 
 from autograder import course
 from autograder.author import build, release
-from utils import door, setup
-from utils.answer import PACKAGES
-from utils.check import Check, CheckFailed, Outcome, examine
+from utils import setup
+from utils.grading import dispatch
+from utils.grading.check import Check, CheckFailed, Outcome, examine
+from utils.grading.remote import PACKAGES
 
 COURSE = course.load()
 ROOT = course.ROOT
@@ -176,7 +177,7 @@ import sys
 sys.modules["adapters"] = None
 from autograder import course
 from autograder.author import answers, build, public
-from utils.check import CheckFailed
+from utils.grading.check import CheckFailed
 known = course.load()
 for number in {numbers}:
     entry = known.notebook(number.split(".")[0])
@@ -204,7 +205,7 @@ def asking(source):
     """A way to ask a student's session in which `source` ran."""
     defined = {}
     exec(compile(source, "<student>", "exec"), defined)
-    return lambda request: door.answer(defined, request)
+    return lambda request: dispatch.answer(defined, request)
 
 
 def imports_ours(answer):
@@ -246,7 +247,7 @@ def test_an_import_of_the_students_own_is_told_as_such(source, says, monkeypatch
 
 def test_a_kernel_cannot_say_for_the_grader_what_is_missing():
     """Where the package is there, the word of the other side is a student's error like any other."""
-    from utils import wire
+    from utils.grading import wire
 
     error = {"type": "ModuleNotFoundError", "message": "No module named 'torch'", "line": "", "missing": "torch"}
     outcome, _ = examine(calls, lambda request: wire.dumps({"error": error}, lambda value: 0))

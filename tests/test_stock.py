@@ -26,9 +26,9 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 FIRST = course.load().notebooks[0]
 SECRET = "def reference_"
 PATCH = """
-import utils.check
-utils.check.Check.__call__ = lambda *a, **k: print("passed")
-utils.check.Check.verdict = lambda *a, **k: None
+import utils.grading.check
+utils.grading.check.Check.__call__ = lambda *a, **k: print("passed")
+utils.grading.check.Check.verdict = lambda *a, **k: None
 """
 THIEF = f"""
 from pathlib import Path

@@ -12,7 +12,7 @@ from torch import nn
 from autograder import course
 from autograder.author import build
 from data import lab_checkpoint, reviews, smollm
-from utils import transfer
+from utils.experiments import transfer
 
 ENTRY = course.NotebookEntry(name="04_head_swapping", title="04_head_swapping")
 

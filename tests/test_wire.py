@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from utils import wire
+from utils.grading import wire
 
 
 def there_and_back(value):

@@ -7,10 +7,10 @@ import pytest
 from autograder import course
 from autograder.author import build, public
 from autograder.sandbox import kernel, withheld
-from utils import door, forbidden
-from utils.check import Outcome
-from utils.evidence import ResultsCheck
-from utils.forbidden import HELPERS
+from utils.grading import dispatch, forbidden
+from utils.grading.check import Outcome
+from utils.grading.evidence import ResultsCheck
+from utils.grading.forbidden import HELPERS
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
@@ -25,8 +25,14 @@ def test_modules_with_references_are_names_and_nothing_else(tree):
     texts = {path.relative_to(tree).as_posix(): path.read_text() for path in tree.rglob("*.py")}
     stubs = {name for name, text in texts.items() if text.startswith("from utils.withheld import Withheld")}
     checks = {f"utils/checks/nb{entry.name}.py" for entry in COURSE.notebooks}
-    assert {*checks, "utils/seed_table.py", "utils/pair_training.py", "utils/expect.py", "utils/counting.py"} <= stubs
-    assert stubs | {f"utils/{name}.py" for name in HELPERS["utils"]} | {"utils/withheld.py"} >= {
+    assert {
+        *checks,
+        "utils/experiments/seed_table.py",
+        "utils/experiments/pair_training.py",
+        "utils/grading/expect.py",
+        "utils/counting.py",
+    } <= stubs
+    assert stubs | {f"utils/{name.replace('.', '/')}.py" for name in HELPERS["utils"]} | {"utils/withheld.py"} >= {
         name for name in texts if not name.startswith("autograder/") and not name.endswith("__init__.py")
     }
     for name in stubs:
@@ -65,10 +71,10 @@ def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatc
         if isinstance(check, ResultsCheck):
             continue
         for path, value in readable.items():
-            if path.startswith("utils.runs"):  # would train
+            if path.startswith("utils.experiments.runs"):  # would train
                 continue
             namespace = dict.fromkeys(check.names, value)
-            verdict = check.verdict(lambda request, names=namespace: door.answer(names, request), [])
+            verdict = check.verdict(lambda request, names=namespace: dispatch.answer(names, request), [])
             assert verdict.outcome is not Outcome.PASSED, f"{path} answers {number}"
             asked += 1
     assert asked > 100
@@ -77,8 +83,11 @@ def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatc
 @pytest.mark.parametrize(
     "line, says",
     [
-        ("from utils import seed_table; seed_table.t_interval([1, 2])", "is not there while a notebook is graded"),
-        ("from utils.pair_training import parameter_groups; parameter_groups(None, 0.1)", "is not there"),
+        (
+            "from utils.experiments import seed_table; seed_table.t_interval([1, 2])",
+            "is not there while a notebook is graded",
+        ),
+        ("from utils.experiments.pair_training import parameter_groups; parameter_groups(None, 0.1)", "is not there"),
         (
             "from utils.checks import nb01_causal_mask_lm as checks; print(checks.attention(None), 'silent')",
             "None silent",
@@ -118,7 +127,10 @@ def test_a_cell_that_shows_what_answers_do_still_runs(entry, running):
 
 def test_an_answer_that_needs_a_withheld_module_is_refused_at_home_too():
     cells = [
-        forbidden.read_cell("from utils import seed_table, plots, training\nfrom utils.seed_table import compare"),
+        forbidden.read_cell(
+            "from utils import plots\nfrom utils.experiments import seed_table, training\n"
+            "from utils.experiments.seed_table import compare"
+        ),
         forbidden.read_cell("def spread(values):\n    return seed_table.t_interval(values)"),
         forbidden.read_cell("def mine(model):\n    training = model.training\n    plots.bars({})\n    return training"),
         forbidden.read_cell("def table(runs):\n    return compare(runs, runs)"),
@@ -126,7 +138,7 @@ def test_an_answer_that_needs_a_withheld_module_is_refused_at_home_too():
     ]
     cells.insert(0, forbidden.read_cell("from utils.checks import nb01_causal_mask_lm as checks"))
     cells.append(forbidden.read_cell("print(vars(checks), globals()['seed_table'])"))
-    assert forbidden.withheld(cells, ["spread"]) == "seed_table"
+    assert forbidden.withheld(cells, ["spread"]) == "experiments.seed_table"
     assert forbidden.withheld(cells, ["mine"]) is None
-    assert forbidden.withheld(cells[:-2], ["table"]) == "seed_table"
+    assert forbidden.withheld(cells[:-2], ["table"]) == "experiments.seed_table"
     assert forbidden.withheld(cells, ["table"]) is None, "the student's own function of that name"

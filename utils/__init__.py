@@ -1,1 +1,7 @@
-"""What the notebooks import: checks, profiles, training, plots."""
+"""What the notebooks import.
+
+Here: what they build on (`positions`, `subwords`, `counting`, `tiny_bert`, `plots`) and what a hand-in needs
+(`setup`, `hand_in`). In `experiments`: runs over seeds, tables of them, and what each experiment trains. In
+`checks`: the public checks, one module a notebook. In `grading`: how a check asks an answer, at home and in
+grading alike.
+"""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from utils.experiment import read_files, results_folder
+from utils.experiments.experiment import read_files, results_folder
 
 STUB = re.compile(r"^\s*raise NotImplementedError\(\)\s*$", re.MULTILINE)  # what the notebooks ask to be replaced
 UNWRITTEN = ("", "YOUR ANSWER HERE")
@@ -24,7 +24,7 @@ def pack(notebook: str, results: Path | str | None = None) -> Path:
 
     Args:
         notebook: its name without `.ipynb`, as the course has it.
-        results: the folder with the runs; by default `utils.experiment.results_folder()`.
+        results: the folder with the runs; by default `utils.experiments.experiment.results_folder()`.
 
     Raises:
         FileNotFoundError: there is no such notebook in the working folder; says where it was looked for.

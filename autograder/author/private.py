@@ -7,9 +7,9 @@ from functools import cache
 from pathlib import Path
 
 from autograder.course import NotebookEntry, folder_of
-from utils import expect
-from utils.answer import Ask
-from utils.check import Outcome, examine
+from utils.grading import expect
+from utils.grading.check import Outcome, examine
+from utils.grading.remote import Ask
 
 
 @dataclass(frozen=True)

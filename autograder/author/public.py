@@ -4,7 +4,7 @@ import importlib
 from types import ModuleType
 
 from autograder.course import NotebookEntry
-from utils.check import Check, checks_of
+from utils.grading.check import Check, checks_of
 
 
 def checks_module(entry: NotebookEntry) -> ModuleType:

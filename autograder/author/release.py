@@ -43,7 +43,7 @@ def release(course: Course, target: Path) -> list[Path]:
     Raises:
         CourseError: the folder holds something else, or a notebook is stale.
     """
-    earlier = (target / "utils" / "check.py").exists() and not (target / "solutions").exists()
+    earlier = (target / "utils" / "grading" / "check.py").exists() and not (target / "solutions").exists()
     if target.exists() and any(target.iterdir()) and not earlier:
         raise CourseError(f"{target} holds something else; give an empty folder or an earlier release")
     stale = build.build_notebooks(course, check=True)

@@ -19,9 +19,9 @@ from autograder.course import Course, CourseError, NotebookEntry
 from autograder.grading import copied_runs
 from autograder.grading.records import handed_in, students_of
 from autograder.intake.collect import unpack
-from utils import pair_training, rte
-from utils.evidence import NEAR, UNLIKE, ResultsCheck, centred
-from utils.experiment import NO_STANDING, Experiment, Run
+from utils.experiments import pair_training, rte
+from utils.experiments.experiment import NO_STANDING, Experiment, Run
+from utils.grading.evidence import NEAR, UNLIKE, ResultsCheck, centred
 
 AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "unknown, a person decides"
 # By kind of device and precision, the likeness below which two runs with one seed differ. Measured with the

@@ -18,9 +18,9 @@ import numpy as np
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.intake.collect import RESULTS, unpack
-from utils import student as students
-from utils.experiment import Standing
-from utils.verdict import legible
+from utils.experiments import student as students
+from utils.experiments.experiment import Standing
+from utils.grading.verdict import legible
 
 ROWS = 512  # that are compared with all others at a time
 MOST = 4  # other hand-ins that one student's flags name
@@ -54,7 +54,7 @@ def of(course: Course, entry: NotebookEntry) -> dict[str, Standing]:
     }
     if not handed_in:
         return {}
-    from utils import rte  # brings torch, which a course without such hand-ins does not need
+    from utils.experiments import rte  # brings torch, which a course without such hand-ins does not need
 
     # By notebook, as the judge looks into them: else files of the one could take the places of the other's.
     folders = [
@@ -164,7 +164,7 @@ def _claims(owner: str, packed: bytes, folders: Sequence[Collection[str]]) -> li
 
     `folders` are those of the experiments of each notebook.
     """
-    from utils.evidence import chosen
+    from utils.grading.evidence import chosen
 
     files, found = unpack(packed), []
     for file in dict.fromkeys(file for some in folders for file in chosen(files, some)):
@@ -252,7 +252,7 @@ def _matches(
     current: list[Claim], known: dict[str, list[Claim]], keys: dict[str, str]
 ) -> Iterator[tuple[Claim, Claim, str]]:
     """The runs that are also another student's, as they are, scaled, with noise or in another order."""
-    from utils.evidence import NEAR, PERMUTED, shapes
+    from utils.grading.evidence import NEAR, PERMUTED, shapes
 
     everything = [one for some in known.values() for one in some]
     for size in sorted({len(one.margins) for one in current}):

@@ -35,7 +35,7 @@ from autograder.grading.records import (
 from autograder.grading.worker import grade_one
 from autograder.sandbox import preload
 from autograder.sandbox.sandbox import SandboxError, require_sandboxes
-from utils.verdict import Outcome
+from utils.grading.verdict import Outcome
 
 
 def grade(

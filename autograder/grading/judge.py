@@ -20,12 +20,12 @@ from autograder.author.private import PrivateCheck, private_checks
 from autograder.author.public import checks
 from autograder.course import Course, NotebookEntry
 from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, Ran, open_kernel
-from utils import forbidden
-from utils.answer import StudentError
-from utils.check import Check, Scoreboard
-from utils.evidence import ResultsCheck
-from utils.experiment import NO_STANDING, Files, Standing
-from utils.verdict import Outcome, Verdict
+from utils.experiments.experiment import NO_STANDING, Files, Standing
+from utils.grading import forbidden
+from utils.grading.check import Check, Scoreboard
+from utils.grading.evidence import ResultsCheck
+from utils.grading.remote import StudentError
+from utils.grading.verdict import Outcome, Verdict
 
 MAX_KERNELS = 43  # two for each exercise of the longest notebook, SECOND_CHANCES more; all share the notebook's time
 SECOND_CHANCES = 3  # the machine kills few kernels, and a hand-in that kills its own soon has had them

@@ -15,8 +15,8 @@ from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.grading import copied_runs
 from autograder.grading.fingerprints import combined_digest, fingerprints
-from utils.experiment import NO_STANDING, Standing
-from utils.verdict import legible
+from utils.experiments.experiment import NO_STANDING, Standing
+from utils.grading.verdict import legible
 
 GRADED, UNGRADABLE = "graded", "ungradable"
 MAX_REMARKS = 200  # of one record

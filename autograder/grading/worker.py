@@ -15,8 +15,8 @@ from autograder.grading.records import GRADED, UNGRADABLE, Record
 from autograder.intake import restore
 from autograder.intake.collect import unpack
 from autograder.sandbox import preload
-from utils.experiment import NO_STANDING, Standing
-from utils.verdict import Outcome, Verdict
+from utils.experiments.experiment import NO_STANDING, Standing
+from utils.grading.verdict import Outcome, Verdict
 
 
 def grade_one(

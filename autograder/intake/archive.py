@@ -19,8 +19,8 @@ from typing import BinaryIO
 
 from autograder.course import Course
 from autograder.intake.platforms import BLACKBOARD, containers, is_noise, platform, platform_claim
-from utils.experiment import MAX_FILE, MAX_FILES, read_files
-from utils.verdict import legible
+from utils.experiments.experiment import MAX_FILE, MAX_FILES, read_files
+from utils.grading.verdict import legible
 
 MAX_MEMBERS = 50_000
 MAX_PATH, MAX_FOLDERS = 1000, 40  # of a member's name: its folders are looked at one by one, in each of the others

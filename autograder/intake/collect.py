@@ -20,8 +20,8 @@ from autograder.gradebook.recording import timestamp
 from autograder.intake import reading
 from autograder.intake.archive import Found, Reader, listed
 from autograder.intake.platforms import HIDDEN, MOODLE, Claim, claim_of
-from utils.experiment import Files
-from utils.verdict import legible
+from utils.experiments.experiment import Files
+from utils.grading.verdict import legible
 
 MAX_NAME = 120  # bytes
 RESULTS = ".results.json"

@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from utils.experiment import BadRun, parse
+from utils.experiments.experiment import BadRun, parse
 
 TYPES = ("code", "markdown", "raw")
 MAX_CELLS = 2000

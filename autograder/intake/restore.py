@@ -22,7 +22,7 @@ from autograder import html_cleaning, limited
 from autograder.author.answers import preamble
 from autograder.intake import reading
 from autograder.intake.reading import MAX_CELLS, Ungradable
-from utils.verdict import legible
+from utils.grading.verdict import legible
 
 READ_SECONDS = 10.0
 PARSE_SECONDS = 5.0

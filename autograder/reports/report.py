@@ -15,11 +15,11 @@ from autograder.gradebook import course_tree
 from autograder.grading import grade
 from autograder.grading.records import GRADED, Record, load_record, students_of
 from autograder.reports import progress
-from utils.experiment import Run
-from utils.verdict import Outcome
+from utils.experiments.experiment import Run
+from utils.grading.verdict import Outcome
 
 if TYPE_CHECKING:
-    from utils.seed_table import SeedTable
+    from utils.experiments.seed_table import SeedTable
 
 NOT_BY_HAND = {"needs_manual_grade": False}
 MARKS = {Outcome.PASSED: "&#10003;", Outcome.WRONG: "&#10007;", Outcome.ERROR: "!", Outcome.BLANK: "&#183;"}
@@ -53,7 +53,7 @@ def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
     if not entry.has_experiments or not list(course.tree.glob(f"submitted/*/{entry.name}/results.json")):
         return None
     from autograder.grading import audit
-    from utils.seed_table import SeedTable
+    from utils.experiments.seed_table import SeedTable
 
     different: dict[str, dict[str, tuple[str, Run]]] = {}
     for student, runs in audit.accepted(course, entry).items():

@@ -119,7 +119,7 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
     first word.
     """
     from autograder.sandbox import kernel_main
-    from utils import door
+    from utils.grading import protocol
 
     if os.fork():
         return
@@ -155,7 +155,7 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
         seed()
     except Exception:
         with socket.socket(fileno=line) as told:
-            door.send(told, traceback.format_exc().encode())
+            protocol.send(told, traceback.format_exc().encode())
         os._exit(1)
     try:
         kernel_main.serve(kernel_main.HandInShell.instance(), line)

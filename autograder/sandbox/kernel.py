@@ -17,9 +17,9 @@ from autograder import html_cleaning
 from autograder.course import Course, Limits
 from autograder.sandbox import launch
 from autograder.sandbox.sandbox import SandboxError
-from utils import door, wire
-from utils.answer import StudentError
-from utils.verdict import legible
+from utils.grading import protocol, wire
+from utils.grading.remote import StudentError
+from utils.grading.verdict import legible
 
 START_SECONDS = 60
 PATIENCE_SECONDS = 3  # for a kernel that was interrupted
@@ -68,7 +68,7 @@ class Kernel:
         ran, started = Ran(), time.monotonic()
         room = self.limits.output_kb * 1024
         asked = {"source": source, "characters": room, "outputs": MAX_OUTPUTS, "kinds": list(CLEAN)}
-        reply, late = self._tell(wire.CELL + wire.dumps(asked, lambda value: 0), self._process.interrupt)
+        reply, late = self._tell(protocol.CELL + wire.dumps(asked, lambda value: 0), self._process.interrupt)
         try:
             items = wire.loads(reply, lambda handle, name: None)
         except wire.WireError as nonsense:
@@ -85,7 +85,7 @@ class Kernel:
         return ran
 
     def ask(self, request: bytes) -> bytes:
-        """Hand a request to the door in the kernel and fetch its reply, as bytes that nobody trusts.
+        """Hand a request to the dispatch in the kernel and fetch its reply, as bytes that nobody trusts.
 
         Raises:
             KernelGone: no reply in time or one that is too large, or the kernel died of it.
@@ -104,8 +104,8 @@ class Kernel:
             late = f"the notebook took longer than {self.limits.notebook_seconds:g} seconds in all"
         line = _Patient(self._process, time.monotonic() + min(self.limits.cell_seconds, whole), interrupt)
         try:
-            door.send(line, message)
-            return door.receive(line), late if line.interrupted else ""
+            protocol.send(line, message)
+            return protocol.receive(line), late if line.interrupted else ""
         except TimeoutError:
             self._kill(f"{late}, and did not stop when it was interrupted" if line.interrupted else late)
         except wire.TooLarge:
@@ -209,7 +209,7 @@ def open_kernel(course: Course, trusted: bool = False, server: str = "") -> Iter
     launched = launch.trusted(course) if trusted else launch.in_sandbox(course, server)
     with launched as process:
         try:  # no student code has run yet
-            failed = door.receive(_Patient(process, time.monotonic() + START_SECONDS)).decode(errors="replace")
+            failed = protocol.receive(_Patient(process, time.monotonic() + START_SECONDS)).decode(errors="replace")
         except (OSError, EOFError, wire.TooLarge) as silent:
             failed = f"it does not answer ({type(silent).__name__})"
         if failed:

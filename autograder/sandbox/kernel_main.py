@@ -23,7 +23,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
-from utils import door, forbidden, wire
+from utils.grading import dispatch, forbidden, protocol, wire
 
 SETTINGS = Config({"HistoryManager": {"enabled": False}})  # no database of what was typed, nor its thread
 MAX_LINE = 1000
@@ -180,8 +180,8 @@ def make(folder: str) -> HandInShell:
 def serve(shell: HandInShell, fileno: int) -> None:
     """Say that we are ready, with an empty message, then answer until the judge closes the line.
 
-    A message that begins with `wire.CELL` has a cell for us to run: its source, and how much of its
-    outputs is kept. The rest is for the door.
+    A message that begins with `protocol.CELL` has a cell for us to run: its source, and how much of its
+    outputs is kept. The rest is for the dispatch.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout, sys.stderr = (Stream(name, shell.outputs) for name in ("stdout", "stderr"))
@@ -191,19 +191,19 @@ def serve(shell: HandInShell, fileno: int) -> None:
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules beside the notebook, as in Jupyter
     with socket.socket(fileno=fileno) as line:
-        door.send(line, b"")
+        protocol.send(line, b"")
         while True:
             try:
-                request = door.receive(line)
+                request = protocol.receive(line)
             except EOFError:
                 return
-            if request.startswith(wire.CELL):
-                asked = wire.loads(request[len(wire.CELL) :], lambda handle, name: None)
+            if request.startswith(protocol.CELL):
+                asked = wire.loads(request[len(protocol.CELL) :], lambda handle, name: None)
                 shell.outputs.begin(asked["characters"], asked["outputs"], asked["kinds"])
                 shell.execute(asked["source"])
-                door.send(line, shell.outputs.packed())
+                protocol.send(line, shell.outputs.packed())
             else:
-                door.send(line, door.answer(shell.user_ns, request))
+                protocol.send(line, dispatch.answer(shell.user_ns, request))
 
 
 def _nobody_types(*prompt: Any, **named: Any) -> NoReturn:

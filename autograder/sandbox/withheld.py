@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 from autograder.course import ROOT
-from utils.forbidden import HELPERS
+from utils.grading.forbidden import HELPERS
 
 KERNEL = ("__init__", "fork_server", "kernel_main", "seccomp")  # of this package: what a kernel itself is made of
 RESULTS = "data/results"  # recorded runs, which cells show; without the labels that runs are graded by
@@ -42,7 +42,7 @@ def write(folder: Path) -> Path:
             inside = path.relative_to(ROOT)
             target = folder / inside
             target.parent.mkdir(exist_ok=True)
-            if path.name == "__init__.py" or (path.parent == ROOT / package and path.stem in helpers):
+            if path.name == "__init__.py" or ".".join(inside.with_suffix("").parts[1:]) in helpers:
                 shutil.copyfile(path, target)
             else:
                 target.write_text(stub(path.read_text(), ".".join(inside.with_suffix("").parts)))
@@ -58,6 +58,6 @@ def write(folder: Path) -> Path:
 def stub(source: str, module: str) -> str:
     """A module that defines the public names of `source`, each a stand-in."""
     names = dict.fromkeys(found[1] or found[2] for found in NAMED.finditer(source))
-    silent = module.startswith("utils.check")
+    silent = module.startswith(("utils.checks.", "utils.grading.check"))
     lines = [f'{name} = Withheld("{module}.{name}", {silent})' for name in names if not name.startswith("_")]
     return "\n".join(["from utils.withheld import Withheld", "", *lines, ""])

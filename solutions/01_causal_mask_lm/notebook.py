@@ -39,9 +39,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from data import documentation
-from utils import plots, profiles, subwords, toys, training
-from utils.check import scoreboard
+from utils import plots, subwords
 from utils.checks import nb01_causal_mask_lm as checks
+from utils.experiments import profiles, training
+from utils.grading import toys
+from utils.grading.check import scoreboard
 from utils.positions import add_positions
 
 SPECIAL = ["<sos>", "<pad>", "<eos>", "<unk>"]

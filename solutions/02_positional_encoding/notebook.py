@@ -37,9 +37,11 @@ import pandas as pd
 import torch
 from torch import nn
 
-from utils import extrapolation, plots, profiles, toys
-from utils.check import scoreboard
+from utils import plots
 from utils.checks import nb02_positional_encoding as checks
+from utils.experiments import extrapolation, profiles
+from utils.grading import toys
+from utils.grading.check import scoreboard
 
 # %% [markdown]
 # ## 2.1 A clock with many hands

@@ -8,10 +8,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from autograder.author.private import private
-from utils import expect, toys
-from utils.answer import Answer
 from utils.checks.nb02_positional_encoding import alibi, explained, largest_gap, speed, turned, waves
-from utils.expect import draw, generator, normal
+from utils.grading import expect, toys
+from utils.grading.expect import draw, generator, normal
+from utils.grading.remote import Remote
 
 
 @private("2.1", tells="for other lengths or widths the table is not the one of the formula.")
@@ -56,7 +56,7 @@ def other_fixed_sizes(FixedPositions, lib):
         width, seed = pick.randint(2, 12), pick.randint(1, 10**6)
         places = places or rows
         batch = pick.randint(2, 5)
-        module = FixedPositions(lib("utils.toys").NewTableEachCall(seed), rows, width)
+        module = FixedPositions(lib("utils.grading.toys").NewTableEachCall(seed), rows, width)
         x, table = normal(batch, places, width, seed=seed), toys.NewTableEachCall(seed)(rows, width)
         output = expect.floats(module(x), (batch, places, width), "the output")
         assert torch.allclose(output, x + table[:places], atol=1e-5), f"{rows} x {width}, {places} positions"
@@ -71,7 +71,7 @@ def other_fixed_sizes(FixedPositions, lib):
 def moved_first(FixedPositions, lib):
     pick = draw(3)
     rows, width, seed = pick.randint(6, 12), pick.randint(4, 14), pick.randint(1, 10**6)
-    module = FixedPositions(lib("utils.toys").NewTableEachCall(seed), rows, width)
+    module = FixedPositions(lib("utils.grading.toys").NewTableEachCall(seed), rows, width)
     module.double()
     module.half()
     x, table = normal(2, 4, width, seed=4), toys.NewTableEachCall(seed)(rows, width)
@@ -85,14 +85,16 @@ def two_modules(FixedPositions, lib):
     pick = draw(4)
     width, seed = pick.randint(4, 9), pick.randint(1, 10**6)
     few, many = pick.randint(5, 8), pick.randint(9, 14)
-    small, large = (FixedPositions(lib("utils.toys").NewTableEachCall(seed), rows, width) for rows in (few, many))
+    small, large = (
+        FixedPositions(lib("utils.grading.toys").NewTableEachCall(seed), rows, width) for rows in (few, many)
+    )
     x = normal(2, 5, width, seed=6)
     for module, rows in ((small, few), (large, many), (small, few)):
         output = expect.floats(module(x), (2, 5, width), "the output")
         assert torch.allclose(output, x + toys.NewTableEachCall(seed)(rows, width)[:5], atol=1e-5)
 
 
-def filled(module: Answer, twin: nn.Module, seed: int) -> tuple[Answer, nn.Module]:
+def filled(module: Remote, twin: nn.Module, seed: int) -> tuple[Remote, nn.Module]:
     """A module of the student's process, and its twin here, both with the same random weights."""
     shapes = {name: tuple(part.shape) for name, part in twin.state_dict().items()}
     twin.load_state_dict(expect.weights(module, shapes, "the module", seed))
@@ -165,7 +167,7 @@ def blind_and_seeing(equivariance_gap, lib):
         assert abs(expect.number(equivariance_gap(module, x, order), "the gap")) < 1e-4, "blind to order"
     mask, sizes = torch.full((places, places), -torch.inf).triu(1), (width, heads, inner, 0.3)
     module, twin = filled(
-        lib("utils.toys").Masked(parts.TransformerEncoderLayer(*sizes, batch_first=True), mask),
+        lib("utils.grading.toys").Masked(parts.TransformerEncoderLayer(*sizes, batch_first=True), mask),
         toys.Masked(nn.TransformerEncoderLayer(*sizes, batch_first=True), mask),
         seed=10,
     )
@@ -218,7 +220,7 @@ def other_learned_sizes(LearnedPositions, lib):
         assert torch.allclose(output, x + table[:places], atol=1e-5), (rows, width)
         square = normal(places, places, width, seed=20 + seed)
         assert torch.allclose(module(square), square + table[:places], atol=1e-5), "as many sequences as positions"
-        arrived = lib("utils.toys").parameter_gradients(module, x)["positions.weight"]
+        arrived = lib("utils.grading.toys").parameter_gradients(module, x)["positions.weight"]
         wanted = torch.linspace(-1, 2, x.numel()).reshape(x.shape).sum(0)
         assert torch.allclose(arrived, F.pad(wanted, (0, 0, 0, rows - places)), atol=1e-4), "gradient"
         for longer in (rows + 1, rows + pick.randint(2, 20)):
@@ -287,7 +289,9 @@ def other_slopes(rotary, lib):
     for seed, lead in enumerate(((), (pick.randint(1, 4),), tuple(pick.sample(range(1, 5), 2)))):
         x = normal(*lead, pick.randint(2, 9), 2 * pick.randint(1, 8), seed=seed)
         wanted = turned(torch.linspace(-1, 2, x.numel()).reshape(x.shape), sign=-1)
-        expect.close(lib("utils.toys").gradients(rotary, [x])[0], wanted, f"gradient, {tuple(x.shape)}", tolerance=1e-3)
+        expect.close(
+            lib("utils.grading.toys").gradients(rotary, [x])[0], wanted, f"gradient, {tuple(x.shape)}", tolerance=1e-3
+        )
 
 
 @private("2.6", tells="the scores of queries and keys should depend on their distance alone.")

@@ -9,7 +9,7 @@ import torch
 
 from autograder import course
 from autograder.author import answers, build
-from utils import extrapolation
+from utils.experiments import extrapolation
 
 NAME = Path(__file__).resolve().parent.name
 

@@ -15,7 +15,7 @@ import torch
 
 from autograder import course
 from autograder.author import build
-from utils import extrapolation, profiles
+from utils.experiments import extrapolation, profiles
 
 NAME = Path(__file__).resolve().parent.name
 

@@ -37,9 +37,10 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from utils import counting, plots, profiles, training
-from utils.check import scoreboard
+from utils import counting, plots
 from utils.checks import nb03_parameter_counting as checks
+from utils.experiments import profiles, training
+from utils.grading.check import scoreboard
 
 # %% [markdown]
 # ## 3.1 Tables, maps, norms

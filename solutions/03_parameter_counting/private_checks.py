@@ -10,9 +10,9 @@ from random import Random
 from typing import Any
 
 from autograder.author.private import private
-from utils import expect
 from utils.checks.nb03_parameter_counting import Case, compare, whole
-from utils.expect import draw
+from utils.grading import expect
+from utils.grading.expect import draw
 
 OTHER = "the count is right for some sizes and wrong for others."
 

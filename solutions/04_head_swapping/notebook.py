@@ -36,9 +36,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from utils import plots, profiles, toys, training, transfer
-from utils.check import scoreboard
+from utils import plots
 from utils.checks import nb04_head_swapping as checks
+from utils.experiments import profiles, training, transfer
+from utils.grading import toys
+from utils.grading.check import scoreboard
 
 # %% [markdown]
 # ## 4.1 A head without opinions

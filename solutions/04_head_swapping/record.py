@@ -18,7 +18,7 @@ import transformers
 
 from autograder import course
 from autograder.author import build
-from utils import profiles, transfer
+from utils.experiments import profiles, transfer
 
 NAME = Path(__file__).resolve().parent.name
 

@@ -36,13 +36,14 @@ import torch
 from scipy import stats
 from torch import nn
 
-from utils import plots, profiles, rte, student
-from utils.check import scoreboard
+from utils import plots
 from utils.checks import nb05_seed_variance as checks
-from utils.experiment import results_folder
+from utils.experiments import profiles, rte, student
+from utils.experiments.experiment import results_folder
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable, compare
+from utils.grading.check import scoreboard
 from utils.hand_in import pack
-from utils.runs import run_seeds
-from utils.seed_table import SeedTable, compare
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 5.11 follow from your name, so nobody

@@ -8,9 +8,10 @@ import torch
 from torch import nn
 
 from autograder.author.private import private
-from utils import expect, tiny_bert, toys
+from utils import tiny_bert
 from utils.checks import nb05_seed_variance as seen
-from utils.expect import draw, normal
+from utils.grading import expect, toys
+from utils.grading.expect import draw, normal
 
 # 5.1
 
@@ -74,7 +75,7 @@ def far_apart(streams, lib):
 
 @private("5.2", tells="two of many seeds below a million share a stream")
 def no_seed_twice(streams, lib):
-    some, toy = draw(524), lib("utils.toys")
+    some, toy = draw(524), lib("utils.grading.toys")
     seeds = some.sample(range(4000), 1000)  # small ones: some streams take long to start at large seeds
     assert toy.streams_that_meet(streams, seeds, seen.PARTS) == 0, "two of a sample"
     starts = {seed: toy.starts(streams, seed, seen.PARTS) for seed in (0, 1)}

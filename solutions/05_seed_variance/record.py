@@ -13,9 +13,9 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])  # not this folder: its n
 
 import torch
 
-from utils import rte
-from utils.runs import run_seeds
-from utils.seed_table import SeedTable
+from utils.experiments import rte
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable
 
 if __name__ == "__main__":
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

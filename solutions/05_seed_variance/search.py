@@ -1,4 +1,4 @@
-"""Choose each experiment's learning rate for `utils/rte.py`: `python solutions/05_seed_variance/search.py`.
+"""Choose each experiment's learning rate for `utils/experiments/rte.py`: `python solutions/05_seed_variance/search.py`.
 
 Every experiment gets the same budget: three RATES, one seed, its own number of epochs, its own training pairs without
 HELD_OUT of them. What is compared is the accuracy on these, none of whose first sentences occurs among the others; the
@@ -18,9 +18,10 @@ import torch
 
 from data import encoders, pairs
 from data.documentation import cache_folder
-from utils import files, pair_training, profiles, rte
-from utils.experiment import Experiment
-from utils.pair_training import Encoded
+from utils import files
+from utils.experiments import pair_training, profiles, rte
+from utils.experiments.experiment import Experiment
+from utils.experiments.pair_training import Encoded
 
 RATES = {"full": (5e-5, 1e-4, 2e-4), "adapter": (5e-4, 1e-3, 2e-3), "fusion": (1e-4, 3e-4, 1e-3)}
 SEED = 0

@@ -3151,7 +3151,7 @@ def run_all(results):
 def run_all(results):
     import shutil
 
-    from utils.experiment import path_of
+    from utils.experiments.experiment import path_of
 
     for one in rte.experiments("05_seed_variance").values():
         run_seeds(one, rte.seeds()[:1], results)
@@ -3163,7 +3163,7 @@ def run_all(results):
 def run_all(results):
     import dataclasses
 
-    from utils.experiment import path_of, write
+    from utils.experiments.experiment import path_of, write
 
     for one in rte.experiments("05_seed_variance").values():
         (first,) = run_seeds(one, rte.seeds()[:1], results)
@@ -3175,7 +3175,7 @@ def run_all(results):
 def run_all(results):
     import dataclasses
 
-    from utils.experiment import path_of, write
+    from utils.experiments.experiment import path_of, write
 
     for one in rte.experiments("05_seed_variance").values():
         for run in run_seeds(dataclasses.replace(one, epochs=1), rte.seeds(), results):
@@ -3186,7 +3186,7 @@ def run_all(results):
 def run_all(results):
     import json
 
-    from utils.experiment import path_of
+    from utils.experiments.experiment import path_of
 
     for one in rte.experiments("05_seed_variance").values():
         for run in run_seeds(one, rte.seeds(), results):
@@ -3198,7 +3198,7 @@ def run_all(results):
 def run_all(results):
     import dataclasses
 
-    from utils.experiment import path_of, write
+    from utils.experiments.experiment import path_of, write
 
     for one in rte.experiments("05_seed_variance").values():
         for run in run_seeds(one, rte.seeds(), results):

@@ -35,13 +35,14 @@ from scipy import stats
 from torch import nn
 from torch.nn import functional as F
 
-from utils import plots, rte, student, tiny_bert
-from utils.check import scoreboard
+from utils import plots, tiny_bert
 from utils.checks import nb06_adapter_fusion as checks
-from utils.experiment import results_folder
+from utils.experiments import rte, student
+from utils.experiments.experiment import results_folder
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable
+from utils.grading.check import scoreboard
 from utils.hand_in import pack
-from utils.runs import run_seeds
-from utils.seed_table import SeedTable
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 6.7 follow from your name, so nobody

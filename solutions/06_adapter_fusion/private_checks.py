@@ -6,10 +6,11 @@ import torch
 from torch import nn
 
 from autograder.author.private import private
-from utils import expect, tiny_bert, toys
-from utils.answer import read
+from utils import tiny_bert
 from utils.checks import nb06_adapter_fusion as seen
-from utils.expect import draw, generator, normal
+from utils.grading import expect, toys
+from utils.grading.expect import draw, generator, normal
+from utils.grading.remote import read
 from utils.tiny_bert import Sizes
 
 
@@ -83,9 +84,11 @@ def gradients_flow(BottleneckAdapter, lib):
     def ours(x, h):
         return h + own["up"](own["down"](x).relu())
 
-    for theirs, wanted in zip(lib("utils.toys").gradients(module, [x, h]), toys.gradients(ours, [x, h]), strict=True):
+    for theirs, wanted in zip(
+        lib("utils.grading.toys").gradients(module, [x, h]), toys.gradients(ours, [x, h]), strict=True
+    ):
         expect.close(theirs, wanted, "a gradient of an input is wrong")
-    slopes = lib("utils.toys").parameter_gradients(module, x)
+    slopes = lib("utils.grading.toys").parameter_gradients(module, x)
     result = ours(x, x)
     own.zero_grad()
     (result.flatten() * torch.linspace(-1, 2, result.numel())).sum().backward()
@@ -255,7 +258,7 @@ def gradients_of_fusion(AdapterFusion, lib):
     state = expect.weights(module, seen.fusion_shapes(d), "a fusion", seed=361)
     module.eval()
     given = [normal(B, T, d, seed=362), normal(B, T, n, d, seed=363), normal(B, T, d, seed=364)]
-    theirs = lib("utils.toys").gradients(module, given)
+    theirs = lib("utils.grading.toys").gradients(module, given)
     ours = toys.gradients(lambda *inputs: seen.fuse(state, *inputs), given)
     for slope, wanted in zip(theirs, ours, strict=True):
         expect.close(slope, wanted, "the gradient of an input is wrong")

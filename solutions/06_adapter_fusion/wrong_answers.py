@@ -3655,7 +3655,7 @@ def run_all(results):
 def run_all(results):
     import shutil
 
-    from utils.experiment import path_of
+    from utils.experiments.experiment import path_of
 
     for one in rte.experiments("06_adapter_fusion").values():
         run_seeds(one, rte.seeds()[:1], results)
@@ -3667,7 +3667,7 @@ def run_all(results):
 def run_all(results):
     import dataclasses
 
-    from utils.experiment import path_of, write
+    from utils.experiments.experiment import path_of, write
 
     for one in rte.experiments("06_adapter_fusion").values():
         (first,) = run_seeds(one, rte.seeds()[:1], results)
@@ -3679,7 +3679,7 @@ def run_all(results):
 def run_all(results):
     import dataclasses
 
-    from utils.experiment import path_of, write
+    from utils.experiments.experiment import path_of, write
 
     for one in rte.experiments("06_adapter_fusion").values():
         for run in run_seeds(dataclasses.replace(one, epochs=1), rte.seeds(), results):
@@ -3690,7 +3690,7 @@ def run_all(results):
 def run_all(results):
     import json
 
-    from utils.experiment import path_of
+    from utils.experiments.experiment import path_of
 
     for one in rte.experiments("06_adapter_fusion").values():
         for run in run_seeds(one, rte.seeds(), results):
@@ -3702,7 +3702,7 @@ def run_all(results):
 def run_all(results):
     import dataclasses
 
-    from utils.experiment import path_of, write
+    from utils.experiments.experiment import path_of, write
 
     for one in rte.experiments("06_adapter_fusion").values():
         for run in run_seeds(one, rte.seeds(), results):

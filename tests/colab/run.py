@@ -125,7 +125,7 @@ def session(entry, base: Path, made: Path, given: dict[str, str]) -> str:
         AssertionError, CellExecutionError: it does not run whole, or not as it must.
     """
     from autograder.author import public
-    from utils.evidence import ResultsCheck
+    from utils.grading.evidence import ResultsCheck
     from utils.setup import REPLACED
 
     folder = made / entry.name

@@ -1,7 +1,7 @@
 # Files beside the notebook, and files that the kernel writes: nothing of them is taken, nothing of them stays.
 
 # %% name="brings modules along" attack="modules that shadow the library's" where="zip" told="not a notebook"
-for name in ("torch.py", "utils/check.py", "utils/__init__.py", "sitecustomize.py", "ipykernel/__init__.py"):
+for name in ("torch.py", "utils/grading/check.py", "utils/__init__.py", "sitecustomize.py", "ipykernel/__init__.py"):
     add(name, "import os; os.system('touch /tmp/TOKEN')\n")
 
 # %% name="writes modules that shadow" attack="modules that shadow the library's" shows="TRICK written"
@@ -104,7 +104,7 @@ try:
     turned.append("clock")
 except OSError:
     pass
-for path in ("PROJECT/utils/check.py", "PROJECT/data", "PROJECT/utils", os.__file__, "/etc/passwd"):
+for path in ("PROJECT/utils/grading/check.py", "PROJECT/data", "PROJECT/utils", os.__file__, "/etc/passwd"):
     try:
         os.utime(path, (0, 0))
         turned.append(path)
@@ -124,7 +124,7 @@ for path in ("PROJECT/utils/TOKEN", "PROJECT/data/TOKEN", "/etc/TOKEN", "/usr/li
         wrote.append(path)
     except OSError:
         pass
-for path in ("PROJECT/utils/check.py", "/bin/sh", os.__file__):
+for path in ("PROJECT/utils/grading/check.py", "/bin/sh", os.__file__):
     for change in (os.remove, lambda path: os.chmod(path, 0o777), lambda path: os.rename(path, path + "x")):
         try:
             change(path)

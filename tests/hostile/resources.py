@@ -158,10 +158,10 @@ import os
 os.write(3, b"\xff\xff\xff\xff" + bytes(100))
 
 # %% name="packs a huge answer" attack="memory" twin=false
-from utils import door
+from utils.grading import dispatch
 
 small = b"\x81\xa5value\xdd" + (2**24).to_bytes(4) + b"\x90" * 2**24
-door.answer = lambda namespace, request: small
+dispatch.answer = lambda namespace, request: small
 print("TRICK done")
 
 # %% name="answers with a huge tensor" attack="memory" where="first"

@@ -1,16 +1,18 @@
 # Verdict inside the student's kernel: every part of a check that a kernel can reach is patched or forged.
 
 # %% name="passes every check" attack="the checker's bookkeeping patched" fools=true
-import utils.check
-from utils.verdict import Outcome, Verdict
+import utils.grading.check
+from utils.grading.verdict import Outcome, Verdict
 
-utils.check.Check.verdict = lambda self, ask, source: Verdict(self.exercise, self.points, Outcome.PASSED)
+utils.grading.check.Check.verdict = lambda self, ask, source: Verdict(self.exercise, self.points, Outcome.PASSED)
 print("TRICK done")
 
 # %% name="prints passed" attack="the checker's bookkeeping patched" fools=true
-import utils.check
+import utils.grading.check
 
-utils.check.Check.__call__ = lambda self, *objects: print(f"Exercise {self.exercise}: passed ({self.points} points)")
+utils.grading.check.Check.__call__ = lambda self, *objects: print(
+    f"Exercise {self.exercise}: passed ({self.points} points)"
+)
 print("TRICK done")
 
 # %% name="replaces the checks module" attack="the checker's bookkeeping patched" fools=true
@@ -18,16 +20,16 @@ import sys
 from unittest.mock import MagicMock
 
 checks = MagicMock()
-for module in [name for name in sys.modules if name.startswith("utils.check")]:
+for module in [name for name in sys.modules if name.startswith("utils.grading.check")]:
     sys.modules[module] = MagicMock()
 print("TRICK done")
 
 # %% name="lets every examination pass" attack="the checker's bookkeeping patched"
-import utils.check
-from utils.verdict import Outcome
+import utils.grading.check
+from utils.grading.verdict import Outcome
 
-utils.check.examine = lambda asserts, ask: (Outcome.PASSED, "")
-utils.check.Check.forbidden_in = lambda self, source: None
+utils.grading.check.examine = lambda asserts, ask: (Outcome.PASSED, "")
+utils.grading.check.Check.forbidden_in = lambda self, source: None
 print("TRICK done")
 
 # %% name="patches torch comparisons" attack="the comparison library patched"
@@ -40,14 +42,14 @@ print("TRICK done")
 
 # %% name="patches the expectations" attack="the comparison library patched" fools=true
 import builtins
-import utils.check
-from utils import expect
+import utils.grading.check
+from utils.grading import expect
 
 for name in [name for name in vars(expect) if callable(getattr(expect, name)) and not name.startswith("_")]:
     setattr(expect, name, lambda *args, **kwargs: args[0] if args else None)
 builtins.AssertionError = ZeroDivisionError
-utils.check.StudentError = utils.check.CheckFailed = Exception
-utils.check.Check.__call__ = lambda self, *objects: None
+utils.grading.check.StudentError = utils.grading.check.CheckFailed = Exception
+utils.grading.check.Check.__call__ = lambda self, *objects: None
 print("TRICK done")
 
 
@@ -200,7 +202,7 @@ shell.outputs.items.append({"kind": "display", "data": {"text/plain": "99.0"}})
 shell.outputs.items.append({"kind": "execute_result", "data": {"text/plain": "99.0"}, "outcome": "passed", "score": 99})
 
 # %% name="forges what every cell puts out" attack="results displayed before the failure" twin=false shows="99.0"
-from utils import wire
+from utils.grading import wire
 
 forged = [
     {"kind": "stream", "name": "stdout", "text": "passed (2 points)\n"},
@@ -209,55 +211,57 @@ forged = [
 get_ipython().outputs.packed = lambda: wire.dumps(forged, lambda value: 0)
 
 # %% name="answers true at the door" attack="the checker's bookkeeping patched" twin=false
-from utils import door, wire
+from utils.grading import dispatch, wire
 
-door.answer = lambda namespace, request: wire.dumps({"value": True}, door.keep)
+dispatch.answer = lambda namespace, request: wire.dumps({"value": True}, dispatch.keep)
 print("TRICK done")
 
 # %% name="answers with handles at the door" attack="the checker's bookkeeping patched" twin=false
-from utils import door, wire
+from utils.grading import dispatch, wire
 
-door.answer = lambda namespace, request: wire.dumps({"value": object()}, door.keep)
+dispatch.answer = lambda namespace, request: wire.dumps({"value": object()}, dispatch.keep)
 print("TRICK done")
 
 # %% name="answers with a verdict at the door" attack="the checker's bookkeeping patched" twin=false
-from utils import door, wire
+from utils.grading import dispatch, wire
 
 forged = {"type": "", "message": "Exercise 2.1: passed (2 points)", "line": "", "score": 99, "blank": "no"}
-door.answer = lambda namespace, request: wire.dumps({"error": forged, "value": {"outcome": "passed"}}, door.keep)
+dispatch.answer = lambda namespace, request: wire.dumps(
+    {"error": forged, "value": {"outcome": "passed"}}, dispatch.keep
+)
 print("TRICK done")
 
 # %% name="echoes the question" attack="the checker's bookkeeping patched" twin=false
-from utils import door, wire
+from utils.grading import dispatch, wire
 
 
 def echo(namespace, request):
-    asked = wire.loads(request, lambda handle, _: door.kept[handle])
-    return wire.dumps({"value": (asked.get("args") or [0])[0]}, door.keep)
+    asked = wire.loads(request, lambda handle, _: dispatch.kept[handle])
+    return wire.dumps({"value": (asked.get("args") or [0])[0]}, dispatch.keep)
 
 
-door.answer = echo
+dispatch.answer = echo
 print("TRICK done")
 
 # %% name="answers before it is asked" attack="the checker's bookkeeping patched" twin=false told="no outputs"
 import os
-from utils import wire
+from utils.grading import wire
 
 reply = wire.dumps({"value": 1}, lambda kept: 0)
 os.write(3, (len(reply).to_bytes(4) + reply) * 50)
 
 # %% name="answers before it is asked, in the form of outputs" attack="the checker's bookkeeping patched" where="each" twin=false shows="99.0"
 import os
-from utils import wire
+from utils.grading import wire
 
 reply = wire.dumps([{"kind": "display", "data": {"text/plain": "99.0"}}], lambda kept: 0)
 os.write(3, (len(reply).to_bytes(4) + reply) * 3)
 
 # %% name="talks over its own answers" attack="the checker's bookkeeping patched" twin=false
 import os, threading, time
-from utils import door, wire
+from utils.grading import dispatch, wire
 
-reply, own = wire.dumps({"value": 0}, lambda kept: 0), door.answer
+reply, own = wire.dumps({"value": 0}, lambda kept: 0), dispatch.answer
 
 
 def talk():
@@ -271,7 +275,7 @@ def answer(namespace, request):
     return own(namespace, request)
 
 
-door.answer = answer
+dispatch.answer = answer
 print("TRICK done")
 
 # %% name="closes the line of the judge" attack="the checker's bookkeeping patched" twin=false told="kernel restarted"
@@ -295,14 +299,14 @@ sys.modules["torch"] = sys.modules["torch.nn"] = MagicMock()
 print("TRICK done")
 
 # %% name="replaces what the door keeps" attack="the checker's bookkeeping patched" twin=false
-from utils import door
+from utils.grading import dispatch
 
 
 class Anything(list):
     __getitem__ = lambda self, index: torch.zeros(2, 2)
 
 
-door.kept = Anything()
+dispatch.kept = Anything()
 print("TRICK done")
 
 # %% name="seeds nothing and patches randomness" attack="the comparison library patched" twin=false
@@ -320,20 +324,21 @@ print("TRICK done")
 # %% name="searches memory for references" attack="references of the checks" where="each" book="01,02" twin=false shows="TRICK done"
 import gc
 
-import utils.toys
+import utils.grading.toys
 
 named = {"hidden", "future", "waves", "turned", "weights_of", "torch_heads", "torch_layer", "greedy"}
 found = [one for one in gc.get_objects() if callable(one) and getattr(one, "__name__", "") in named]
 found = [one for one in found if getattr(one, "__module__", "").startswith("utils")]
 assert found == [], found
 for one in NAMES:
-    globals()[one] = found[0] if found else utils.toys.total
+    globals()[one] = found[0] if found else utils.grading.toys.total
 print("TRICK done")
 
 # %% name="patches the helpers of checks" attack="helpers of the checks patched" book="01,02"
 import sys
 
-from utils import tiny_bert, toys
+from utils import tiny_bert
+from utils.grading import toys
 
 toys.shape_elsewhere = lambda model, tokens: list(model(tokens).shape)
 toys.left_behind = lambda call, value, *rest: value
@@ -341,7 +346,7 @@ toys.gradients = lambda call, tensors, *rest: [torch.ones_like(one) for one in t
 toys.parameter_gradients = lambda module, x: {name: torch.ones_like(one) for name, one in module.named_parameters()}
 toys.Bigram = toys.TableModel = toys.AddRows = lambda *given: None
 tiny_bert.left_of = lambda call, tensors, position: tensors[position]
-sys.modules["utils.toys"] = sys.modules["utils.tiny_bert"] = toys
+sys.modules["utils.grading.toys"] = sys.modules["utils.tiny_bert"] = toys
 print("TRICK done")
 
 # %% name="hides a forbidden function behind magic" attack="forbidden functions in disguise" where="file" book="01" twin=false

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from utils import counting, expect
-from utils.answer import Answer, kind
-from utils.check import check
+from utils import counting
 from utils.counting import numel, on_meta
+from utils.grading import expect
+from utils.grading.check import check
+from utils.grading.remote import Remote, kind
 
 Case = tuple[dict[str, Any], int]  # arguments by name, in the order of the signature, and the right answer
 Guess = Callable[[int, Any], int]  # from the right answer and the arguments to what a misconception answers
@@ -30,7 +31,7 @@ def whole(value: Any, what: str) -> int:
     return value
 
 
-def compare(call: Answer, name: str, cases: Sequence[Case], guesses: Mapping[str, Guess], otherwise: str) -> None:
+def compare(call: Remote, name: str, cases: Sequence[Case], guesses: Mapping[str, Guess], otherwise: str) -> None:
     """Ask `call` for every case; fail with the sentence whose guess explains all its answers, or with `otherwise`."""
     got = [whole(call(*sizes.values()), f"what {name} returns") for sizes, _ in cases]
     wanted = [right for _, right in cases]
@@ -81,7 +82,7 @@ def parts(embedding, linear, norm):
     vectors(norm)
 
 
-def tables(embedding: Answer) -> None:
+def tables(embedding: Remote) -> None:
     """The embedding of V tokens, with P learned positions or with none."""
     compare(
         embedding,
@@ -115,7 +116,7 @@ def tables(embedding: Answer) -> None:
     compare(embedding, "embedding", [(sizes | {"P": 0}, right)], {}, "with P = 0 the count is not that of the tokens.")
 
 
-def maps(linear: Answer) -> None:
+def maps(linear: Remote) -> None:
     """A matrix and a bias."""
     compare(
         linear,
@@ -144,7 +145,7 @@ def maps(linear: Answer) -> None:
     compare(linear, "linear", cases, {}, "bias=True should be the default. It gives another count.")
 
 
-def vectors(norm: Answer) -> None:
+def vectors(norm: Remote) -> None:
     """A norm of either kind, and a clear refusal of any other."""
     compare(
         norm,
@@ -223,7 +224,7 @@ def transformer_layer(attention, transformer_layer):
     )
 
 
-def four_maps(attention: Answer) -> None:
+def four_maps(attention: Remote) -> None:
     """Multi-head attention with any number of heads, with biases or without."""
     one, three = "each head is counted as wide as the model.", "They share its columns between them."
     compare(

@@ -6,15 +6,16 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from utils import expect, tiny_bert, toys
-from utils.answer import Answer, StudentError, kind, read
-from utils.check import check
-from utils.expect import normal
+from utils import tiny_bert
+from utils.grading import expect, toys
+from utils.grading.check import check
+from utils.grading.expect import normal
+from utils.grading.remote import Remote, StudentError, kind, read
 
 
 def stays_there(lib: Any, call: Any, *given: Any) -> None:
     """Fail if `call(*given)` would not work, or come back elsewhere, with its tensors and modules on a GPU."""
-    told = lib("utils.toys").elsewhere(call, *given)
+    told = lib("utils.grading.toys").elsewhere(call, *given)
     assert told != "two devices", (
         "on a GPU this stops: a tensor that you make yourself is on the processor. It should be where the inputs are."
     )
@@ -67,7 +68,7 @@ def classification_head(ClassificationHead, lib):
         },
     )
     told = "a head seeds torch's global generator: whatever is drawn after it, in any run, is then always the same."
-    assert lib("utils.toys").reseeds(ClassificationHead, d_model, classes) is False, told
+    assert lib("utils.grading.toys").reseeds(ClassificationHead, d_model, classes) is False, told
     for rate, head in ((0.5, ClassificationHead(24, 24, 0.5)), (0.1, ClassificationHead(24, 24))):
         drops_inputs(head, rate)
     sure = ClassificationHead(d_model, classes, 0.0)
@@ -78,7 +79,7 @@ def classification_head(ClassificationHead, lib):
 
     shape = (2, 3, d_model)
     head = loaded(ClassificationHead(d_model, classes, 0.0), state)
-    logits = lib("utils.toys").strided(head, normal(*shape, seed=4))
+    logits = lib("utils.grading.toys").strided(head, normal(*shape, seed=4))
     wanted = F.linear(normal(*shape, seed=4), state["linear.weight"], state["linear.bias"])
     expect.close(expect.floats(logits, (2, 3, classes), "the logits"), wanted, "the logits are wrong for (B, T, d).")
     head = ClassificationHead(d_model, classes)
@@ -87,9 +88,9 @@ def classification_head(ClassificationHead, lib):
     assert half.dtype == torch.bfloat16, f"head and states are bfloat16, the logits {half.dtype}. Keep the type."
 
 
-def learns(lib: Any, ClassificationHead: Answer, state: dict[str, torch.Tensor], x: torch.Tensor) -> None:
+def learns(lib: Any, ClassificationHead: Remote, state: dict[str, torch.Tensor], x: torch.Tensor) -> None:
     """Fail unless gradients reach weight and bias of a fresh head, and the states through one with these weights."""
-    (classes, d_model), toy = state["linear.weight"].shape, lib("utils.toys")
+    (classes, d_model), toy = state["linear.weight"].shape, lib("utils.grading.toys")
     up = torch.linspace(-1, 2, len(x) * classes).reshape(-1, classes)
     slopes = toy.parameter_gradients(ClassificationHead(d_model, classes, 0.0), x)
     assert {*slopes} == {*state}, "weight and bias of `linear` should be parameters, and nothing else."
@@ -101,7 +102,7 @@ def learns(lib: Any, ClassificationHead: Answer, state: dict[str, torch.Tensor],
     expect.close(expect.floats(slope, tuple(x.shape), "the gradient"), up @ state["linear.weight"], told)
 
 
-def drops_inputs(head: Answer, rate: float, width: int = 24, value: float = 1.0, bias: float = 1.0) -> None:
+def drops_inputs(head: Remote, rate: float, width: int = 24, value: float = 1.0, bias: float = 1.0) -> None:
     """Fail unless dropout acts on the inputs of a training head at `rate`.
 
     With the identity as weight, an input `value` that was dropped leaves the bias.
@@ -155,7 +156,7 @@ def linear_state(width: int, classes: int, seed: int) -> dict[str, torch.Tensor]
     return {"weight": normal(classes, width, seed=seed), "bias": normal(classes, seed=seed + 1)}
 
 
-def loaded(module: Answer, state: dict[str, torch.Tensor]) -> Answer:
+def loaded(module: Remote, state: dict[str, torch.Tensor]) -> Remote:
     """`module` of the student's process with these weights."""
     module.load_state_dict(state)
     return module
@@ -166,7 +167,7 @@ def model(Model, lib):
     """Base, pool and head in this order; the mask reaches base and pool; parts are shared and can be swapped."""
     vocab, width, classes = 7, 4, 3
     states, weights = reader_state(vocab, width), linear_state(width, classes, 20)
-    base = loaded(lib("utils.toys").Reader(vocab, width), states)
+    base = loaded(lib("utils.grading.toys").Reader(vocab, width), states)
     head = loaded(lib("torch").nn.Linear(width, classes), weights)
     words = linear_state(width, vocab, 30)
     with torch.no_grad():
@@ -191,7 +192,7 @@ def model(Model, lib):
         {"the base does not get the mask.": F.linear(blind, words["weight"], words["bias"])},
     )
 
-    classifier = Model(base, head, lib("utils.toys").total)
+    classifier = Model(base, head, lib("utils.grading.toys").total)
     result = classifier(TOKENS, MASK)
     assert type(result) is not torch.Tensor or result.shape != (3, 5, classes), (
         "there is a row of logits for every token: the pool is not used."
@@ -256,10 +257,10 @@ def model(Model, lib):
     as_it_is(Model, lib, MASK[1:2])
 
 
-def as_it_is(Model: Answer, lib: Any, mask: torch.Tensor) -> None:
+def as_it_is(Model: Remote, lib: Any, mask: torch.Tensor) -> None:
     """Fail unless base and pool get this mask as it is, and are in the mode of the model."""
     B, T = mask.shape
-    toy, through = lib("utils.toys"), lib("torch").nn.Identity()
+    toy, through = lib("utils.grading.toys"), lib("torch").nn.Identity()
     for name, model, shape in (
         ("base", Model(toy.Witness(), through), (B, T, 3)),
         ("pool", Model(toy.Witness(), through, toy.WitnessPool()), (B, 3)),
@@ -308,7 +309,7 @@ def report_of(result: Any) -> dict[str, list[str]]:
     return result
 
 
-def holds(base: Answer, wanted: dict[str, torch.Tensor], sentence: str) -> None:
+def holds(base: Remote, wanted: dict[str, torch.Tensor], sentence: str) -> None:
     """Fail with `sentence` unless the base has exactly these weights."""
     state = base.state_dict()
     assert type(state) is dict and {*state} == {*wanted}, "load_base changed which parts the base has."
@@ -317,7 +318,7 @@ def holds(base: Answer, wanted: dict[str, torch.Tensor], sentence: str) -> None:
         assert same, sentence.format(name=name)
 
 
-def refusal(load_base: Answer, base: Answer, state: dict[str, torch.Tensor], names: list[str], what: str) -> None:
+def refusal(load_base: Remote, base: Remote, state: dict[str, torch.Tensor], names: list[str], what: str) -> None:
     """Fail unless `load_base` refuses `state` with a ValueError that says all of `names`."""
     try:
         load_base(base, state)
@@ -338,7 +339,7 @@ def load_base(load_base, lib):
     """The base's weights from a whole model's; a report; no partial load unless it is asked for."""
     vocab, width = 7, 4
     old, new = reader_state(vocab, width), reader_state(vocab, width, 60)
-    base = loaded(lib("utils.toys").Reader(vocab, width), old)
+    base = loaded(lib("utils.grading.toys").Reader(vocab, width), old)
     head = {"head__weight": normal(3, width), "head__bias": normal(3)}
     report = report_of(load_base(base, whole(new, **head)))
     parameters = {name: value for name, value in new.items() if name != "offset"}
@@ -391,9 +392,9 @@ def load_base(load_base, lib):
     keeps_apart(load_base, lib, (3, 4, 2), 65)
 
 
-def keeps_apart(load_base: Answer, lib: Any, sizes: tuple[int, int, int], seed: int) -> None:
+def keeps_apart(load_base: Remote, lib: Any, sizes: tuple[int, int, int], seed: int) -> None:
     """Fail unless a base takes copies, into the parameters that it has, in their type."""
-    toy, torch_there = lib("utils.toys"), lib("torch")
+    toy, torch_there = lib("utils.grading.toys"), lib("torch")
     base, ours = layers(torch_there.nn, sizes), layers(nn, sizes)
     state = {name: normal(*value.shape, seed=seed + i) for i, (name, value) in enumerate(ours.state_dict().items())}
     ours.load_state_dict(state)
@@ -512,7 +513,7 @@ def last_real(last_real, lib):
         "ValueError",
         "a row without a real token must raise ValueError.",
     )
-    (gradient,) = lib("utils.toys").gradients(last_real, [states], mask)
+    (gradient,) = lib("utils.grading.toys").gradients(last_real, [states], mask)
     assert gradient.any(), "no gradient reaches the states: the base could never learn through this pool."
     reached = gradient.abs().sum(-1) > 0
     assert not (reached & ~mask).any(), "gradient flows to padding."
@@ -528,7 +529,7 @@ def last_real(last_real, lib):
     endless[0, ends[0]] = torch.inf
     told = "a state that is not finite is changed on its way. The pool should give it as it is: else nobody notices."
     assert torch.equal(expect.floats(last_real(endless, mask), (B, d), "last_real"), picked(endless, ends)), told
-    apart = expect.floats(lib("utils.toys").strided(last_real, states, mask), (B, d), "last_real")
+    apart = expect.floats(lib("utils.grading.toys").strided(last_real, states, mask), (B, d), "last_real")
     expect.close(apart, picked(states, ends), "the result is wrong for states that do not lie in order in memory.")
     stays_there(lib, last_real, states, mask)
 
@@ -644,7 +645,7 @@ def voting(
 def select(accuracy, select, lib):
     """Accuracy over examples; the best epoch on validation, its weights, and one look at the test."""
     table, batches = voting(12, [(7, 5), (4, 3)], 4, 11, [5, 0])
-    model = lib("utils.toys").Voter(table)
+    model = lib("utils.grading.toys").Voter(table)
     model.train()
     share = accuracy(model, batches)
     records_again(lib, "accuracy")
@@ -707,7 +708,7 @@ def select(accuracy, select, lib):
         assert result != guess if guess is not None else result < 1, sentence
     expect.close(result, test[1], "the test accuracy is not that of the weights that were best on validation.")
     assert both == [2, 2], "after `select` the model should hold the weights of the best epoch."
-    toy = lib("utils.toys")
+    toy = lib("utils.grading.toys")
     assert toy.replaces_parameters(select, toy.Climb(valid, test), toy.climb, toy.look, 5) is False, (
         "after `select` the model has other parameters: an optimizer, or a model that shares them, still holds the old "
         "ones. Copy the best weights into its own."
@@ -735,9 +736,9 @@ def named_epoch(epoch: Any, valid: list[float], test: list[float]) -> None:
     assert epoch == best, "the epoch that is best on validation was not chosen."
 
 
-def selected(select: Answer, lib: Any, valid: list[float], test: list[float], epochs: int) -> tuple[Answer, dict]:
+def selected(select: Remote, lib: Any, valid: list[float], test: list[float], epochs: int) -> tuple[Remote, dict]:
     """The model and the report after the student's select, with the types that it should have."""
-    toy = lib("utils.toys")
+    toy = lib("utils.grading.toys")
     model = toy.Climb(valid, test)
     report = select(model, toy.climb, toy.look, epochs)
     assert type(report) is dict, f"select should return a dict with `curve`, `epoch` and `test`, not {kind(report)}."
@@ -755,7 +756,7 @@ def selected(select: Answer, lib: Any, valid: list[float], test: list[float], ep
 # 4.7
 
 
-def network(lib: Any, seed: int) -> tuple[Answer, nn.Sequential]:
+def network(lib: Any, seed: int) -> tuple[Remote, nn.Sequential]:
     """Two linear layers with tanh between, in the student's process and in this one, with the same weights."""
     theirs, ours = layers(lib("torch").nn, (5, 4, 3)), layers(nn, (5, 4, 3))
     state = {name: normal(*value.shape, seed=seed + i) for i, (name, value) in enumerate(ours.state_dict().items())}
@@ -774,7 +775,7 @@ def descend(model: nn.Module, parts: list[nn.Module], x: torch.Tensor, labels: t
             weight.sub_(lr * slope)
 
 
-def same(theirs: Answer, ours: nn.Module, part: str) -> bool:
+def same(theirs: Remote, ours: nn.Module, part: str) -> bool:
     """Whether both have the same weights in the part of that name."""
     state = theirs.state_dict()
     return all(
@@ -790,7 +791,7 @@ def freeze(freeze, unfreeze, features, lib):
     x, labels, lr = normal(6, 5, seed=8), torch.tensor([0, 2, 1, 1, 0, 2]), 0.1
     theirs, ours = network(lib, 70)
     optimizer = lib("torch.optim").SGD(theirs.parameters(), lr=lr)
-    step = lib("utils.toys").step
+    step = lib("utils.grading.toys").step
     freeze(theirs[0])
     step(theirs, optimizer, x, labels)
     before = same(theirs, ours, "0")
@@ -843,7 +844,7 @@ def freeze(freeze, unfreeze, features, lib):
         "a part that was frozen in mid-training still moves: its old gradients are in `.grad`. Set them to None."
     )
 
-    toy, torch_nn = lib("utils.toys"), lib("torch").nn
+    toy, torch_nn = lib("utils.grading.toys"), lib("torch").nn
     told = "`unfreeze` removes the gradients of a part that learns already. It should go on as it was."
     assert toy.forgets_gradients(unfreeze, torch_nn.Linear(5, 3), x) is False, told
     part = torch_nn.MultiheadAttention(4, 2)
@@ -855,7 +856,7 @@ def freeze(freeze, unfreeze, features, lib):
 
     vocab, width, pool = 7, 4, toy.total
     weights = reader_state(vocab, width, 90)
-    base = loaded(lib("utils.toys").Reader(vocab, width, moody=True), weights)
+    base = loaded(lib("utils.grading.toys").Reader(vocab, width, moody=True), weights)
     base.train()
     batches = [[TOKENS, MASK, torch.tensor([2, 0, 1])], [TOKENS[:2, :3], MASK[1:, :3].flip(1), torch.tensor([1, 1])]]
     result = features(base, pool, batches)
@@ -905,9 +906,9 @@ def freeze(freeze, unfreeze, features, lib):
 
 def trains_a_head(
     lib: Any,
-    features: Answer,
-    base: Answer,
-    pool: Answer,
+    features: Remote,
+    base: Remote,
+    pool: Remote,
     batches: list,
     head: dict[str, torch.Tensor],
     states: torch.Tensor,
@@ -916,7 +917,7 @@ def trains_a_head(
     theirs, ours = (torch_nn.Linear(*head["weight"].shape[::-1]) for torch_nn in (lib("torch").nn, nn))
     ours.load_state_dict(head)
     try:
-        slopes = lib("utils.toys").probe_gradients(features, loaded(theirs, head), base, pool, batches)
+        slopes = lib("utils.grading.toys").probe_gradients(features, loaded(theirs, head), base, pool, batches)
     except StudentError as error:
         assert "nference tensor" not in str(error), (
             "no head can be trained on these features: tensors made in inference mode take no part in autograd. "

@@ -12,12 +12,14 @@ import torch
 from tokenizers import Tokenizer, models, processors
 from torch import nn
 
-from utils import expect, rte, tiny_bert, toys
-from utils.answer import Answer, StudentError, kind, read
-from utils.check import check
-from utils.evidence import results_check
-from utils.expect import normal
-from utils.forbidden import MODELS
+from utils import tiny_bert
+from utils.experiments import rte
+from utils.grading import expect, toys
+from utils.grading.check import check
+from utils.grading.evidence import results_check
+from utils.grading.expect import normal
+from utils.grading.forbidden import MODELS
+from utils.grading.remote import Remote, StudentError, kind, read
 
 
 def refuses(call: Callable[[], Any], sentence: str) -> None:
@@ -119,7 +121,7 @@ PARTS = ("head", "order", "dropout")
 
 
 def drawn(
-    streams: Answer, lib: Callable[[str], Answer], seed: int, *varies: list[str], last_first: bool = False
+    streams: Remote, lib: Callable[[str], Remote], seed: int, *varies: list[str], last_first: bool = False
 ) -> dict[str, list[float]]:
     """Three numbers from each generator of `streams(seed, *varies)`, the last generator first if asked for."""
     found = streams(seed, *varies)
@@ -129,7 +131,7 @@ def drawn(
     for part in reversed(PARTS) if last_first else PARTS:
         generator = found[part]
         told = f"`{part}` should be a torch.Generator, not {kind(generator)}."
-        assert type(generator) is Answer and "Generator" in repr(generator), told
+        assert type(generator) is Remote and "Generator" in repr(generator), told
         numbers[part] = lib("torch").rand(3, generator=generator, device=generator.device).tolist()
     return numbers
 
@@ -150,7 +152,7 @@ def streams(streams, lib):
         assert again == everything[seed], "the same seed gives other numbers when it is asked again."
         assert drawn(streams, lib, seed, list(PARTS)) == again, "without `varies`, all three parts should vary."
     told = "in another session of Python the same seed gives other numbers: there, `hash` of text is another number."
-    assert lib("utils.toys").survives_the_session(streams, 3, list(PARTS)) is True, told
+    assert lib("utils.grading.toys").survives_the_session(streams, 3, list(PARTS)) is True, told
     for numbers in everything.values():
         for a, b in itertools.combinations(PARTS, 2):
             assert numbers[a] != numbers[b], f"`{a}` and `{b}` of a run draw the same numbers."
@@ -226,10 +228,10 @@ def grouped(model: nn.Module, lr: float, kept: Callable[[str], bool], **options:
 
 
 def learns(
-    make_optimizer: Answer,
-    lib: Callable[[str], Answer],
+    make_optimizer: Remote,
+    lib: Callable[[str], Remote],
     ours: nn.Module,
-    theirs: Answer,
+    theirs: Remote,
     spared: set[str],
     batches: list[tuple[torch.Tensor, torch.Tensor]],
     lr: float,
@@ -245,7 +247,7 @@ def learns(
     ours.load_state_dict(state, strict=False)
     theirs.load_state_dict(state, False)
     own = grouped(ours, lr, lambda name: name.endswith("weight") and name not in spared)
-    rule, toy = make_optimizer(theirs, lr), lib("utils.toys")
+    rule, toy = make_optimizer(theirs, lr), lib("utils.grading.toys")
     for x, labels in batches:
         toys.step(ours, own, x, labels)
         toy.step(theirs, rule, x, labels)
@@ -279,11 +281,11 @@ def optimizer(schedule, make_optimizer, lib):
         sentence = "a warm-up that does not end before the run, or is negative, should raise ValueError."
         refuses(lambda warmup=warmup, total=total: schedule(1, warmup, total, 1e-4), sentence)
 
-    lr, state, toy = 0.1, network_state(), lib("utils.toys")
+    lr, state, toy = 0.1, network_state(), lib("utils.grading.toys")
     theirs = network(lib("torch").nn)
     theirs.load_state_dict(state)
     rule = make_optimizer(theirs, lr)
-    assert type(rule) is Answer, f"make_optimizer should return an optimizer, not {kind(rule)}."
+    assert type(rule) is Remote, f"make_optimizer should return an optimizer, not {kind(rule)}."
     for x, labels in lessons():
         toy.step(theirs, rule, x, labels)
     found = theirs.state_dict()
@@ -445,7 +447,7 @@ def spread_is(found: float, values: list[float]) -> None:
     expect.close(found / wanted, 1, "the standard deviation is wrong.", 1e-5)
 
 
-def no_spread(mean_and_sd: Answer, values: list[float]) -> None:
+def no_spread(mean_and_sd: Remote, values: list[float]) -> None:
     """Fail unless equal `values` have no spread."""
     sentence = (
         "equal accuracies should have a standard deviation of 0. A difference of two sums of squares, rounded, can be "
@@ -500,7 +502,7 @@ def half_width(values: list[float], level: float) -> float:
     return T_TABLE[len(values), level] * statistics.stdev(values) / len(values) ** 0.5
 
 
-def chance(lib: Callable[[str], Answer]) -> list[Any]:
+def chance(lib: Callable[[str], Remote]) -> list[Any]:
     """Where the global generators of torch, numpy and Python stand."""
     key, place = lib("numpy").random.get_state()[1:3]
     return [lib("torch").get_rng_state().tolist(), key.tolist(), place, lib("random").getstate()]

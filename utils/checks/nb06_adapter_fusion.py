@@ -8,12 +8,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from utils import expect, rte, tiny_bert
-from utils.answer import Answer, StudentError, kind, read
-from utils.check import check
-from utils.evidence import results_check
-from utils.expect import normal
-from utils.forbidden import MODELS
+from utils import tiny_bert
+from utils.experiments import rte
+from utils.grading import expect
+from utils.grading.check import check
+from utils.grading.evidence import results_check
+from utils.grading.expect import normal
+from utils.grading.forbidden import MODELS
+from utils.grading.remote import Remote, StudentError, kind, read
 from utils.tiny_bert import Sizes
 
 State = dict[str, torch.Tensor]
@@ -32,7 +34,7 @@ def bottleneck(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tens
     return F.linear(inside, state["up.weight"], state["up.bias"])
 
 
-def narrow(module: Answer, d: int, r: int, reduction: int, what: str) -> State:
+def narrow(module: Remote, d: int, r: int, reduction: int, what: str) -> State:
     """The state dict of a fresh adapter, whose bottleneck must be `r` wide."""
     state = module.state_dict()
     assert type(state) is dict, f"BottleneckAdapter should be an nn.Module, not {kind(module)}."
@@ -60,7 +62,7 @@ def small_start(state: State, names: Sequence[str], what: str) -> None:
         )
 
 
-def placed(module: Answer, tensors: list[torch.Tensor], what: str, lib: Any) -> None:
+def placed(module: Remote, tensors: list[torch.Tensor], what: str, lib: Any) -> None:
     """Fail unless the module works wherever tensors lie: in any order in memory, and on another device."""
     toy, wanted = lib("utils.tiny_bert"), module(*tensors)
     sentence = (
@@ -119,7 +121,7 @@ def bottleneck_adapter(BottleneckAdapter, lib):
     small_start(state, ["down", "up"], "a fresh adapter")
 
 
-def adapted(module: Answer, state: State, x: torch.Tensor, residual: torch.Tensor) -> None:
+def adapted(module: Remote, state: State, x: torch.Tensor, residual: torch.Tensor) -> None:
     """Fail unless the adapter with these weights is right for x, alone and with a residual."""
     h = F.linear(x, state["down.weight"], state["down.bias"])
     up = bottleneck(state, x)
@@ -164,7 +166,7 @@ def adapted(module: Answer, state: State, x: torch.Tensor, residual: torch.Tenso
 WIDTHS = ((5, 4), (4, 4), None, (4, 4), (4, 3))  # base, adapter, tanh, base, head
 
 
-def stack(lib: Any, seed: int) -> tuple[Answer, nn.Sequential]:
+def stack(lib: Any, seed: int) -> tuple[Remote, nn.Sequential]:
     """Linear layers with a tanh between, in the student's process and in this one, with the same weights."""
     parts, theirs = lib("torch").nn, []
     ours = nn.Sequential(*(nn.Tanh() if sizes is None else nn.Linear(*sizes) for sizes in WIDTHS))
@@ -238,7 +240,7 @@ def train_only(train_only, lib):
     chosen(state, ours, start, "3", "014")
     returned(sizes, sorted(part.numel() for part in ours[3].parameters()), -1)
 
-    toy = lib("utils.toys")
+    toy = lib("utils.grading.toys")
     found = toy.type_of(train_only, theirs, [theirs[4]])
     told = "train_only should return a list, not a {}: who reads it twice must find the same."
     assert found in ("list", "tuple"), told.format(found)
@@ -343,7 +345,7 @@ def adapter_fusion(AdapterFusion, lib):
     )
 
 
-def module_penalty(AdapterFusion: Answer, d: int, n: int, state: State) -> Any:
+def module_penalty(AdapterFusion: Remote, d: int, n: int, state: State) -> Any:
     """The penalty of a fusion with these weights."""
     module = AdapterFusion(d, n)
     module.load_state_dict(state)
@@ -429,7 +431,7 @@ def weighed(
     )
 
 
-def drops_scores(module: Answer, rate: float, d: int) -> None:
+def drops_scores(module: Remote, rate: float, d: int) -> None:
     """Fail unless dropout acts on the scores of a training fusion of two adapters at `rate`.
 
     Query and key answer 1 each in one place, so that every score is 1, or 0 if it was dropped.
@@ -587,7 +589,7 @@ def stepped(
     return state | moved, loss.item()
 
 
-def logits_of(model: Answer, batch: Mapping[str, torch.Tensor]) -> Any:
+def logits_of(model: Remote, batch: Mapping[str, torch.Tensor]) -> Any:
     """What a model of the library answers."""
     inputs = {name: value for name, value in batch.items() if name != "labels"}
     return read(model(**inputs).logits)
@@ -618,7 +620,7 @@ def differences(sizes: Sizes) -> dict[str, Any]:
     return dict(vars(sizes))
 
 
-def composed(compose: Answer, lib: Any, sizes: Sizes, folders: dict, seed: int, head: str, classes: int) -> Answer:
+def composed(compose: Remote, lib: Any, sizes: Sizes, folders: dict, seed: int, head: str, classes: int) -> Remote:
     """A tiny BERT after the student's compose, whose parts must have the names that they should."""
     model = lib("utils.tiny_bert").bert(differences(sizes), seed)
     compose(model, folders, head, classes)
@@ -661,7 +663,7 @@ def composed(compose: Answer, lib: Any, sizes: Sizes, folders: dict, seed: int, 
 
 
 def works(
-    model: Answer, sizes: Sizes, names: list[str], origin: list[str], seed: int, head: str, classes: int, lib: Any
+    model: Remote, sizes: Sizes, names: list[str], origin: list[str], seed: int, head: str, classes: int, lib: Any
 ):
     """Fail unless a composed model computes and learns as it should.
 
@@ -775,7 +777,7 @@ def traps(pair_logits, sources, train_fusion, lib):
         typed(pair_logits(model, other), state, sizes, names, other)
         typed(pair_logits(model, with_zeros(batch)), state, sizes, names, with_zeros(batch))
     told = "no gradient reaches the model through pair_logits: nothing could be trained with it."
-    assert lib("utils.toys").needs_gradient(pair_logits, model, batch) is True, told
+    assert lib("utils.grading.toys").needs_gradient(pair_logits, model, batch) is True, told
 
     cards = {"mnli": ["MNLI"], "rte": ["RTE"], "nli-mix": ["MNLI", "RTE"], "qnli": ["QNLI"], "not-rte": ["SICK"]}
     picked(sources(cards, "RTE"), cards, "RTE")
@@ -850,8 +852,8 @@ def picked(names: Any, cards: Mapping[str, list[str]], target: str) -> None:
 
 
 def taught(
-    train_fusion: Answer,
-    model: Answer,
+    train_fusion: Remote,
+    model: Remote,
     state: State,
     sizes: Sizes,
     names: list[str],
@@ -873,7 +875,7 @@ def taught(
         f"there should be one loss for each of {len(batches)} batches, not {len(losses)}."
     )
     told = "the losses are tensors, each of which keeps its whole graph in memory: take their numbers, by `.item()`."
-    assert not any(type(loss) is torch.Tensor or type(loss) is Answer for loss in losses), told
+    assert not any(type(loss) is torch.Tensor or type(loss) is Remote for loss in losses), told
     losses = [expect.number(loss, "a loss") for loss in losses]
     wanted, bare, right = state, state, []
     piled, slopes = state, {name: torch.zeros_like(value) for name, value in state.items()}
@@ -1010,7 +1012,7 @@ def fusion_weights(fusion_weights, lib):
     zeros = [with_zeros(batch) for batch in batches]
     reads_weights(fusion_weights(model, zeros), state, sizes, names, zeros)
     told = "what learns is not what learned before: fusion_weights should only read the model."
-    assert all(lib("utils.toys").learning(model)), told
+    assert all(lib("utils.grading.toys").learning(model)), told
     model.train()
     told = "the weights are read in training mode, with dropout."
     expect.close(

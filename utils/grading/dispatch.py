@@ -18,16 +18,17 @@ import traceback
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
-from utils import forbidden, wire
+from utils.grading import forbidden, wire
 
 MAX_MESSAGE = 1000
 PLAIN = (bool, int, float, str, bytes, type(None))
-COURSE_FOLDERS = tuple(str(Path(__file__).resolve().parents[1] / package) for package in ("utils", "data"))
+COURSE = Path(__file__).resolve().parents[2]
+COURSE_FOLDERS = tuple(str(COURSE / package) for package in ("utils", "data"))
 LIBRARY_FOLDERS = tuple(
     {str(Path(path).resolve()) for path in (sysconfig.get_path("stdlib"), *site.getsitepackages())}
     | {*COURSE_FOLDERS, str(Path(torch.__file__).resolve().parents[1])}
@@ -121,47 +122,6 @@ def _bytes(tensor: torch.Tensor) -> bytes:
     return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
-class Line(Protocol):
-    """What `send` and `receive` need of a socket."""
-
-    def recv(self, size: int, /) -> bytes:
-        """At least one byte and at most `size`; none if the other side closed."""
-        ...
-
-    def sendall(self, data: bytes, /) -> None:
-        """Send all of `data`."""
-        ...
-
-
-def send(line: "Line", message: bytes) -> None:
-    """Send one message: its length in four bytes, then itself."""
-    line.sendall(len(message).to_bytes(4) + message)
-
-
-def receive(line: "Line") -> bytes:
-    """Receive one message.
-
-    Raises:
-        wire.TooLarge: it says that it is longer than a message may be.
-        EOFError: the other side closed.
-    """
-    size = int.from_bytes(_exactly(line, 4))
-    if size > wire.MAX_BYTES:
-        raise wire.TooLarge(f"a message of {size} bytes")
-    return _exactly(line, size)
-
-
-def _exactly(line: "Line", size: int) -> bytes:
-    parts = []
-    while size:
-        part = line.recv(min(size, 2**20))
-        if not part:
-            raise EOFError("closed")
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
-
-
 def describe(error: BaseException) -> dict[str, Any]:
     """The error in the student's words: type, message, and the last of their own lines in it."""
     every = traceback.extract_tb(error.__traceback__)
@@ -201,7 +161,7 @@ def _find(namespace: dict[str, Any], asked: dict[str, Any]) -> Any:
 
 @lru_cache(maxsize=256)
 def _compiled(name: str, source: str) -> CodeType:
-    return compile(source, str(Path(__file__).with_name(f"{name.rpartition('.')[2]}.py")), "exec")
+    return compile(source, f"{COURSE.joinpath(*name.split('.'))}.py", "exec")
 
 
 def _to(device: torch.device, value: Any) -> Any:

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from utils import door, forbidden, setup
-from utils.answer import PACKAGES, Answer, Ask, ForbiddenUsed, StudentError, library, named
-from utils.verdict import Outcome, Verdict, legible
+from utils import setup
+from utils.grading import dispatch, forbidden
+from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, StudentError, library, named
+from utils.grading.verdict import Outcome, Verdict, legible
 
 if not __debug__:
     raise RuntimeError("checks are made of assert statements: run Python without -O and PYTHONOPTIMIZE")
@@ -54,7 +55,7 @@ class Check:
         cells = [forbidden.read_cell(source) for source in cells_at_home(objects)]
         try:
             with slow_imports_told(self.exercise):
-                self.latest = self.verdict(lambda request: door.answer(namespace, request), cells)
+                self.latest = self.verdict(lambda request: dispatch.answer(namespace, request), cells)
         except ImportError as failed:
             self.latest = Verdict(self.exercise, self.points, Outcome.ERROR, unchecked(failed))
         if self.latest.outcome is not Outcome.PASSED:
@@ -223,4 +224,4 @@ def scoreboard(module: ModuleType) -> Scoreboard:
     return Scoreboard((item.exercise, item.points, item.latest) for item in checks_of(module).values())
 
 
-__all__ = ["Answer", "Check", "CheckFailed", "Outcome", "Verdict", "check", "checks_of", "scoreboard"]
+__all__ = ["Check", "CheckFailed", "Outcome", "Remote", "Verdict", "check", "checks_of", "scoreboard"]

@@ -27,8 +27,8 @@ from tqdm.auto import tqdm
 
 from data import encoders, pairs
 from data.documentation import cache_folder
-from utils import profiles, student
-from utils.experiment import DIGITS, Experiment, Run
+from utils.experiments import profiles, student
+from utils.experiments.experiment import DIGITS, Experiment, Run
 
 POOL = 50  # batches of one pool are sorted by length, then shuffled
 EVALUATION_BATCH = 64
@@ -41,7 +41,7 @@ PRETRAINING = Experiment(
 LIBRARIES = ("torch", "transformers", "adapters", "tokenizers")
 DRAWS = 2**16  # values that one draw of `Dropout` can have
 T = TypeVar("T")
-Own = Callable[..., Any]  # a function of the student's, see `utils.student.use`
+Own = Callable[..., Any]  # a function of the student's, see `utils.experiments.student.use`
 Step = Callable[[str], None]
 Streams = Mapping[str, torch.Generator]
 
@@ -373,7 +373,7 @@ def run_seed(
 
     Args:
         seed: any integer from 0; decides what `experiment.varies` lists.
-        device: where to train; by default `utils.profiles.device()`.
+        device: where to train; by default `utils.experiments.profiles.device()`.
         precision: of matrix products; by default `precision_of(device)`. Weights stay float32.
         folder: of the data, if not in $COURSE_DATA or on the hub.
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
-from utils import profiles as sizes
-from utils import rte, student
-from utils.answer import Ask, StudentError, named
-from utils.check import Check
-from utils.experiment import BadRun, Experiment, Files, Run, Standing, parse, read_files, results_folder
-from utils.forbidden import Cell
-from utils.verdict import Outcome, Verdict, legible
+from utils.experiments import profiles as sizes
+from utils.experiments import rte, student
+from utils.experiments.experiment import BadRun, Experiment, Files, Run, Standing, parse, read_files, results_folder
+from utils.grading.check import Check
+from utils.grading.forbidden import Cell
+from utils.grading.remote import Ask, StudentError, named
+from utils.grading.verdict import Outcome, Verdict, legible
 
 SEEDS = 5  # of each experiment: what a hand-in needs
 # No honest run of an encoder has been seen or reported above: minilm 0.68 (ours, after MNLI), bert-base-uncased 0.75
@@ -44,7 +44,7 @@ SMOKE_CAME = (
     "the runs that were handed in are of the size smoke, made-up pairs that earn nothing: run the experiments with "
     "COURSE_PROFILE=cpu or gpu, and pack them again"
 )
-GOLD = Path(__file__).resolve().parents[1] / "data" / "results" / "gold.json"
+GOLD = Path(__file__).resolve().parents[2] / "data" / "results" / "gold.json"
 MAX_READ = 120  # files of one hand-in that are looked into: three experiments, 20 seeds, two names
 
 
@@ -296,7 +296,7 @@ def shapes(margins: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
 
 
 class ResultsCheck(Check):
-    """A check of experiments' results. `notebook` names the experiments in `utils.rte`.
+    """A check of experiments' results. `notebook` names the experiments in `utils.experiments.rte`.
 
     At home it calls the student's function with this session's folder of results, which runs what is not there yet, and
     reads the files there. In grading nothing is run: the judge passes the files that were handed in.

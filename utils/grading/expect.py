@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from utils.answer import Answer, StudentError, kind
+from utils.grading.remote import Remote, StudentError, kind
 
 # What `normal`, `generator` and `draw` mix into their seeds, see `drawn_for`.
 _key: ContextVar[bytes] = ContextVar("key", default=b"")
@@ -96,7 +96,7 @@ def like(
         raise
 
 
-def weights(module: Answer, shapes: Mapping[str, tuple[int, ...]], what: str, seed: int = 0) -> dict[str, torch.Tensor]:
+def weights(module: Remote, shapes: Mapping[str, tuple[int, ...]], what: str, seed: int = 0) -> dict[str, torch.Tensor]:
     """Fill a student's module with random weights, which are returned; its parts must be those of `shapes`.
 
     The names and shapes of its `state_dict()` must be exactly these; `what` names the module.

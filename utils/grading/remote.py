@@ -1,7 +1,7 @@
 """What a check holds in its hands: a stand-in for a student's object, on either side of the wall.
 
-`Answer` turns calls and attribute reads into requests of `utils.wire`, and sends them through
-`ask`: at home straight to `utils.door`, in grading to the sandboxed kernel. A check cannot tell
+`Remote` turns calls and attribute reads into requests of `utils.grading.wire`, and sends them through
+`ask`: at home straight to `utils.grading.dispatch`, in grading to the sandboxed kernel. A check cannot tell
 the two apart.
 """
 
@@ -14,10 +14,11 @@ from typing import Any
 
 import torch
 
-from utils import wire
+from utils.grading import wire
 
 Ask = Callable[[bytes], bytes]
 # What the course imports. If one of them is missing here, too, no answer can be blamed.
+UTILS = Path(__file__).resolve().parents[1]
 PACKAGES = (
     *("adapters", "datasets", "matplotlib", "msgpack", "numpy", "pandas", "safetensors", "scipy", "tabulate"),
     *("tokenizers", "torch", "tqdm", "transformers"),
@@ -41,11 +42,11 @@ class ForbiddenUsed(Exception):
     """While it was called, the student's code used what the exercise forbids; the message is its name."""
 
 
-class Answer:
+class Remote:
     """Stands for an object in the student's process; made by `named`, `library` or a reply.
 
-    Calling it calls the student's object; an attribute is another `Answer`; `read` gets its value.
-    Plain data comes back by value, anything else as another `Answer`.
+    Calling it calls the student's object; an attribute is another `Remote`; `read` gets its value.
+    Plain data comes back by value, anything else as another `Remote`.
     """
 
     def __init__(self, ask: Ask, target: dict[str, Any], path: tuple[str, ...] = (), type_name: str = ""):
@@ -54,10 +55,10 @@ class Answer:
     def __repr__(self) -> str:
         return f"<{self._type_name or 'answer'}>"
 
-    def __getattr__(self, name: str) -> "Answer":
+    def __getattr__(self, name: str) -> "Remote":
         if name.startswith("__"):
             raise AttributeError(name)
-        return Answer(self._ask, self._target, (*self._path, name))
+        return Remote(self._ask, self._target, (*self._path, name))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the student's object with plain data and other answers.
@@ -109,34 +110,34 @@ class Answer:
                 )
         raise StudentError("what your code returned is not plain data")
 
-    def _meet(self, handle: int, type_name: str) -> "Answer":
+    def _meet(self, handle: int, type_name: str) -> "Remote":
         target = {"object": _Handle(handle), "forbids": self._target.get("forbids", [])}
-        return Answer(self._ask, target, type_name=type_name)
+        return Remote(self._ask, target, type_name=type_name)
 
     def _handle(self, value: Any) -> int:
         """The number of a kept object that a check sends back as an argument."""
         if type(value) is _Handle:
             return value.number
-        if type(value) is Answer:
+        if type(value) is Remote:
             met = value if "object" in value._target and not value._path else value._send({})
-            if type(met) is Answer:
+            if type(met) is Remote:
                 return met._target["object"].number
         raise TypeError(f"a check may send plain data and answers only, not {type(value).__name__}")
 
 
 class _Handle:
-    """The number under which the door keeps an object."""
+    """The number under which the dispatch keeps an object."""
 
     def __init__(self, number: int):
         self.number = number
 
 
-def named(ask: Ask, name: str, forbids: Sequence[str] = ()) -> Answer:
+def named(ask: Ask, name: str, forbids: Sequence[str] = ()) -> Remote:
     """The student's object of that name. `forbids` names what may not run while it is called."""
-    return Answer(ask, {"name": name, "forbids": [*forbids]})
+    return Remote(ask, {"name": name, "forbids": [*forbids]})
 
 
-def library(ask: Ask, module: str, forbids: Sequence[str] = ()) -> Answer:
+def library(ask: Ask, module: str, forbids: Sequence[str] = ()) -> Remote:
     """A module of the student's process, imported there: `library(ask, "torch").nn.Linear(3, 4)`.
 
     Of a module of `utils` the source of what is asked for is sent, and made anew for each request: what the
@@ -145,7 +146,7 @@ def library(ask: Ask, module: str, forbids: Sequence[str] = ()) -> Answer:
     target: dict[str, Any] = {"library": module, "forbids": [*forbids]}
     if module.startswith("utils."):
         target["source"] = ""
-    return Answer(ask, target)
+    return Remote(ask, target)
 
 
 @cache
@@ -173,7 +174,8 @@ def _definitions(module: str) -> tuple[dict[str, ast.stmt], list[ast.stmt]]:
     """What a module defines at its top, by name, and its imports."""
     found: dict[str, ast.stmt] = {}
     imports: list[ast.stmt] = []
-    for node in ast.parse(Path(__file__).with_name(f"{module.removeprefix('utils.')}.py").read_text()).body:
+    source = UTILS.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    for node in ast.parse(source.read_text()).body:
         match node:
             case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
                 found[name] = node
@@ -186,10 +188,10 @@ def _definitions(module: str) -> tuple[dict[str, ast.stmt], list[ast.stmt]]:
 
 def read(answer: Any) -> Any:
     """The value of the attribute that `answer` stands for: `read(layer.n_heads)`."""
-    return answer._send({}) if type(answer) is Answer else answer
+    return answer._send({}) if type(answer) is Remote else answer
 
 
-def size(answer: Answer) -> int:
+def size(answer: Remote) -> int:
     """`len` of a student's object. No `__len__`, which `list(answer)` would call unasked."""
     count = library(answer._ask, "builtins").len(answer)
     return count if type(count) is int else 0
@@ -199,11 +201,11 @@ def kind(value: Any) -> str:
     """What to call a value in a sentence for students: a tensor, a number's type, nothing (None), ..."""
     if value is None:
         return "None (is a `return` missing?)"
-    if type(value) is Answer:
+    if type(value) is Remote:
         return f"an object of type {value._type_name}"
     if type(value) is torch.Tensor:
         return f"a tensor of shape {tuple(value.shape)}"
-    if type(value) is list:  # tuples arrive as lists, see `utils.wire`
+    if type(value) is list:  # tuples arrive as lists, see `utils.grading.wire`
         return "a list or a tuple"
     name = type(value).__name__
     return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

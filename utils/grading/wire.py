@@ -15,7 +15,6 @@ import msgpack
 import numpy as np
 import torch
 
-CELL = b"cell"  # how a message to a kernel begins that is a cell to run; the others are questions of a check
 MAX_BYTES = 32 * 2**20
 MAX_DEPTH = 20
 MAX_ITEMS = 2**20  # of all lists and dicts together: a byte of the message may become 64 in memory

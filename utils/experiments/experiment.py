@@ -101,7 +101,7 @@ class Run:
     device: str = ""
     precision: str = ""
     versions: dict[str, str] = field(default_factory=dict)
-    student: str = ""  # who ran it, see `utils.student`
+    student: str = ""  # who ran it, see `utils.experiments.student`
     epochs: list[list[list[float]]] = field(default_factory=list)  # logits after each epoch but the last
 
     @property

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tqdm.auto import tqdm
 
-from utils import student
-from utils.experiment import BadRun, Experiment, Run, parse, path_of, read, write
+from utils.experiments import student
+from utils.experiments.experiment import BadRun, Experiment, Run, parse, path_of, read, write
 
 LOCAL = "local"
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
@@ -24,8 +24,9 @@ def run_seeds(
 ) -> list[Run]:
     """The runs of `experiment` with these seeds; what lies in `results` already is not run again.
 
-    Each notes who ran it, see `utils.student`. Stop it whenever you like and call it again: only the seed that was
-    running starts anew. A file that is damaged, or holds another configuration, is set aside and named, never used.
+    Each notes who ran it, see `utils.experiments.student`. Stop it whenever you like and call it again: only the
+    seed that was running starts anew. A file that is damaged, or holds another configuration, is set aside and
+    named, never used.
 
     Args:
         results: a folder; files are `results/NAME-DIGEST/seed_N.json`.
@@ -35,7 +36,8 @@ def run_seeds(
             another one starts anew.
 
     Raises:
-        Those of `utils.pair_training.run_seed`; ImportError: a cluster is asked for without dask's distributed.
+        Those of `utils.experiments.pair_training.run_seed`.
+        ImportError: a cluster is asked for without dask's distributed.
     """
     wanted = list(dict.fromkeys(seeds))
     found = load_runs(experiment, results, wanted)
@@ -84,7 +86,7 @@ def _set_aside(path: Path) -> Path:
 def _here(
     experiment: Experiment, seeds: Sequence[int], results: Path | str, folder: Path | str | None
 ) -> dict[int, Run]:
-    from utils import pair_training
+    from utils.experiments import pair_training
 
     for one in experiment.after:  # shown with a bar of its own, before the seeds' one
         pair_training.prepare(one, folder=folder)
@@ -113,14 +115,14 @@ def _run(experiment: Experiment, seed: int, folder: Path | str | None) -> Run:
     """One seed, in a worker; one thread each, since the workers share the cores."""
     import torch
 
-    from utils.pair_training import run_seed
+    from utils.experiments.pair_training import run_seed
 
     torch.set_num_threads(1)
     return run_seed(experiment, seed, folder=folder)
 
 
 def _prepare(experiment: Experiment, folder: Path | str | None) -> None:
-    from utils import pair_training
+    from utils.experiments import pair_training
 
     pair_training.prepare(experiment, folder=folder)
 

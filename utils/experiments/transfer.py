@@ -23,14 +23,14 @@ from torch import nn
 from torch.nn import functional as F
 
 from data import documentation, lab_checkpoint, reviews, smollm
-from utils import profiles
-from utils.training import progress, seed_everything, shuffled
+from utils.experiments import profiles
+from utils.experiments.training import progress, seed_everything, shuffled
 
 ARMS = ("pretrained", "scratch")
 SPLITS = ("train", "valid", "test")
 TASKS = ("documentation", "polarity", "french_books")
 LIBRARIES = ("python", "numpy", "pandas", "matplotlib", "scipy", "torch", "transformers")
-RECORDED = Path(__file__).resolve().parents[1] / "data" / "results" / "04_head_swapping.json"
+RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "04_head_swapping.json"
 Example = tuple[Any, int]
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 

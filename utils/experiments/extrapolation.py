@@ -26,12 +26,12 @@ from torch.nn import functional as F
 from tqdm.auto import tqdm
 
 from utils import plots
-from utils.training import seed_everything
+from utils.experiments.training import seed_everything
 
 TRAINED = 32
 TESTED = (32, 64, 128)
 SCORED = 16
-RECORDED = Path(__file__).resolve().parents[1] / "data" / "results" / "02_positional_encoding.json"
+RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "02_positional_encoding.json"
 
 
 @dataclass(frozen=True)

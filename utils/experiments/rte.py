@@ -10,12 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from utils import profiles, student
-from utils.experiment import Experiment, Run
-from utils.runs import load_runs
+from utils.experiments import profiles, student
+from utils.experiments.experiment import Experiment, Run
+from utils.experiments.runs import load_runs
 
 RECORDED_SEEDS = range(1, 6)  # of the runs that come with the course; no student has them
-RECORDED = Path(__file__).resolve().parents[1] / "data" / "results" / "rte"
+RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "rte"
 RECORDED_ON_SICK = RECORDED.with_name("sick")
 SEED_VARIANCE, ADAPTER_FUSION = "05_seed_variance", "06_adapter_fusion"
 FUSED = ("mnli", "qnli", "sick")
@@ -41,8 +41,8 @@ def experiments(notebook: str, profile: str | None = None) -> dict[str, Experime
 def seeds(profile: str | None = None) -> list[int]:
     """The student's own seeds for this session's profile: the five that the hand-in needs, or 20 on a GPU.
 
-    They follow from the name that `utils.student.sign` was told. The profile smoke does without a name: it earns
-    nothing.
+    They follow from the name that `utils.experiments.student.sign` was told. The profile smoke does without a name:
+    it earns nothing.
 
     Raises:
         ValueError: nobody has signed.

@@ -29,13 +29,14 @@ WORD = re.compile(r"[^\W\d]\w*")
 # names with nothing behind them, so an answer that needs one is refused at home, too.
 HELPERS = {
     "utils": (
-        *("door", "experiment", "files", "forbidden", "plots", "positions", "profiles", "rte", "runs", "setup"),
-        *("student", "tiny_bert", "toys", "wire"),
+        *("files", "plots", "positions", "setup", "tiny_bert"),
+        *(f"experiments.{name}" for name in ("experiment", "profiles", "rte", "runs", "student")),
+        *(f"grading.{name}" for name in ("dispatch", "forbidden", "protocol", "toys", "wire")),
     ),
     "data": (),
 }
-
-SILENT = ("check", "checks")  # their stand-ins may be called: they say nothing
+WINGS = ("experiments", "grading")  # packages of `utils` that have helpers in them
+SILENT = ("grading.check", "checks")  # their stand-ins may be called: they say nothing
 # Libraries of models, which have the answers to many exercises ready under names of their own: as words of `forbids`.
 MODELS = ("import transformers", "import adapters")
 
@@ -210,11 +211,20 @@ def _import(statement: ast.Import | ast.ImportFrom, alias: ast.alias) -> Definit
     if isinstance(statement, ast.ImportFrom):
         words |= {*(statement.module or "").split(".")}
         path = [*(statement.module or "").split("."), alias.name]
-    if len(path) > 1 and path[0] in HELPERS and path[1] not in (*HELPERS[path[0]], *SILENT):
-        words.add(f"withheld:{path[1]}")
+    if (
+        len(path) > 1
+        and path[0] in HELPERS
+        and (module := _module(path[1:])) not in (*HELPERS[path[0]], *SILENT, *WINGS)
+    ):
+        words.add(f"withheld:{module}")
     words.add(f"import {path[0]}")
     bound = alias.asname or (alias.name if isinstance(statement, ast.ImportFrom) else path[0])
     return Definition(frozenset({bound}), frozenset(words))
+
+
+def _module(path: Sequence[str]) -> str:
+    """The module of a package that an import of `path` below it names."""
+    return ".".join(path[: 2 if path[0] in WINGS else 1])
 
 
 def _bound(targets: Iterable[ast.expr]) -> tuple[set[str], set[str]]:

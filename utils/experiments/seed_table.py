@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from utils.experiment import Run
+from utils.experiments.experiment import Run
 from utils.plots import Picture
 
 LEVEL = 0.95

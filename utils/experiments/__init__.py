@@ -1,0 +1,1 @@
+"""Experiments over seeds: their runs, the tables of them, and what each one trains."""
