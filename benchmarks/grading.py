@@ -39,7 +39,7 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from autograder import course, demo
+from autograder import course, synthetic
 from autograder.author import build
 from autograder.gradebook import course_tree
 from autograder.grading import judge
@@ -102,7 +102,7 @@ def stock_course(known: course.Course, entry: course.NotebookEntry, folder: Path
 
 def ordinary(known: course.Course, entry: course.NotebookEntry) -> list[bytes]:
     """Hand-ins that stock nbgrader can grade: right, blank, half done, right in other ways, wrong in named ways."""
-    maker = demo.Maker(known, entry)
+    maker = synthetic.Maker(known, entry)
     numbers = list(maker.points)
     wrong = [case for case in maker.cases if not case.right]
     made = [maker.file(), maker.file({case.exercise: case.source for case in maker.cases if case.right})]

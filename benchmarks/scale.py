@@ -67,7 +67,7 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
 
     import nbformat
 
-    from autograder import demo
+    from autograder import synthetic
     from autograder.author import build
     from autograder.gradebook import course_tree
     from autograder.grading.records import GRADED, Record
@@ -76,7 +76,7 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
     known = course_in(folder)
     course_tree.build_tree(known)
     (entry,) = known.notebooks
-    text = demo.Maker(known, entry).file()
+    text = synthetic.Maker(known, entry).file()
     release = course_tree.release_notebook(known, entry)
     notebook, _ = restore.restore(restore.read(text, known.limits.notebook_mb), release)
     done = Record("", entry.name, GRADED)

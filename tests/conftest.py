@@ -2,17 +2,16 @@
 
 import io
 import os
-import shutil
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch: on small tensors its threads only wait, and take the cores for it
 
 import pytest
+from helpers import built_tree, copied
 from rich.console import Console
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from autograder import course, demo
-from autograder.gradebook import course_tree
 from autograder.sandbox import kernel
 
 # These need one process and no limits on time.
@@ -60,24 +59,6 @@ def demo_run(tmp_path_factory):
     printed = io.StringIO()
     right = demo.run(2, Console(file=printed, width=200), root)
     return demo.course_in(root), printed.getvalue(), right
-
-
-def built_tree(folder, notebooks):
-    """A course of the first so many notebooks, with quick limits and its tree built below `folder`."""
-    known = course.load(tree=folder / "tree")
-    limits = known.limits.model_copy(update={"cell_seconds": 8.0, "memory_mb": 1024})
-    grading = known.grading.model_copy(update={"results_profiles": ("smoke",)})
-    known = known.model_copy(update={"limits": limits, "grading": grading, "notebooks": known.notebooks[:notebooks]})
-    course_tree.build_tree(known)
-    return known
-
-
-def copied(known, folder):
-    """The same course with a tree of its own below `folder`."""
-    shutil.copytree(known.tree, folder / "tree")
-    known = known.model_copy(update={"tree": folder / "tree"})
-    course_tree.build_tree(known)  # its configuration names the folder
-    return known
 
 
 @pytest.fixture(scope="session")

@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from conftest import copied
+from helpers import copied
 
-from autograder import course, demo
+from autograder import course, synthetic
 from autograder.author import answers, build, release
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
@@ -197,7 +197,7 @@ def hostile_class(built, tmp_path_factory):
         own.metadata.tags = ["experiment"]  # no word of a hand-in about its own cells counts
 
     raising = "raise type('<script>hostile()</script>', (Exception,), {})('\"><img src=x onerror=hostile()>')"
-    file = demo.Maker(known, ENTRY).file({"1.1": raising}, (), change)
+    file = synthetic.Maker(known, ENTRY).file({"1.1": raising}, (), change)
     course_tree.write(course_tree.place(known, "submitted", ENTRY, "mallory"), file)
     grade.grade(known, [ENTRY])
     said = " ".join(WAYS)

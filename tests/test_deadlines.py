@@ -7,7 +7,7 @@ import zipfile
 import nbformat
 import pandas
 import pytest
-from conftest import copied
+from helpers import copied
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from distributed import Client, LocalCluster
 
-from autograder import cli, course, demo
+from autograder import cli, course, synthetic
 from autograder.gradebook import course_tree
 from autograder.grading import cluster, worker
 from autograder.sandbox import kernel, launch, preload, sandbox, withheld
@@ -160,7 +160,7 @@ def test_the_dashboard_is_served_when_asked_for_and_needs_bokeh(monkeypatch):
 
 def test_json_is_a_line_per_record_and_nothing_else(fresh, monkeypatch, capsys):
     (entry,) = fresh.notebooks
-    maker = demo.Maker(fresh, entry)
+    maker = synthetic.Maker(fresh, entry)
     course_tree.write(course_tree.place(fresh, "submitted", entry, "ada"), maker.file(solved=()))
     course_tree.write(course_tree.place(fresh, "submitted", entry, "hal"), maker.file()[:5000])
     monkeypatch.setattr(cli, "load", lambda: fresh)

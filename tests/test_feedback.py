@@ -4,7 +4,7 @@ import re
 
 import nbformat
 import pytest
-from conftest import copied
+from helpers import copied
 
 from autograder.course import CourseError
 from autograder.gradebook import course_tree, recording

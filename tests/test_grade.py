@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from autograder import course, demo
+from autograder import course, synthetic
 from autograder.author import answers, private, public
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
@@ -88,7 +88,7 @@ def test_grading_again_runs_nothing_and_changes_nothing(demo_run, monkeypatch):
 
 
 def test_what_a_crash_left_out_is_graded_and_nothing_else(workshop):
-    maker = demo.Maker(workshop, FIRST)
+    maker = synthetic.Maker(workshop, FIRST)
     for student in ("ada", "bo", "cy"):
         hand_in(workshop, FIRST, student, maker.file(solved=()))
     once = {one.student: one for one in grade.grade(workshop, [FIRST])}
@@ -102,7 +102,7 @@ def test_what_a_crash_left_out_is_graded_and_nothing_else(workshop):
 
 
 def test_a_changed_hand_in_is_graded_anew_and_manual_scores_stay(workshop):
-    maker = demo.Maker(workshop, FIRST)
+    maker = synthetic.Maker(workshop, FIRST)
     hand_in(workshop, FIRST, "ada", maker.file(solved=()))
     assert grade.grade(workshop, [FIRST])[0].score == 0
     with recording.open_recorder(workshop) as recorder:
@@ -119,7 +119,7 @@ def test_a_changed_hand_in_is_graded_anew_and_manual_scores_stay(workshop):
 
 def test_the_solution_gets_full_marks_every_time(workshop):
     for entry in workshop.notebooks:
-        maker = demo.Maker(workshop, entry)
+        maker = synthetic.Maker(workshop, entry)
         for number in range(TIMES):
             hand_in(workshop, entry, f"student{number:02d}", maker.file(), maker.runs(f"student{number:02d}"))
     records = grade.grade(workshop, list(workshop.notebooks))
@@ -129,7 +129,7 @@ def test_the_solution_gets_full_marks_every_time(workshop):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_each_exercise_is_graded_as_if_the_others_were_right(workshop, entry):
-    maker = demo.Maker(workshop, entry)
+    maker = synthetic.Maker(workshop, entry)
     wrong = {case.exercise: case for case in reversed(maker.cases) if not case.right}
     for number, case in wrong.items():
         runs = maker.runs(f"wrong-{number}")
@@ -172,7 +172,7 @@ def author_notebook(entry):
 
 
 def test_without_sandboxes_nothing_is_graded(workshop, monkeypatch):
-    hand_in(workshop, FIRST, "ada", demo.Maker(workshop, FIRST).file())
+    hand_in(workshop, FIRST, "ada", synthetic.Maker(workshop, FIRST).file())
     monkeypatch.setattr(grade, "require_sandboxes", lambda: (_ for _ in ()).throw(SandboxError("no user namespaces")))
     with pytest.raises(SandboxError):
         grade.grade(workshop, [FIRST])
@@ -180,14 +180,14 @@ def test_without_sandboxes_nothing_is_graded(workshop, monkeypatch):
 
 
 def test_trusting_is_possible_and_is_written_down(workshop):
-    hand_in(workshop, FIRST, "ada", demo.Maker(workshop, FIRST).file())
+    hand_in(workshop, FIRST, "ada", synthetic.Maker(workshop, FIRST).file())
     done = grade.grade(workshop, [FIRST], trusted=True)[0]
     assert done.score == done.points and done.trusted
     assert "--trust-submissions" in report.write_report(workshop, [FIRST]).read_text()
 
 
 def test_an_error_of_the_grader_itself_is_a_record_and_stops_nobody(workshop, monkeypatch):
-    maker = demo.Maker(workshop, FIRST)
+    maker = synthetic.Maker(workshop, FIRST)
     hand_in(workshop, FIRST, "ada", maker.file())
     monkeypatch.setattr(grade, "build", None)  # what the coordinator sends is broken, whatever the reason
     with pytest.raises(AttributeError):
@@ -203,7 +203,7 @@ class Broken:
 
 def test_an_answer_may_use_what_a_picture_defines(workshop):
     """Cells that only show something are put off, but nobody loses a point by it."""
-    maker = demo.Maker(workshop, FIRST)
+    maker = synthetic.Maker(workshop, FIRST)
     number = list(maker.points)[-1]
     later = next(cell for cell in maker.released.cells if cell.source.startswith("words = "))
     name = later.source.split(" =")[0]
@@ -222,7 +222,7 @@ def test_a_notebook_cannot_run_for_ever(workshop):
     sleepy = dict.fromkeys(numbers, "import time\nfor _ in range(10**9): time.sleep(0.01)")
     from autograder.intake import restore
 
-    maker = demo.Maker(short, FIRST)
+    maker = synthetic.Maker(short, FIRST)
     notebook, _ = restore.restore(restore.read(maker.file(sleepy), 20), maker.released)
     judged = judging.judge(short, FIRST, notebook)
     assert all(verdict.score == 0 for verdict in judged.verdicts)

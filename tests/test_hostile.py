@@ -31,7 +31,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder import course, demo
+from autograder import course, synthetic
 from autograder.author import build, release
 from autograder.author.answers import preamble
 from autograder.gradebook import course_tree
@@ -138,7 +138,7 @@ class World:
         limits = known.limits.model_copy(update=LIMITS)
         entries = tuple(known.notebook(book) for book in BOOKS)
         self.course = known.model_copy(update={"limits": limits, "notebooks": entries})
-        self.makers = {entry.number: demo.Maker(self.course, entry) for entry in entries}
+        self.makers = {entry.number: synthetic.Maker(self.course, entry) for entry in entries}
         self.wrong = {
             book: {number: next(case.source for case in maker.cases if wrong(case, number)) for number in maker.points}
             for book, maker in self.makers.items()

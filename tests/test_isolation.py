@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from autograder import demo
+from autograder import synthetic
 from autograder.grading import judge
 from autograder.intake import restore
 from autograder.sandbox import kernel, launch
@@ -13,7 +13,7 @@ from autograder.sandbox import kernel, launch
 DEATHS = {
     "dies in its cell": ("import os\nos._exit(1)\n", "its kernel died"),
     "is killed in its cell": ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n", "its kernel died"),
-    "hangs in its cell": (demo.LOOP, "longer than"),
+    "hangs in its cell": (synthetic.LOOP, "longer than"),
     "runs out of memory in its cell": ("held = []\nwhile True:\n    held.append(bytearray(2**24))\n", "emory"),
     "dies in its check": ("import os\ndef {name}(*given, **named):\n    os._exit(1)\n", "its kernel died"),
     "hangs in its check": (
@@ -33,7 +33,7 @@ def patient(fresh):
 def judged(known, answers):
     """What the judge says of a hand-in that is right but for these answers."""
     (entry,) = known.notebooks
-    maker = demo.Maker(known, entry)
+    maker = synthetic.Maker(known, entry)
     notebook, _ = restore.restore(restore.read(maker.file(answers), 20), maker.released)
     return judge.judge(known, entry, notebook, restore.shown(notebook, maker.released))
 
@@ -68,7 +68,7 @@ def test_kernels_may_die_in_most_exercises_and_the_rest_counts(patient):
 def test_a_cell_that_kills_only_when_it_is_run_again_is_left_out(patient):
     """When the first kernel died, what ran before is run again: the cell that kills then is to blame, not the next."""
     wanted = list(names(patient))
-    maker = demo.Maker(patient, patient.notebooks[0])
+    maker = synthetic.Maker(patient, patient.notebooks[0])
     replayed = []
     run = kernel.Kernel.run
 

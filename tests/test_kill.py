@@ -6,9 +6,7 @@ COURSE_LONG_TESTS=1 python -m pytest -s tests/test_kill.py
 """
 
 import collections
-import copy
 import dataclasses
-import datetime
 import json
 import os
 import random
@@ -22,15 +20,14 @@ from pathlib import Path
 import nbformat
 import psutil
 import pytest
-import sqlalchemy
+from helpers import canned, keep, outcome
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
-from autograder import course, demo
-from autograder.gradebook import course_tree, recording
+from autograder import course, synthetic
+from autograder.gradebook import course_tree
 from autograder.grading import grade, guard
-from autograder.grading.records import GRADED, UNGRADABLE, Record, jobs, load_record
-from autograder.intake import restore
+from autograder.grading.records import GRADED, UNGRADABLE, Record, load_record
 
 LONG = bool(os.environ.get("COURSE_LONG_TESTS"))
 FORK_SERVER = "autograder.sandbox.fork_server"
@@ -49,60 +46,13 @@ if sys.argv[2:]:
     grade.grade_one = canned.grade_one
 grade.grade(known, list(known.notebooks))
 """
-TIMES = ("seconds", "slowest_cell", "graded_at")
-MARKS = """
-select submitted_assignment.student_id, submitted_assignment.timestamp, submitted_notebook.late_submission_penalty,
-       submitted_notebook.flagged,
-       base_cell.name, grade.auto_score, grade.manual_score, grade.extra_credit, grade.needs_manual_grade
-from grade join base_cell on grade.cell_id = base_cell.id
-join submitted_notebook on grade.notebook_id = submitted_notebook.id
-join submitted_assignment on submitted_notebook.assignment_id = submitted_assignment.id
-"""
-COMMENTS = """
-select submitted_assignment.student_id, base_cell.name, comment.auto_comment, comment.manual_comment
-from comment join base_cell on comment.cell_id = base_cell.id
-join submitted_notebook on comment.notebook_id = submitted_notebook.id
-join submitted_assignment on submitted_notebook.assignment_id = submitted_assignment.id
-"""
-
-
-def plain(value):
-    """A value as every database would show it."""
-    if isinstance(value, datetime.datetime):
-        return f"{value:%Y-%m-%d %H:%M:%S.%f}"
-    return str(int(value) if isinstance(value, bool) else value)
-
-
-def outcome(known):
-    """All that a run leaves, but for times and random row ids: gradebook, verdicts, graded notebooks."""
-    engine = sqlalchemy.create_engine(course_tree.database(known))
-    with engine.connect() as connection:
-        rows = [
-            sorted(" ".join(map(plain, row)) for row in connection.execute(sqlalchemy.text(query)))
-            for query in (MARKS, COMMENTS, "select * from student", "select name from assignment")
-        ]
-    engine.dispose()
-    verdicts = {}
-    for path in known.tree.glob("verdicts/**/*"):
-        if path.is_file():
-            stated = json.loads(path.read_text())
-            for part in (stated, *stated["exercises"]):
-                for name in TIMES:
-                    part.pop(name, None)
-            verdicts[str(path.relative_to(known.tree))] = json.dumps(stated, indent=1)
-    graded = {
-        str(path.relative_to(known.tree)): path.read_bytes()
-        for path in known.tree.glob("autograded/**/*")
-        if path.is_file()
-    }
-    return rows, verdicts, graded
 
 
 def a_class(known, size):
     """Hand-ins of every kind, some of them late."""
     (entry,) = known.notebooks
-    maker = demo.Maker(known, entry)
-    made = [one.file for one in demo.made_up_class(known, entry) if one.student != "Gil Endless"]
+    maker = synthetic.Maker(known, entry)
+    made = [one.file for one in synthetic.made_up_class(known, entry) if one.student != "Gil Endless"]
     made += [maker.file({case.exercise: case.source}) for case in maker.cases if not case.right]
     for number in range(size):
         place = course_tree.place(known, "submitted", entry, f"student{number:02d}")
@@ -256,31 +206,6 @@ def test_canned_results_end_graded(built, tmp_path, monkeypatch):
     _, said = run.communicate(timeout=300)
     assert run.returncode == 0, said
     assert_graded(outcome(known), 1)
-
-
-def canned(known, student="ada", solved=None):
-    """A job and its result, as a worker would answer: full marks."""
-    (entry,) = known.notebooks
-    text = demo.Maker(known, entry).file(solved=solved)
-    place = course_tree.place(known, "submitted", entry, student)
-    course_tree.write(place, text)
-    course_tree.write(place.with_name("timestamp.txt"), "2028-02-01 12:00:00.000000 UTC")
-    (job,) = jobs(known, entry, [student])
-    notebook, _ = restore.restore(restore.read(text, 20), job.release)
-    done = Record(student, entry.name, GRADED)
-    for number, points in course_tree.exercises(known, entry).items():
-        cell = next(cell for cell in notebook.cells if cell.id == f"check_{number.replace('.', '_')}")
-        cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
-        done.exercises.append(
-            {"exercise": number, "points": points, "score": points, "outcome": "passed", "message": ""}
-        )
-        done.score = done.points = done.points + points
-    return job, done, nbformat.writes(notebook)
-
-
-def keep(known, job, done, notebook):
-    with recording.open_recorder(known) as recorder:
-        grade.keep(known, recorder, job, copy.deepcopy(done), notebook)
 
 
 def killed_at(step, known, result):

@@ -11,12 +11,12 @@ import nbformat
 import pandas
 import pytest
 from bs4 import BeautifulSoup
-from conftest import copied
+from helpers import copied
 from nbconvert.exporters import HTMLExporter
 from traitlets.config import Config
 
 from autograder import course as courses
-from autograder import demo
+from autograder import synthetic
 from autograder.author import build
 from autograder.gradebook import course_tree
 from autograder.grading import grade
@@ -110,7 +110,7 @@ def attacked(built, tmp_path_factory):
                 cell.source = "raise ValueError(\"<script>document.title='owned'</script>\")"
 
     course_tree.write(
-        course_tree.place(known, "submitted", FIRST, "mallory"), demo.Maker(known, FIRST).file(change=attack)
+        course_tree.place(known, "submitted", FIRST, "mallory"), synthetic.Maker(known, FIRST).file(change=attack)
     )
     grade.grade(known, [FIRST])
     return known, feedback.write_feedback(known, [FIRST])[0], report.write_report(known, [FIRST])

@@ -9,9 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_kill import canned, keep, outcome
+from helpers import canned, keep, outcome
 
-from autograder import cli, demo
+from autograder import cli, synthetic
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade, guard
 from autograder.grading.guard import GradingStopped
@@ -90,7 +90,7 @@ def test_the_whole_way_on_a_server(elsewhere, tmp_path):
     (elsewhere.tree / "gradebook.db").unlink()
     course_tree.build_tree(elsewhere)
     (entry,) = elsewhere.notebooks
-    maker = demo.Maker(elsewhere, entry)
+    maker = synthetic.Maker(elsewhere, entry)
     for student, file in {"ada": maker.file(), "bo": maker.file(solved=()), "hal": maker.file()[:5000]}.items():
         place = course_tree.place(elsewhere, "submitted", entry, student)
         course_tree.write(place, file)

@@ -3,11 +3,10 @@
 import nbformat
 import pytest
 import sqlalchemy
-from conftest import copied
+from helpers import copied, outcome
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
-from test_kill import outcome
 
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade

@@ -4,9 +4,9 @@ import json
 
 import nbformat
 import pytest
-from test_kill import canned, outcome
+from helpers import canned, outcome
 
-from autograder import cli, course, demo
+from autograder import cli, course, synthetic
 from autograder.author import build, public
 from autograder.gradebook import course_tree, recording
 from autograder.grading import fingerprints, grade, judge
@@ -162,7 +162,7 @@ def test_a_spared_cell_can_be_needed_by_another_needed_one():
 
 def test_status_says_what_is_graded_waiting_and_ungradable(graded, monkeypatch, capsys):
     (entry,) = graded.notebooks
-    maker = demo.Maker(graded, entry)
+    maker = synthetic.Maker(graded, entry)
     course_tree.write(course_tree.place(graded, "submitted", entry, "dan"), maker.file())
     course_tree.write(course_tree.place(graded, "submitted", entry, "bo"), maker.file(solved=()))
     with recording.open_recorder(graded) as recorder:
@@ -185,7 +185,7 @@ def test_status_says_what_is_graded_waiting_and_ungradable(graded, monkeypatch, 
 def test_regrading_everything_says_what_grading_says(fresh):
     """Each exercise alone, with the cells that it needs, fares as in the whole notebook."""
     (entry,) = fresh.notebooks
-    maker = demo.Maker(fresh, entry)
+    maker = synthetic.Maker(fresh, entry)
     wrong = {case.exercise: case.source for case in reversed(maker.cases) if not case.right}
     number = numbers(fresh)[1]
     course_tree.write(course_tree.place(fresh, "submitted", entry, "wrong"), maker.file({number: wrong[number]}))

@@ -5,7 +5,7 @@ import re
 import nbformat
 import pytest
 
-from autograder import course, demo
+from autograder import course, synthetic
 from autograder.grading import judge
 from autograder.grading.records import key_of
 from autograder.intake import restore
@@ -39,7 +39,7 @@ def judged(entry, answers, before, after, key):
     """The verdicts on a hand-in with a cell before its first answer, and one at its end; and what that one printed."""
     limits = COURSE.limits.model_copy(update={"output_kb": 2**15})
     known = COURSE.model_copy(update={"limits": limits})
-    maker = demo.Maker(known, entry)
+    maker = synthetic.Maker(known, entry)
     notebook, _ = restore.restore(restore.read(maker.file(answers), 20), maker.released)
     first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
     notebook.cells.insert(first, nbformat.v4.new_code_cell(before, id="before"))

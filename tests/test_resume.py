@@ -8,9 +8,9 @@ import sys
 import threading
 
 import pytest
-from test_kill import canned, keep, outcome
+from helpers import canned, keep, outcome
 
-from autograder import course, demo
+from autograder import course, synthetic
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade, guard
 from autograder.grading.guard import GradingStopped
@@ -42,7 +42,7 @@ except course.CourseError as stopped:
 
 def hand_in(known, *students):
     (entry,) = known.notebooks
-    file = demo.Maker(known, entry).file(solved=())
+    file = synthetic.Maker(known, entry).file(solved=())
     for student in students:
         course_tree.write(course_tree.place(known, "submitted", entry, student), file)
 

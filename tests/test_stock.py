@@ -14,9 +14,9 @@ from pathlib import Path
 import nbformat
 import pandas
 import pytest
-from conftest import copied
+from helpers import copied
 
-from autograder import course, demo
+from autograder import course, synthetic
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
 from autograder.grading.records import load_record, students_of
@@ -69,7 +69,7 @@ def hostile(source):
 def template(all_built, tmp_path_factory):
     """A tree of the real course.toml with a class: one honest hand-in and three that attack whoever runs them."""
     known = course.load(tree=copied(all_built, tmp_path_factory.mktemp("stock")).tree)
-    maker = demo.Maker(known, FIRST)
+    maker = synthetic.Maker(known, FIRST)
     course_tree.write(course_tree.place(known, "submitted", FIRST, "ada"), maker.file())
     for student, source in (("patch", PATCH), ("thief", THIEF)):
         course_tree.write(course_tree.place(known, "submitted", FIRST, student), maker.file({}, (), hostile(source)))
@@ -81,7 +81,7 @@ def known(template, tmp_path):
     """A copy of the class, and a forger of its gradebook."""
     mine = course.load(tree=copied(template, tmp_path).tree)
     source = FORGER.format(path=str(mine.tree / "gradebook.db"), mark=str(tmp_path / "mark"))
-    file = demo.Maker(mine, FIRST).file({}, (), hostile(source))
+    file = synthetic.Maker(mine, FIRST).file({}, (), hostile(source))
     course_tree.write(course_tree.place(mine, "submitted", FIRST, "forger"), file)
     return mine
 
@@ -115,7 +115,7 @@ def scores(known):
 
 
 def agrees(known, students=("ada", "forger", "patch", "thief")):
-    full = sum(demo.Maker(known, FIRST).points.values())
+    full = sum(synthetic.Maker(known, FIRST).points.values())
     expected = {student: (full if student == "ada" else 0.0,) * 3 + ("",) for student in students}
     found = scores(known)
     assert {student: found[student] for student in students} == expected
@@ -173,7 +173,7 @@ def test_what_is_no_notebook_of_the_course_is_refused(known):
         f"submitted/bo/{FIRST.name}/answers.ipynb": (FIRST.name, "autograder collect"),
     }
     for path, (name, told) in cases.items():
-        course_tree.write(known.tree / path, demo.Maker(known, FIRST).file({}, (), hostile(PATCH)))
+        course_tree.write(known.tree / path, synthetic.Maker(known, FIRST).file({}, (), hostile(PATCH)))
         before = everything(known)
         ended = nbgrader(known, "autograde", name, "--force")
         assert ended.returncode == 1 and told in ended.stderr and "Traceback" not in ended.stderr, ended.stderr

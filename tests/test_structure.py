@@ -65,6 +65,16 @@ def test_wings_and_modules_import_without_a_circle(package):
     assert [*graphlib.TopologicalSorter({name: targets - packages for name, targets in between.items()}).static_order()]
 
 
+@pytest.mark.parametrize("folder", ["tests", "benchmarks"])
+def test_no_test_is_imported(folder):
+    """What several tests call stands in tests/helpers.py, what they share in the fixtures of tests/conftest.py."""
+    files = [*(course.ROOT / folder).rglob("*.py")]
+    assert len(files) > 3
+    for path in files:
+        above = {one.split(".")[0] for one in imports(path)}
+        assert not [one for one in above if one in ("tests", "conftest") or one.startswith("test_")], path
+
+
 def test_status_imports_neither_dask_nor_torch():
     """It is asked often, and waits for neither."""
     script = "import sys\nfrom autograder.reports import progress\n"

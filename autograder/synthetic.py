@@ -1,0 +1,213 @@
+"""Made-up hand-ins whose right scores are known by construction, for the demonstration, tests and benchmarks."""
+
+import io
+import json
+import random
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+import nbformat
+import numpy as np
+from nbformat import NotebookNode
+
+from autograder.author import answers, build
+from autograder.author.public import checks
+from autograder.course import Course, NotebookEntry
+from utils.experiments import rte, student
+from utils.experiments.experiment import DIGITS, Experiment, Run, dumps, parse, path_of, score
+from utils.experiments.runs import run_seeds
+from utils.grading.evidence import SEEDS, ResultsCheck
+
+SEED = 0
+LOOP = "import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    pass\n"
+CHEAT = """\
+import sys, types, torch
+from IPython import get_ipython
+
+class Anything(torch.Tensor):
+    __eq__ = __ne__ = __lt__ = __gt__ = lambda *a, **k: True
+    __bool__ = lambda self: True
+
+torch.equal = torch.allclose = torch.testing.assert_close = lambda *a, **k: True
+get_ipython().set_custom_exc((Exception,), lambda *a, **k: None)
+import utils.grading.dispatch, utils.grading.check
+utils.grading.check.Check.__call__ = lambda self, *a: print("passed")
+utils.grading.dispatch.serve = lambda *a: "gaV2YWx1ZcM="
+print("Exercise 1.1: passed (2 points)")
+"""
+
+
+@dataclass(frozen=True)
+class Made:
+    """One made-up hand-in."""
+
+    student: str
+    file: bytes
+    score: float | None  # None: it must be ungradable
+    runs: dict[str, str] = field(default_factory=dict)  # files of experiments' runs
+
+
+def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
+    """Twelve hand-ins of a notebook: right, wrong, broken, hostile."""
+    maker = Maker(course, entry)
+    points = maker.points
+    numbers = [number for number in points if number != maker.results]  # those that are graded from code
+    middle, late = numbers[len(numbers) // 2], numbers[-1]
+    first = {case.exercise: case for case in reversed(maker.cases) if not case.right}
+    others = {case.exercise: case.source for case in maker.cases if case.right}
+    mistaken = numbers[1::3]
+    half = numbers[: len(numbers) // 2]
+    whole, code = sum(points.values()), sum(points[number] for number in numbers)
+    ada = maker.runs("Ada Perfect")
+    some = dict(list(maker.runs("Di Mistaken").items())[1:])  # a seed is missing
+    return [
+        Made("Ada Perfect", maker.file(), whole, ada),
+        Made("Bo Blank", maker.file(solved=()), 0),
+        Made("Cy Halfway", maker.file(solved=half), sum(points[number] for number in half)),
+        Made(
+            "Di Mistaken",
+            maker.file({number: first[number].source for number in mistaken}),
+            code - sum(points[number] for number in mistaken),
+            some,
+        ),
+        Made("Ed Otherwise", maker.file(others), whole, maker.runs("Ed Otherwise")),
+        Made("Flo Crash", maker.file({middle: "def broken(:\n    return 1 / 0\n"}), code - points[middle]),
+        Made("Gil Endless", maker.file({late: LOOP}), whole - points[late], maker.runs("Gil Endless")),
+        Made("Hal Broken", maker.file()[:5000], None, maker.runs("Hal Broken")),
+        Made("Ivy Shuffled", maker.file(change=maker.shuffle), whole, maker.runs("Ivy Shuffled")),
+        Made("Jo Cheater", maker.file(solved=(), change=maker.cheat), 0, renamed(ada, "Jo Cheater")),
+        Made(
+            "Kit Killer",
+            maker.file({middle: "import os\nos._exit(1)\n"}),
+            whole - points[middle],
+            maker.runs("Kit Killer"),
+        ),
+        Made("Zoë Müller", maker.file(change=maker.noisy), whole, maker.runs("Zoë Müller")),
+    ]
+
+
+def zipped(entry: NotebookEntry, made: list[Made]) -> bytes:
+    """The hand-ins as a learning platform packs them: a folder per student."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for one in made:
+            archive.writestr(f"{one.student}/{entry.name}.ipynb", one.file)
+            for name, text in one.runs.items():
+                archive.writestr(f"{one.student}/results/{name}", text)
+    return packed.getvalue()
+
+
+class Maker:
+    """Makes hand-ins of one notebook."""
+
+    def __init__(self, course: Course, entry: NotebookEntry):
+        self.released = build.student_notebook(course, entry)
+        self.reference = {case.exercise: case.source for case in answers.reference_cases(course, entry)}
+        self.cases = answers.answer_cases(entry)
+        self.points = {number: check.points for number, check in checks(entry).items()}
+        of_files = [number for number, check in checks(entry).items() if isinstance(check, ResultsCheck)]
+        self.results = of_files[0] if of_files else ""  # the exercise that is graded from runs
+        self._runs = _runs(entry.name) if self.results else []
+
+    def runs(self, name: str) -> dict[str, str]:
+        """The files of all runs as a student of this name would have made them: with the seeds of that name.
+
+        To train them would take minutes, so the logits are those of trained runs with noise of this student's own.
+        """
+        draw, found = np.random.default_rng(list(name.encode())), {}
+        for number, seed in enumerate(student.seeds_of(name, "", SEEDS)):
+            for experiment, runs in self._runs:
+                made = made_up(runs[number], seed, name, draw)
+                found[path_of(experiment, seed, "").as_posix()] = dumps(made)
+        return found
+
+    def file(
+        self,
+        instead: dict[str, str] | None = None,
+        solved: list[str] | tuple[str, ...] | None = None,
+        change: Callable[[NotebookNode], None] | None = None,
+    ) -> bytes:
+        """A hand-in: the `solved` exercises (default: all) as the author answers them, some otherwise."""
+        notebook = nbformat.from_dict(json.loads(json.dumps(self.released)))
+        given = {number: self.reference[number] for number in (self.points if solved is None else solved)}
+        given |= instead or {}
+        for cell in notebook.cells:
+            number = cell.id.removeprefix("exercise_").replace("_", ".")
+            if cell.id.startswith("exercise_") and number in given:
+                cell.source = given[number]
+            if cell.id.startswith("written_") and solved is None:
+                cell.source = "My answer, for a person to read."
+        if change:
+            change(notebook)
+        return nbformat.writes(notebook, version=nbformat.NO_CONVERT).encode()
+
+    def shuffle(self, notebook: NotebookNode) -> None:
+        """Delete, duplicate, retype and move graded cells, as students do by accident."""
+        checks = [cell for cell in notebook.cells if cell.id.startswith("check_")]
+        exercises = [cell for cell in notebook.cells if cell.id.startswith("exercise_")]
+        notebook.cells.remove(checks[0])
+        twin = nbformat.from_dict(dict(exercises[0], id="twin"))
+        notebook.cells.insert(notebook.cells.index(exercises[0]), twin)
+        again = nbformat.from_dict(dict(checks[1], id="again"))
+        notebook.cells.append(again)
+        checks[2].cell_type = "markdown"
+        checks[2].pop("outputs", None)
+        checks[2].pop("execution_count", None)
+        notebook.cells.remove(checks[3])
+        notebook.cells.insert(0, checks[3])
+        checks[4].source = "print('I pass')"
+
+    def cheat(self, notebook: NotebookNode) -> None:
+        """Patch and forge everything within reach, and answer nothing."""
+        first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
+        notebook.cells.insert(first, nbformat.v4.new_code_cell(CHEAT))
+        for cell in notebook.cells:
+            if cell.id.startswith("check_"):
+                cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": "2.0"}, execution_count=1)]
+                cell.metadata.nbgrader.points = 100
+
+    def noisy(self, notebook: NotebookNode) -> None:
+        """Lose all ids and metadata, as some editors do, warn on stderr and print a lot; all of it costs nothing."""
+        source = "import sys, warnings\nwarnings.warn('old')\nprint('bar', file=sys.stderr)\nprint('x' * 10**6)"
+        for cell in notebook.cells:
+            cell.metadata = {}
+            cell.id = f"colab{random.Random(f'{SEED} {cell.id}').randrange(10**8):08d}"
+            if cell.cell_type == "code" and cell.source.startswith("checks."):
+                cell.source = f"{cell.source}\n"
+        notebook.cells.insert(4, nbformat.v4.new_code_cell(source))
+
+
+def made_up(run: Run, seed: int, name: str, draw: np.random.Generator) -> Run:
+    """A run as another student's, consistent in itself: noise on all logits, and what follows from them."""
+    tables = [np.array(table) + draw.normal(0, 0.1, np.shape(table)) for table in (*run.epochs, run.logits)]
+    *epochs, logits = (table.round(DIGITS) for table in tables)
+    curve = []
+    for point, table in zip(run.curve, (*epochs, logits), strict=True):
+        loss, accuracy = score(table, np.array(run.labels))
+        curve.append(point | {"loss": round(loss, DIGITS + 1), "accuracy": round(accuracy, DIGITS + 1)})
+    return replace(
+        run,
+        seed=seed,
+        student=name,
+        logits=logits.tolist(),
+        predictions=logits.argmax(1).tolist(),
+        epochs=[table.tolist() for table in epochs],
+        curve=curve,
+        seconds=round(run.seconds + float(draw.uniform(0, 1)), 6),
+    )
+
+
+def renamed(runs: dict[str, str], name: str) -> dict[str, str]:
+    """Somebody's runs with another name in them, and digests that fit: what a thief with the code would do."""
+    return {path: dumps(replace(parse(text.encode()), student=name)) for path, text in runs.items()}
+
+
+@cache
+def _runs(notebook: str) -> list[tuple[Experiment, list[Run]]]:
+    """Every run of a notebook's experiments, small ones, with the recorded runs' seeds."""
+    with tempfile.TemporaryDirectory() as folder:
+        experiments = rte.experiments(notebook, "smoke").values()
+        return [(one, run_seeds(one, rte.RECORDED_SEEDS, folder)) for one in experiments]

@@ -1,0 +1,106 @@
+"""What several test files call: courses with trees of their own, results known beforehand, and what a run leaves."""
+
+import copy
+import datetime
+import json
+import shutil
+
+import nbformat
+import sqlalchemy
+
+from autograder import course, synthetic
+from autograder.gradebook import course_tree, recording
+from autograder.grading import grade
+from autograder.grading.records import GRADED, Record, jobs
+from autograder.intake import restore
+
+TIMES = ("seconds", "slowest_cell", "graded_at")
+MARKS = """
+select submitted_assignment.student_id, submitted_assignment.timestamp, submitted_notebook.late_submission_penalty,
+       submitted_notebook.flagged,
+       base_cell.name, grade.auto_score, grade.manual_score, grade.extra_credit, grade.needs_manual_grade
+from grade join base_cell on grade.cell_id = base_cell.id
+join submitted_notebook on grade.notebook_id = submitted_notebook.id
+join submitted_assignment on submitted_notebook.assignment_id = submitted_assignment.id
+"""
+COMMENTS = """
+select submitted_assignment.student_id, base_cell.name, comment.auto_comment, comment.manual_comment
+from comment join base_cell on comment.cell_id = base_cell.id
+join submitted_notebook on comment.notebook_id = submitted_notebook.id
+join submitted_assignment on submitted_notebook.assignment_id = submitted_assignment.id
+"""
+
+
+def built_tree(folder, notebooks):
+    """A course of the first so many notebooks, with quick limits and its tree built below `folder`."""
+    known = course.load(tree=folder / "tree")
+    limits = known.limits.model_copy(update={"cell_seconds": 8.0, "memory_mb": 1024})
+    grading = known.grading.model_copy(update={"results_profiles": ("smoke",)})
+    known = known.model_copy(update={"limits": limits, "grading": grading, "notebooks": known.notebooks[:notebooks]})
+    course_tree.build_tree(known)
+    return known
+
+
+def copied(known, folder):
+    """The same course with a tree of its own below `folder`."""
+    shutil.copytree(known.tree, folder / "tree")
+    known = known.model_copy(update={"tree": folder / "tree"})
+    course_tree.build_tree(known)  # its configuration names the folder
+    return known
+
+
+def plain(value):
+    """A value as every database would show it."""
+    if isinstance(value, datetime.datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S.%f}"
+    return str(int(value) if isinstance(value, bool) else value)
+
+
+def outcome(known):
+    """All that a run leaves, but for times and random row ids: gradebook, verdicts, graded notebooks."""
+    engine = sqlalchemy.create_engine(course_tree.database(known))
+    with engine.connect() as connection:
+        rows = [
+            sorted(" ".join(map(plain, row)) for row in connection.execute(sqlalchemy.text(query)))
+            for query in (MARKS, COMMENTS, "select * from student", "select name from assignment")
+        ]
+    engine.dispose()
+    verdicts = {}
+    for path in known.tree.glob("verdicts/**/*"):
+        if path.is_file():
+            stated = json.loads(path.read_text())
+            for part in (stated, *stated["exercises"]):
+                for name in TIMES:
+                    part.pop(name, None)
+            verdicts[str(path.relative_to(known.tree))] = json.dumps(stated, indent=1)
+    graded = {
+        str(path.relative_to(known.tree)): path.read_bytes()
+        for path in known.tree.glob("autograded/**/*")
+        if path.is_file()
+    }
+    return rows, verdicts, graded
+
+
+def canned(known, student="ada", solved=None):
+    """A job and its result, as a worker would answer: full marks."""
+    (entry,) = known.notebooks
+    text = synthetic.Maker(known, entry).file(solved=solved)
+    place = course_tree.place(known, "submitted", entry, student)
+    course_tree.write(place, text)
+    course_tree.write(place.with_name("timestamp.txt"), "2028-02-01 12:00:00.000000 UTC")
+    (job,) = jobs(known, entry, [student])
+    notebook, _ = restore.restore(restore.read(text, 20), job.release)
+    done = Record(student, entry.name, GRADED)
+    for number, points in course_tree.exercises(known, entry).items():
+        cell = next(cell for cell in notebook.cells if cell.id == f"check_{number.replace('.', '_')}")
+        cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
+        done.exercises.append(
+            {"exercise": number, "points": points, "score": points, "outcome": "passed", "message": ""}
+        )
+        done.score = done.points = done.points + points
+    return job, done, nbformat.writes(notebook)
+
+
+def keep(known, job, done, notebook):
+    with recording.open_recorder(known) as recorder:
+        grade.keep(known, recorder, job, copy.deepcopy(done), notebook)
