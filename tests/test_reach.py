@@ -25,7 +25,7 @@ def project(tmp_path_factory):
     [
         ("utils/counting.py", {"03"}),
         ("utils/positions.py", {"01"}),
-        ("utils/tiny_bert.py", {"04", "05", "06"}),  # named in lib("utils.tiny_bert")
+        ("utils/tiny_bert.py", {"04", "05", "06"}),
         ("utils/experiments/rte.py", {"05", "06"}),
         ("utils/grading/evidence.py", {"05", "06"}),
         ("utils/experiments/experiment.py", {"05", "06"}),
@@ -68,7 +68,7 @@ def test_what_imports_reach_is_found_step_by_step(tmp_path):
     (tmp_path / "data" / "results").mkdir(parents=True)
     pieces = {
         "utils/start.py": "def later():\n    from utils import one\n",
-        "utils/one.py": "lib('utils.two')\nPLACE = Path(__file__).parents[1] / 'data' / 'results' / 'gold.json'\n",
+        "utils/one.py": "import_module('utils.two')\nPLACE = Path(__file__).parents[1] / 'data' / 'results' / 'gold.json'\n",
         "utils/two.py": "import utils.start\n",
         "utils/alone.py": "",
         "data/results/gold.json": "[1]",

@@ -16,7 +16,7 @@ GRADER = (
     *("author/private", "author/public", "grading/judge", "intake/reading", "intake/restore"),
     *("sandbox/kernel", "sandbox/kernel_main", "sandbox/withheld"),
 )
-MODULE = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+")  # as `lib("utils.grading.toys")` names one
+MODULE = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+")  # named in a string, as importlib is given one
 
 PATH = re.compile(r"[\w.-]+(/[\w.-]+)+|[\w-]+\.(json|csv|txt|npz|safetensors)")
 

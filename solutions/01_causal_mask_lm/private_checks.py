@@ -92,12 +92,12 @@ def both(q, k, v, mask):
 def learns(attention, lib):
     T, S, d = draw(7).sample(range(2, 8), 3)
     tensors = [normal(2, T, d, seed=8), normal(2, S, d, seed=9), normal(2, S, 6, seed=10)]
-    result = lib("utils.grading.toys").gradients(attention, tensors)
+    result = lib(toys).gradients(attention, tensors)
     for got, wanted in zip(result, toys.gradients(F.scaled_dot_product_attention, tensors), strict=True):
         expect.close(got, wanted, "gradient")
     tensors.append(normal(2, T, S, seed=11))
     for which in (0, 1):
-        result = lib("utils.grading.toys").gradients(attention, tensors, which=which)
+        result = lib(toys).gradients(attention, tensors, which=which)
         for got, wanted in zip(result, toys.gradients(both, tensors, which=which), strict=True):
             expect.close(got, wanted, f"gradient of result {which} under a mask")
     tensors.pop()
@@ -153,7 +153,7 @@ def heads_learn(MultiHeadAttention, lib):
     joined = {f"in_proj_{part}": torch.cat([precise[f"{n}_proj.{part}"] for n in "qkv"]) for part in ("weight", "bias")}
     right.load_state_dict(joined | {f"out_proj.{part}": precise[f"out_proj.{part}"] for part in ("weight", "bias")})
     slopes = toys.parameter_gradients(Alone(right), x.double())
-    got = lib("utils.grading.toys").parameter_gradients(layer, x.double())
+    got = lib(toys).parameter_gradients(layer, x.double())
     for part in ("weight", "bias"):
         wanted = dict(zip("qkv", slopes[f"inner.in_proj_{part}"].chunk(3), strict=True))
         wanted["out"] = slopes[f"inner.out_proj.{part}"]
@@ -242,8 +242,8 @@ def layer_learns(TransformerLayer, lib):
     right = torch_layer(precise, heads, dropout=0.0).train()
     x = normal(2, T, width, seed=41).double()
     (wanted,) = toys.gradients(right, [x])
-    expect.close(lib("utils.grading.toys").gradients(layer, [x])[0], wanted, "gradient of x", tolerance=1e-3)
-    got = lib("utils.grading.toys").parameter_gradients(layer, x)
+    expect.close(lib(toys).gradients(layer, [x])[0], wanted, "gradient of x", tolerance=1e-3)
+    got = lib(toys).parameter_gradients(layer, x)
     for name, slope in toys.parameter_gradients(right, x).items():
         expect.close(got[name], slope, f"gradient of {name}", tolerance=1e-3)
 
@@ -412,7 +412,7 @@ def sure_and_learning(lm_loss, lib):
 
     expect.close(expect.number(lm_loss(logits, targets, pad), "loss"), wanted(logits, targets, pad), "sure")
     logits = normal(B, T, V, seed=71)
-    (slope,) = lib("utils.grading.toys").gradients(lm_loss, [logits], targets, pad)
+    (slope,) = lib(toys).gradients(lm_loss, [logits], targets, pad)
     expect.close(slope, toys.gradients(wanted, [logits], targets, pad)[0], "gradient")
 
 
@@ -451,13 +451,13 @@ def other_networks(train_epoch, lib):
     for number, middle in enumerate((("Tanh",), ("Dropout", 1.0))):
         recipe = [("Embedding", V, d), middle, ("Linear", d, V)]
         right = nn.Sequential(*(getattr(nn, name)(*sizes) for name, *sizes in recipe))
-        there = lib("torch.nn")
+        there = lib(nn)
         model = there.Sequential(*(getattr(there, name)(*sizes) for name, *sizes in recipe))
         shapes = {name: tuple(value.shape) for name, value in right.state_dict().items()}
         right.load_state_dict(expect.weights(model, shapes, "model", seed=105 + number))
         model.eval()
         right.train()
-        loss = train_epoch(model, batches, lib("utils.grading.toys").descent_in_groups(model, lr), clip, pad_id=-1)
+        loss = train_epoch(model, batches, lib(toys).descent_in_groups(model, lr), clip, pad_id=-1)
         rule, total, count = torch.optim.SGD(right.parameters(), lr=lr), 0.0, 0
         for inputs, targets in batches:
             each = F.cross_entropy(right(inputs).flatten(0, 1), targets.flatten(), reduction="none")
@@ -477,8 +477,8 @@ def overfits(train_epoch, lib):
     V = draw(110).randint(5, 8)
     tokens = torch.tensor([draw(111).sample([token for token in range(V) if token != 1], 4)])
     table, bias, batches = torch.zeros(V, V), torch.zeros(V), [[tokens[:, :-1], tokens[:, 1:]]]
-    model = lib("utils.grading.toys").Bigram(table, bias)
-    optimizer = lib("torch.optim").Adam(model.parameters(), lr=0.3)
+    model = lib(toys).Bigram(table, bias)
+    optimizer = lib(torch.optim).Adam(model.parameters(), lr=0.3)
     losses = [expect.number(train_epoch(model, batches, optimizer, 1.0), "loss") for _ in range(30)]
     assert abs(losses[0] - math.log(V)) < 1e-4 and losses[-1] < 0.07, f"from {losses[0]} to {losses[-1]}"
 
@@ -505,16 +505,16 @@ def other_texts(generate, lib):
             table = ending(121 + number, V, prompt, count, eos, (2,) if number != 1 else ())
         else:
             table = normal(V, V, seed=121 + number)
-        model = lib("utils.grading.toys").TableModel(table)
+        model = lib(toys).TableModel(table)
         options = {} if eos == 2 else {"eos_id": eos}
         result = numbers_of(generate(model, prompt, max_new=count, temperature=0, top_k=3, **options), prompt)
         assert result == greedy(table, prompt, count, eos), f"{V}, {prompt}, {count}, {eos}"
     long = [rng.randrange(V) for _ in range(rng.randint(130, 300))]
-    result = numbers_of(generate(lib("utils.grading.toys").TableModel(table), long, 5, temperature=0, eos_id=V), long)
+    result = numbers_of(generate(lib(toys).TableModel(table), long, 5, temperature=0, eos_id=V), long)
     assert result == greedy(table, long, 5, V), f"a prompt of {len(long)} tokens"
-    drawn = numbers_of(generate(lib("utils.grading.toys").TableModel([[0.0, 0.0, 0.0]]), [0, 1], 200), [0, 1])
+    drawn = numbers_of(generate(lib(toys).TableModel([[0.0, 0.0, 0.0]]), [0, 1], 200), [0, 1])
     assert drawn[-1] == 2 and drawn[2:].count(2) == 1 and len(drawn) < 100, "the default end is 2"
-    model = lib("utils.grading.toys").TableModel([[0.0, 9.0, 1.0]])
+    model = lib(toys).TableModel([[0.0, 9.0, 1.0]])
     assert numbers_of(generate(model, [2], 3, temperature=0), [2]) == [2, 1, 1, 1], "an end in the prompt is no end"
 
 
@@ -525,7 +525,7 @@ def other_writers(generate, lib):
     V, heads = rng.randint(7, 12), rng.choice([1, 2])
     width, d_ff, prompt = 4 * heads, rng.randint(5, 9), [rng.randrange(V) for _ in range(rng.randint(2, 5))]
     recipe = [("Embedding", V, width), ("TransformerEncoderLayer", width, heads, d_ff, 0.5), ("Linear", width, V)]
-    there = lib("torch.nn")
+    there = lib(nn)
 
     def made(nn_) -> list:
         return [
@@ -585,7 +585,7 @@ def other_seeds(generate, lib):
     options = {"temperature": temperature, "top_k": rng.choice([None, kinds, kinds + 7])}
     first, second, third = rng.sample(range(10**6), 3)
     seeded(generate, lib, logits, (first, second), **options)
-    model = lib("utils.grading.toys").TableModel([logits])
+    model = lib(toys).TableModel([logits])
     independent(torch.tensor(texts(generate, lib, model, [0], [length] * rows, third, eos_id=9, **options)))
 
 

@@ -39,7 +39,7 @@ def made_once(FixedPositions, lib):
     """With torch's own `randn` for `make_table`: nobody knows the table before, and there is none like it."""
     pick = draw(2)
     rows, width = pick.randint(5, 12), pick.randint(3, 9)
-    module, other = (FixedPositions(lib("torch").randn, rows, width) for _ in range(2))
+    module, other = (FixedPositions(lib(torch).randn, rows, width) for _ in range(2))
     x = normal(pick.randint(2, 4), rows, width, seed=2)
     first = expect.floats(module(torch.zeros_like(x)), tuple(x.shape), "the output")
     assert first[0].std() > 0 and torch.equal(first[0], first[-1]), "one table for each sequence"
@@ -56,7 +56,7 @@ def other_fixed_sizes(FixedPositions, lib):
         width, seed = pick.randint(2, 12), pick.randint(1, 10**6)
         places = places or rows
         batch = pick.randint(2, 5)
-        module = FixedPositions(lib("utils.grading.toys").NewTableEachCall(seed), rows, width)
+        module = FixedPositions(lib(toys).NewTableEachCall(seed), rows, width)
         x, table = normal(batch, places, width, seed=seed), toys.NewTableEachCall(seed)(rows, width)
         output = expect.floats(module(x), (batch, places, width), "the output")
         assert torch.allclose(output, x + table[:places], atol=1e-5), f"{rows} x {width}, {places} positions"
@@ -71,7 +71,7 @@ def other_fixed_sizes(FixedPositions, lib):
 def moved_first(FixedPositions, lib):
     pick = draw(3)
     rows, width, seed = pick.randint(6, 12), pick.randint(4, 14), pick.randint(1, 10**6)
-    module = FixedPositions(lib("utils.grading.toys").NewTableEachCall(seed), rows, width)
+    module = FixedPositions(lib(toys).NewTableEachCall(seed), rows, width)
     module.double()
     module.half()
     x, table = normal(2, 4, width, seed=4), toys.NewTableEachCall(seed)(rows, width)
@@ -85,9 +85,7 @@ def two_modules(FixedPositions, lib):
     pick = draw(4)
     width, seed = pick.randint(4, 9), pick.randint(1, 10**6)
     few, many = pick.randint(5, 8), pick.randint(9, 14)
-    small, large = (
-        FixedPositions(lib("utils.grading.toys").NewTableEachCall(seed), rows, width) for rows in (few, many)
-    )
+    small, large = (FixedPositions(lib(toys).NewTableEachCall(seed), rows, width) for rows in (few, many))
     x = normal(2, 5, width, seed=6)
     for module, rows in ((small, few), (large, many), (small, few)):
         output = expect.floats(module(x), (2, 5, width), "the output")
@@ -122,7 +120,7 @@ def other_gaps(equivariance_gap, lib):
         x, order = normal(batch, places, width, seed=seed), order_of(places, seed)
         dropout = pick.uniform(0.2, 0.7)
         module, twin = filled(
-            mixing(lib("torch"), places, width, dropout), mixing(torch, places, width, dropout), 10 + seed
+            mixing(lib(torch), places, width, dropout), mixing(torch, places, width, dropout), 10 + seed
         )
         gap = expect.number(equivariance_gap(module, x, order), "the gap")
         assert math.isclose(gap, largest_gap(twin, x, order), rel_tol=1e-3, abs_tol=1e-5), (batch, places, width)
@@ -145,7 +143,7 @@ def one_entry(equivariance_gap, lib):
         order = order_of(places, pick.randint(1, 10**6))
         moved = (order != torch.arange(places)).nonzero().flatten().tolist()
         bias[pick.choice(moved), pick.randrange(width)] = size
-        norm = lib("torch").nn.LayerNorm([places, width])
+        norm = lib(nn).LayerNorm([places, width])
         norm.load_state_dict({"weight": torch.full((places, width), pick.uniform(0.5, 2)), "bias": bias})
         given = normal(2, places, width, seed=3) if abs(size) > 1e-3 else torch.zeros(2, places, width)
         gap = equivariance_gap(norm, given, order)
@@ -154,7 +152,7 @@ def one_entry(equivariance_gap, lib):
 
 @private("2.3", tells="modules without positions get a gap, or modules that know the order get the wrong one.")
 def blind_and_seeing(equivariance_gap, lib):
-    parts, pick = lib("torch").nn, draw(3)
+    parts, pick = lib(nn), draw(3)
     places, heads = pick.randint(4, 8), pick.randint(1, 3)
     width, inner = heads * pick.randint(2, 5), pick.randint(5, 20)
     x, order = normal(3, places, width, seed=9), order_of(places, 9)
@@ -167,7 +165,7 @@ def blind_and_seeing(equivariance_gap, lib):
         assert abs(expect.number(equivariance_gap(module, x, order), "the gap")) < 1e-4, "blind to order"
     mask, sizes = torch.full((places, places), -torch.inf).triu(1), (width, heads, inner, 0.3)
     module, twin = filled(
-        lib("utils.grading.toys").Masked(parts.TransformerEncoderLayer(*sizes, batch_first=True), mask),
+        lib(toys).Masked(parts.TransformerEncoderLayer(*sizes, batch_first=True), mask),
         toys.Masked(nn.TransformerEncoderLayer(*sizes, batch_first=True), mask),
         seed=10,
     )
@@ -220,7 +218,7 @@ def other_learned_sizes(LearnedPositions, lib):
         assert torch.allclose(output, x + table[:places], atol=1e-5), (rows, width)
         square = normal(places, places, width, seed=20 + seed)
         assert torch.allclose(module(square), square + table[:places], atol=1e-5), "as many sequences as positions"
-        arrived = lib("utils.grading.toys").parameter_gradients(module, x)["positions.weight"]
+        arrived = lib(toys).parameter_gradients(module, x)["positions.weight"]
         wanted = torch.linspace(-1, 2, x.numel()).reshape(x.shape).sum(0)
         assert torch.allclose(arrived, F.pad(wanted, (0, 0, 0, rows - places)), atol=1e-4), "gradient"
         for longer in (rows + 1, rows + pick.randint(2, 20)):
@@ -289,9 +287,7 @@ def other_slopes(rotary, lib):
     for seed, lead in enumerate(((), (pick.randint(1, 4),), tuple(pick.sample(range(1, 5), 2)))):
         x = normal(*lead, pick.randint(2, 9), 2 * pick.randint(1, 8), seed=seed)
         wanted = turned(torch.linspace(-1, 2, x.numel()).reshape(x.shape), sign=-1)
-        expect.close(
-            lib("utils.grading.toys").gradients(rotary, [x])[0], wanted, f"gradient, {tuple(x.shape)}", tolerance=1e-3
-        )
+        expect.close(lib(toys).gradients(rotary, [x])[0], wanted, f"gradient, {tuple(x.shape)}", tolerance=1e-3)
 
 
 @private("2.6", tells="the scores of queries and keys should depend on their distance alone.")

@@ -1,5 +1,6 @@
 """Cases of notebook 04 that students never see: other sizes, other seeds, edges, drawn for each hand-in."""
 
+import builtins
 import random
 from typing import Any
 
@@ -11,7 +12,7 @@ from autograder.author.private import private
 from utils.checks import nb04_head_swapping as seen
 from utils.grading import expect, toys
 from utils.grading.expect import draw, normal
-from utils.grading.remote import Remote, read
+from utils.grading.remote import Library, Remote, read
 
 WORDS = ("gate", "norm", "read", "mix", "rank", "turn", "alpha", "zeta", "query", "layer")
 
@@ -24,18 +25,18 @@ def batch(B: int, T: int, vocab: int, classes: int, seed: int) -> list[torch.Ten
     return [tokens, mask, torch.randint(0, classes, (B,), generator=numbers)]
 
 
-def plain(lib: Any, vocab: int, width: int, hidden: int, seed: int) -> tuple[Remote, toys.Plain]:
+def plain(lib: Library, vocab: int, width: int, hidden: int, seed: int) -> tuple[Remote, toys.Plain]:
     """A base of torch's own modules, with dropout, in the student's process, and in this one in evaluation mode."""
 
     def build(torch_nn: Any) -> Any:
         parts = (torch_nn.Embedding(vocab, width), torch_nn.Dropout(0.5), torch_nn.Linear(width, hidden))
         return torch_nn.Sequential(*parts, torch_nn.Tanh())
 
-    theirs, ours = build(lib("torch").nn), build(nn)
+    theirs, ours = build(lib(nn)), build(nn)
     state = {name: normal(*value.shape, seed=seed + i) for i, (name, value) in enumerate(ours.state_dict().items())}
     theirs.load_state_dict(state)
     ours.load_state_dict(state)
-    return lib("utils.grading.toys").Plain(theirs), toys.Plain(ours).eval()
+    return lib(toys).Plain(theirs), toys.Plain(ours).eval()
 
 
 # 4.1
@@ -84,16 +85,16 @@ def fresh_for_any_size(ClassificationHead, lib):
 # 4.2
 
 
-def slopes_of(lib: Any, theirs: Remote, mask: torch.Tensor, tokens: torch.Tensor) -> dict[str, torch.Tensor]:
+def slopes_of(lib: Library, theirs: Remote, mask: torch.Tensor, tokens: torch.Tensor) -> dict[str, torch.Tensor]:
     """The gradients of a fixed sum over the student's model's logits, by parameter."""
-    toy = lib("utils.grading.toys")
+    toy = lib(toys)
     found = toy.parameter_gradients(toy.WithMask(theirs, mask), tokens)
     return {name.removeprefix("model."): slope for name, slope in found.items()}
 
 
 @private("4.2", tells="no gradient reaches the base, or the head: the model could not be trained as a whole")
 def gradients_reach_everything(Model, lib):
-    toy, torch_nn, numbers = lib("utils.grading.toys"), lib("torch").nn, draw(110)
+    toy, torch_nn, numbers = lib(toys), lib(nn), draw(110)
     vocab, width, classes = numbers.sample(range(2, 12), 3)
     B, T = numbers.sample(range(2, 7), 2)
     states, weights = seen.reader_state(vocab, width, 110), seen.linear_state(width, classes, 120)
@@ -113,7 +114,7 @@ def gradients_reach_everything(Model, lib):
 
 @private("4.2", tells="a pool, base or head that is assigned later should be used from then on, and be a part")
 def parts_can_be_replaced(Model, lib):
-    toy, torch_nn, setattr_, numbers = lib("utils.grading.toys"), lib("torch").nn, lib("builtins").setattr, draw(130)
+    toy, torch_nn, setattr_, numbers = lib(toys), lib(nn), lib(builtins).setattr, draw(130)
     vocab, width, classes = numbers.sample(range(2, 12), 3)
     B, T = numbers.sample(range(2, 7), 2)
     tokens, mask, _ = batch(B, T, vocab, 2, 135)
@@ -143,13 +144,13 @@ def parts_can_be_replaced(Model, lib):
 
 @private("4.2", tells="in evaluation mode the parts still drop something, or other kinds of parts do not fit in")
 def parts_of_other_kinds(Model, lib):
-    numbers, toy = draw(155), lib("utils.grading.toys")
+    numbers, toy = draw(155), lib(toys)
     vocab, width, hidden, classes = numbers.sample(range(2, 12), 4)
     B, T = numbers.sample(range(2, 7), 2)
     tokens, mask, _ = batch(B, T, vocab, 2, 155)
     base, ours = plain(lib, vocab, width, hidden, 160)
     weights = seen.linear_state(hidden, classes, 170)
-    head = lib("torch").nn.Sequential(lib("torch").nn.Dropout(0.5), lib("torch").nn.Linear(hidden, classes))
+    head = lib(nn).Sequential(lib(nn).Dropout(0.5), lib(nn).Linear(hidden, classes))
     seen.loaded(head, {f"1.{name}": value for name, value in weights.items()})
     model = Model(base, head, toy.total)
     model.eval()
@@ -163,7 +164,7 @@ def parts_of_other_kinds(Model, lib):
 
 @private("4.3", tells="`base.` counts at the beginning of a name only; deeper in a name it must stay")
 def prefix_deep_inside(load_base, lib):
-    torch_nn, numbers = lib("torch").nn, draw(160)
+    torch_nn, numbers = lib(nn), draw(160)
     other, (a, b, c) = numbers.choice(WORDS), numbers.sample(range(2, 8), 3)
     base = torch_nn.ModuleDict({"base": torch_nn.Linear(a, b), other: torch_nn.Linear(b, c)})
     shapes = {"base.weight": (b, a), "base.bias": (b,), f"{other}.weight": (c, b), f"{other}.bias": (c,)}
@@ -178,7 +179,7 @@ def names_like_the_prefix(load_base, lib):
     numbers = draw(170)
     vocab, width = numbers.sample(range(2, 9), 2)
     first, second = numbers.sample(WORDS, 2)
-    base = seen.loaded(lib("utils.grading.toys").Reader(vocab, width), seen.reader_state(vocab, width, 170))
+    base = seen.loaded(lib(toys).Reader(vocab, width), seen.reader_state(vocab, width, 170))
     new = seen.reader_state(vocab, width, 180)
     state = seen.whole(new, base=normal(2)) | {f"base{first}.weight": normal(2), f"{second}.base.bias": normal(2)}
     report = seen.report_of(load_base(base, state))
@@ -193,7 +194,7 @@ def other_shapes(load_base, lib):
     vocab, width = numbers.sample(range(2, 9), 2)
     old, new = seen.reader_state(vocab, width, 190), seen.reader_state(vocab, width, 200)
     table, bias = new["embedding.weight"], new["mix.bias"]
-    base = seen.loaded(lib("utils.grading.toys").Reader(vocab, width), old)
+    base = seen.loaded(lib(toys).Reader(vocab, width), old)
     for name, value in (
         ("embedding.weight", table.T.contiguous()),
         ("embedding.weight", table[:1]),
@@ -217,7 +218,7 @@ def several_do_not_fit(load_base, lib):
     vocab, width = numbers.sample(range(2, 9), 2)
     extra, left = sorted(numbers.sample(WORDS, 3)), sorted(numbers.sample("abcdxyz", 2))
     old, new = seen.reader_state(vocab, width, 210), seen.reader_state(vocab, width, 220)
-    base = seen.loaded(lib("utils.grading.toys").Reader(vocab, width), old)
+    base = seen.loaded(lib(toys).Reader(vocab, width), old)
     offered = seen.without(new, "mix.weight", "mix.bias") | {name: normal(2) for name in reversed(extra)}
     state = seen.whole(offered) | {name: normal(1) for name in reversed(left)}
     seen.refusal(load_base, base, state, ["mix.weight", "mix.bias", *extra], "a bad checkpoint")
@@ -308,7 +309,7 @@ def gradient_is_exact(last_real, lib):
     B, T, d = numbers.sample(range(2, 8), 3)
     lengths = [numbers.randint(1, T) for _ in range(B)]
     states, mask = normal(B, T, d, seed=270), seen.places(T, lengths)
-    (gradient,) = lib("utils.grading.toys").gradients(last_real, [states], mask)
+    (gradient,) = lib(toys).gradients(last_real, [states], mask)
     wanted = seen.slope_of(states, [length - 1 for length in lengths])
     expect.close(expect.floats(gradient, (B, T, d), "the gradient"), wanted, "the gradient is wrong")
 
@@ -360,7 +361,7 @@ def no_padding_needed(collate):
 
 @private("4.6", tells="the accuracy is wrong for other batches: any iterable of batches of any sizes will do")
 def other_batches(accuracy, lib):
-    numbers, toy = draw(250), lib("utils.grading.toys")
+    numbers, toy = draw(250), lib(toys)
     for trial, count in enumerate((1, 3, 4, 2)):
         sizes = [1 if trial == 0 else numbers.randint(2, 6) for _ in range(count)]
         sizes[-1] = 1 if trial < 2 else sizes[-1]
@@ -370,7 +371,7 @@ def other_batches(accuracy, lib):
         model = toy.Voter(table)
         training = numbers.random() < 0.5
         model.train(training)
-        for given in (batches, lib("builtins").iter(batches)):
+        for given in (batches, lib(builtins).iter(batches)):
             expect.close(expect.number(accuracy(model, given), "accuracy"), sum(hits) / sum(sizes), "wrong")
         seen.records_again(lib, "accuracy")
         assert type(accuracy(model, batches)) is float, "no float"
@@ -442,8 +443,8 @@ def any_model(select, lib):
         best = valid.index(max(valid))
         if best in (0, epochs - 1) or test[best] == test[-1]:  # it would say little
             continue
-        model = seen.loaded(lib("torch").nn.Linear(inputs, classes), start)
-        theirs = lib("utils.grading.toys").Walk(stride, examples)
+        model = seen.loaded(lib(nn).Linear(inputs, classes), start)
+        theirs = lib(toys).Walk(stride, examples)
         report = select(model, theirs.train_epoch, theirs.evaluate, epochs)
         assert report["curve"] == valid, "the curve is wrong"
         assert type(report["epoch"]) is int and report["epoch"] == best + 1, "the epoch is wrong"
@@ -469,7 +470,7 @@ def model_with_dropout(accuracy, lib):
         hit = torch.tensor([numbers.random() < 0.7 for _ in best])
         batches.append([tokens, torch.ones(tokens.shape), torch.where(hit, best, (best + 1) % classes)])
         right, count = right + int(hit.sum()), count + len(hit)
-    judged = lib("utils.grading.toys").Plain(lib("torch").nn.Sequential(model.layers, lib("torch").nn.Flatten(1)))
+    judged = lib(toys).Plain(lib(nn).Sequential(model.layers, lib(nn).Flatten(1)))
     judged.train()
     share = expect.number(accuracy(judged, batches), "the accuracy")
     expect.close(share, right / count, "the accuracy is wrong")
@@ -480,7 +481,7 @@ def model_with_dropout(accuracy, lib):
 
 @private("4.7", tells="parts deep inside a part should be frozen and thawed with it, all of them")
 def deep_parts(freeze, unfreeze, lib):
-    toy, numbers = lib("utils.grading.toys"), draw(260)
+    toy, numbers = lib(toys), draw(260)
     inputs, hidden, width, classes = numbers.sample(range(4, 10), 4)
     lr, momentum, decay = (round(numbers.uniform(0.05, 0.5), 3) for _ in range(3))
 
@@ -494,12 +495,12 @@ def deep_parts(freeze, unfreeze, lib):
     def optimizer(torch_optim: Any, parameters: Any) -> Any:
         return torch_optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=decay)
 
-    theirs, ours = build(lib("torch").nn), build(nn)
+    theirs, ours = build(lib(nn)), build(nn)
     state = {name: normal(*value.shape, seed=261 + i) for i, (name, value) in enumerate(ours.state_dict().items())}
     theirs.load_state_dict(state)
     ours.load_state_dict(state)
     x, labels = normal(5, inputs, seed=290), torch.tensor([numbers.randrange(classes) for _ in range(5)])
-    rule, own_rule = optimizer(lib("torch.optim"), theirs.parameters()), optimizer(torch.optim, ours.parameters())
+    rule, own_rule = optimizer(lib(torch.optim), theirs.parameters()), optimizer(torch.optim, ours.parameters())
 
     def step(told: str) -> None:
         toy.step(theirs, rule, x, labels)
@@ -519,14 +520,14 @@ def deep_parts(freeze, unfreeze, lib):
 
 @private("4.7", tells="freezing or thawing one part should leave the rest of the model as it is, frozen or not")
 def parts_of_a_part(freeze, unfreeze, lib):
-    toy, numbers = lib("utils.grading.toys"), draw(300)
+    toy, numbers = lib(toys), draw(300)
     a, b, c = numbers.sample(range(2, 9), 3)
-    theirs, ours = seen.layers(lib("torch").nn, (a, b, c)), seen.layers(nn, (a, b, c))
+    theirs, ours = seen.layers(lib(nn), (a, b, c)), seen.layers(nn, (a, b, c))
     state = {name: normal(*value.shape, seed=301 + i) for i, (name, value) in enumerate(ours.state_dict().items())}
     theirs.load_state_dict(state)
     ours.load_state_dict(state)
     x, labels, lr = normal(5, a, seed=310), torch.tensor([numbers.randrange(c) for _ in range(5)]), 0.1
-    rule = lib("torch.optim").SGD(theirs.parameters(), lr=lr)
+    rule = lib(torch.optim).SGD(theirs.parameters(), lr=lr)
 
     def step(parts: list[nn.Module], told: str) -> None:
         toy.step(theirs, rule, x, labels)
@@ -548,7 +549,7 @@ def parts_of_a_part(freeze, unfreeze, lib):
 
 @private("4.7", tells="the features are wrong for other batches: any iterable of batches of any sizes will do")
 def other_features(features, lib):
-    toy, numbers = lib("utils.grading.toys"), draw(270)
+    toy, numbers = lib(toys), draw(270)
     vocab, width = numbers.randint(5, 15), numbers.randint(2, 6)
     weights = seen.reader_state(vocab, width, 270)
     base = seen.loaded(toy.Reader(vocab, width, moody=True), weights)
@@ -560,7 +561,7 @@ def other_features(features, lib):
     own = seen.reader(weights)
     with torch.no_grad():
         wanted = torch.cat([toys.total(own(tokens, mask), mask) for tokens, mask, _ in batches])
-    for given in (batches, lib("builtins").iter(batches)):
+    for given in (batches, lib(builtins).iter(batches)):
         result = features(base, toy.total, given)
         seen.records_again(lib, "features")
         expect.close(expect.floats(result[0], (sum(sizes), width), "the features"), wanted, "the features are wrong")
@@ -576,7 +577,7 @@ def dropout_rests(features, lib):
     base, ours = plain(lib, vocab, width, hidden, 320)
     base.train()
     batches = [batch(numbers.randint(2, 5), T, vocab, 3, 330 + T) for T in numbers.sample(range(2, 7), 2)]
-    result = features(base, lib("utils.grading.toys").total, batches)
+    result = features(base, lib(toys).total, batches)
     with torch.no_grad():
         wanted = torch.cat([toys.total(ours(tokens, mask), mask) for tokens, mask, _ in batches])
     expect.close(expect.floats(result[0], tuple(wanted.shape), "the features"), wanted, "the features are wrong")

@@ -75,7 +75,7 @@ def far_apart(streams, lib):
 
 @private("5.2", tells="two of many seeds below a million share a stream")
 def no_seed_twice(streams, lib):
-    some, toy = draw(524), lib("utils.grading.toys")
+    some, toy = draw(524), lib(toys)
     seeds = some.sample(range(4000), 1000)  # small ones: some streams take long to start at large seeds
     assert toy.streams_that_meet(streams, seeds, seen.PARTS) == 0, "two of a sample"
     starts = {seed: toy.starts(streams, seed, seen.PARTS) for seed in (0, 1)}
@@ -94,7 +94,7 @@ def no_shared_stretch(streams, lib):
     found, known = streams(seed), {}
     for part in seen.PARTS:
         generator = found[part]
-        numbers = lib("torch").rand(count, generator=generator, device=generator.device).tolist()
+        numbers = lib(torch).rand(count, generator=generator, device=generator.device).tolist()
         for stretch in zip(numbers, numbers[1:], numbers[2:], strict=False):
             assert known.setdefault(stretch, part) == part, f"{part} draws what {known[stretch]} draws"
 
@@ -156,7 +156,7 @@ def deeper_models(schedule, make_optimizer, lib):
         for place in range(3)
     ]
     spared = {"1.weight", "2.1.0.weight"}
-    seen.learns(make_optimizer, lib, build(nn), build(lib("torch").nn), spared, batches, some.uniform(0.04, 0.1), 535)
+    seen.learns(make_optimizer, lib, build(nn), build(lib(nn)), spared, batches, some.uniform(0.04, 0.1), 535)
 
 
 @private(
@@ -168,9 +168,9 @@ def other_norms(schedule, make_optimizer, lib):
     batches = [(normal(7, d, seed=541 + place), (torch.arange(7) + place) % 2) for place in range(3)]
     norms = {"RMSNorm": (e,), "GroupNorm": (1, e), "BatchNorm1d": (e,)}
     for place, name in enumerate(some.sample([*norms], 3)):
-        mine, theirs = (seen.normed(module, name, norms[name], d) for module in (nn, lib("torch").nn))
+        mine, theirs = (seen.normed(module, name, norms[name], d) for module in (nn, lib(nn)))
         seen.learns(make_optimizer, lib, mine, theirs, {"1.weight"}, batches, lr, 545 + 10 * place)
-    theirs = lib("utils.tiny_bert").tied(d, 2)
+    theirs = lib(tiny_bert).tied(d, 2)
     seen.learns(make_optimizer, lib, tiny_bert.tied(d, 2), theirs, set(), batches, lr, 580)
 
 

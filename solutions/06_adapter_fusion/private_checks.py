@@ -84,11 +84,9 @@ def gradients_flow(BottleneckAdapter, lib):
     def ours(x, h):
         return h + own["up"](own["down"](x).relu())
 
-    for theirs, wanted in zip(
-        lib("utils.grading.toys").gradients(module, [x, h]), toys.gradients(ours, [x, h]), strict=True
-    ):
+    for theirs, wanted in zip(lib(toys).gradients(module, [x, h]), toys.gradients(ours, [x, h]), strict=True):
         expect.close(theirs, wanted, "a gradient of an input is wrong")
-    slopes = lib("utils.grading.toys").parameter_gradients(module, x)
+    slopes = lib(toys).parameter_gradients(module, x)
     result = ours(x, x)
     own.zero_grad()
     (result.flatten() * torch.linspace(-1, 2, result.numel())).sum().backward()
@@ -122,7 +120,7 @@ def lesson(seed: int, d: int, classes: int = 3) -> tuple[torch.Tensor, torch.Ten
 
 @private("6.2", tells="parts within parts, or weights that two layers share, are not chosen as they should be")
 def tied_and_deep(train_only, lib):
-    toy, some = lib("utils.tiny_bert"), draw(200)
+    toy, some = lib(tiny_bert), draw(200)
     d = some.randint(4, 7)
     x, labels, lr = lesson(201, d)
     theirs, ours = toy.tied(d, 3), tiny_bert.tied(d, 3)
@@ -135,7 +133,7 @@ def tied_and_deep(train_only, lib):
     seen.descend(ours, [ours[0].weight, ours[0].bias, ours[2].bias], x, labels, lr)
     seen.chosen(theirs.state_dict(), ours, start, "02", "3")
     seen.returned(sizes, [d, d, d * d], -1)
-    parts = lib("torch").nn
+    parts = lib(nn)
     inner = parts.Sequential(parts.Linear(d, d), parts.Sequential(parts.Linear(d, d), parts.Tanh()))
     model = parts.Sequential(parts.Linear(d, d), inner, parts.Linear(d, 3))
     before = model.state_dict()
@@ -153,7 +151,7 @@ def returned_parameters_learn(train_only, lib):
     x, labels, lr = lesson(230, 5)
     theirs, ours = seen.stack(lib, 240)
     start = {name: value.clone() for name, value in ours.state_dict().items()}
-    trained = lib("utils.tiny_bert").trained
+    trained = lib(tiny_bert).trained
     trained(train_only, theirs, [theirs[1], theirs[4]], x, labels, lr, "chosen")
     seen.descend(ours, [*ours[1].parameters(), *ours[4].parameters()], x, labels, lr)
     seen.chosen(theirs.state_dict(), ours, start, "14", "03")
@@ -167,18 +165,18 @@ def frozen_before(train_only, lib):
     theirs.requires_grad_(False)
     first, second = draw(255).sample([0, 1, 3, 4], 2)
     given = [theirs[first], theirs[first], theirs[second]]
-    sizes = lib("utils.tiny_bert").trained(train_only, theirs, given, x, labels, lr)
+    sizes = lib(tiny_bert).trained(train_only, theirs, given, x, labels, lr)
     seen.descend(ours, [*ours[first].parameters(), *ours[second].parameters()], x, labels, lr)
     others = "".join(str(index) for index in (0, 1, 3, 4) if index not in (first, second))
     seen.chosen(theirs.state_dict(), ours, start, f"{first}{second}", others)
     seen.returned(sizes, sorted(part.numel() for index in (first, second) for part in ours[index].parameters()), -1)
     third = next(index for index in (0, 1, 3, 4) if index not in (first, second))
-    lib("utils.tiny_bert").trained(train_only, theirs, [theirs[third]], x, labels, lr)
+    lib(tiny_bert).trained(train_only, theirs, [theirs[third]], x, labels, lr)
     seen.descend(ours, list(ours[third].parameters()), x, labels, lr)
     found = theirs.state_dict()
     for name, value in ours.state_dict().items():
         expect.close(found[name], value, "what an earlier call had chosen goes on moving", 1e-4)
-    lib("utils.tiny_bert").trained(train_only, theirs, [theirs], x, labels, lr)
+    lib(tiny_bert).trained(train_only, theirs, [theirs], x, labels, lr)
     seen.descend(ours, list(ours.parameters()), x, labels, lr)
     for name, value in ours.state_dict().items():
         expect.close(theirs.state_dict()[name], value, "choosing the whole model is wrong")
@@ -187,7 +185,7 @@ def frozen_before(train_only, lib):
 @private("6.2", tells="a part that the model does not contain should be refused, wherever it stands in the list")
 def refuses_strangers(train_only, lib):
     theirs, _ = seen.stack(lib, 270)
-    parts = lib("torch").nn
+    parts = lib(nn)
     twin = parts.Linear(4, 4)
     twin.load_state_dict(theirs[1].state_dict())
     half = parts.Sequential(theirs[0], parts.Linear(4, 4))
@@ -258,11 +256,11 @@ def gradients_of_fusion(AdapterFusion, lib):
     state = expect.weights(module, seen.fusion_shapes(d), "a fusion", seed=361)
     module.eval()
     given = [normal(B, T, d, seed=362), normal(B, T, n, d, seed=363), normal(B, T, d, seed=364)]
-    theirs = lib("utils.grading.toys").gradients(module, given)
+    theirs = lib(toys).gradients(module, given)
     ours = toys.gradients(lambda *inputs: seen.fuse(state, *inputs), given)
     for slope, wanted in zip(theirs, ours, strict=True):
         expect.close(slope, wanted, "the gradient of an input is wrong")
-    slope = lib("utils.tiny_bert").penalty_gradient(module)
+    slope = lib(tiny_bert).penalty_gradient(module)
     expect.close(slope, 0.02 * (state["value.weight"] - torch.eye(d)), "the gradient of the penalty is wrong")
     fresh = AdapterFusion(some.randint(20, 40), 2).penalty()
     assert abs(expect.number(fresh, "penalty")) < 1e-6, "a fresh fusion has a penalty"
@@ -277,7 +275,7 @@ def other_adapters(compose, lib):
     sizes, seed, classes = sizes_of(some, some.choice([1, 3])), seed_of(some), some.choice([3, 4])
     published = [word(some) for _ in range(some.choice([3, 4]))]
     names = [f"{word(some)}{place}" for place in range(len(published))]
-    folders = lib("utils.tiny_bert").publish(published, seen.differences(sizes), seed)
+    folders = lib(tiny_bert).publish(published, seen.differences(sizes), seed)
     order = some.sample(range(len(names)), len(names))
     names, published, head = [names[place] for place in order], [published[place] for place in order], word(some)
     given = {new: folders[old] for new, old in zip(names, published, strict=True)}
@@ -287,7 +285,7 @@ def other_adapters(compose, lib):
 
 @private("6.4", tells="without a number of classes the head should have two")
 def two_classes(compose, lib):
-    some, toy = draw(410), lib("utils.tiny_bert")
+    some, toy = draw(410), lib(tiny_bert)
     sizes, seed, names, head = sizes_of(some, 1), seed_of(some), [word(some) for _ in range(2)], word(some)
     model = toy.bert(seen.differences(sizes), seed)
     compose(model, toy.publish(names, seen.differences(sizes), seed), head)
@@ -302,7 +300,7 @@ def two_classes(compose, lib):
 def other_batches(pair_logits, lib):
     some = draw(500)
     names, sizes, seed = [word(some) for _ in range(3)], sizes_of(some), seed_of(some)
-    model, state = lib("utils.tiny_bert").fused(names, seen.differences(sizes), seed), seen.known(sizes, names, seed)
+    model, state = lib(tiny_bert).fused(names, seen.differences(sizes), seed), seen.known(sizes, names, seed)
     model.eval()
     longest = some.randint(7, 12)
     for count, lengths in ((1, (longest, longest)), (some.randint(4, 6), (some.randint(12, 15), 5))):
@@ -335,7 +333,7 @@ def other_cards(sources):
 
 @private("6.5", tells="fusion training is wrong where something else learned before, or was frozen before")
 def whatever_learned_before(train_fusion, lib):
-    some, toy = draw(520), lib("utils.tiny_bert")
+    some, toy = draw(520), lib(tiny_bert)
     names, sizes, seed = [word(some) for _ in range(some.choice([2, 3]))], sizes_of(some), seed_of(some)
     state = seen.known(sizes, names, seed)
     batches = tiny_bert.pairs(2, [(9, 6), (13, 7)], sizes.vocab, seed_of(some))
@@ -359,7 +357,7 @@ def whatever_learned_before(train_fusion, lib):
 
 @private("6.6", tells="the weights are wrong for other models or batches")
 def other_models(fusion_weights, lib):
-    some, toy = draw(600), lib("utils.tiny_bert")
+    some, toy = draw(600), lib(tiny_bert)
     for n_layers in (3, 12):  # as text, 10 is sorted before 2
         names, sizes, seed = [word(some) for _ in range(some.choice([2, 4]))], sizes_of(some, n_layers), seed_of(some)
         model, state = toy.fused(names, seen.differences(sizes), seed), seen.known(sizes, names, seed)
@@ -382,7 +380,7 @@ def other_models(fusion_weights, lib):
 def padding_of_any_type(fusion_weights, lib):
     some = draw(610)
     names, sizes, seed = [word(some) for _ in range(3)], sizes_of(some), seed_of(some)
-    model, state = lib("utils.tiny_bert").fused(names, seen.differences(sizes), seed), seen.known(sizes, names, seed)
+    model, state = lib(tiny_bert).fused(names, seen.differences(sizes), seed), seen.known(sizes, names, seed)
     (batch,) = tiny_bert.pairs(some.randint(4, 6), [(some.randint(13, 15), 5)], sizes.vocab, seed_of(some))
     types = batch["token_type_ids"].clone()
     types[batch["attention_mask"] == 0] = 1

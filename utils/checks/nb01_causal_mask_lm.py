@@ -1,5 +1,6 @@
 """Checks of notebook 01: attention, mask, layer, vocabulary, language model, loss, training, writing, counting."""
 
+import builtins
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from utils.grading import expect, toys
 from utils.grading.check import check
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
-from utils.grading.remote import Remote, StudentError, kind, read, size
+from utils.grading.remote import Library, Remote, StudentError, kind, read, size
 from utils.positions import add_positions
 
 
@@ -28,9 +29,9 @@ def hidden(T: int) -> torch.Tensor:
     return torch.zeros(T, T).masked_fill(future(T), -torch.inf)
 
 
-def one_device(lib: Any, call: Remote, *args: Any, **options: Any) -> None:
+def one_device(lib: Library, call: Remote, *args: Any, **options: Any) -> None:
     """Fail if `call(*args, **options)` would stop on a GPU, see `toys.apart`."""
-    assert not lib("utils.grading.toys").apart(call, *args, **options), (
+    assert not lib(toys).apart(call, *args, **options), (
         "on another device (a GPU) this would stop: what you make must lie on the device of what you are given."
     )
 
@@ -89,7 +90,7 @@ def attention(attention, lib):
     )
     expect.close(output, weights_of(q, k) @ v, "the output is not the sum of the values, each times its weight.")
     one_device(lib, attention, q, k, v)
-    strided = attended(partial(lib("utils.grading.toys").strided, attention), q, k, v)
+    strided = attended(partial(lib(toys).strided, attention), q, k, v)
     expect.close(strided[0], output, "the output is wrong where the tensors are not contiguous.")
 
     mask = hidden(5)
@@ -258,7 +259,7 @@ def multi_head_attention(MultiHeadAttention, lib):
     )
     one_device(lib, layer, x)
     one_device(lib, layer, x, bias)
-    strided = expect.floats(lib("utils.grading.toys").strided(layer, x), (2, 5, 12), "the output")
+    strided = expect.floats(lib(toys).strided(layer, x), (2, 5, 12), "the output")
     expect.close(strided, wanted, "the output is wrong where x is not contiguous.")
     for width, heads in ((10, 4), (7, 2)):
         expect.raises(
@@ -531,7 +532,7 @@ def vocabulary(Vocabulary, make_batch, lib):
     assert [*inputs[0].tolist(), *targets[0].tolist()] == [0, 5, 6, 1, 5, 6, 2, 1], "cutting changed a short row."
     pieces = "make_batch goes round `vocab.encode`: with a vocabulary whose tokens are letters, it"
     try:
-        batch = make_batch(["ab a", "c"], lib("utils.grading.toys").Letters(), 9)
+        batch = make_batch(["ab a", "c"], lib(toys).Letters(), 9)
     except StudentError as error:
         raise AssertionError(f"{pieces} raises {error}.") from None
     got = [part.tolist() for part in batch if type(part) is torch.Tensor]
@@ -631,7 +632,7 @@ def language_model(LanguageModel, lib):
     expect.close(
         free(tokens), unmasked, "with causal=False every token should read every token: the mask must be gone."
     )
-    assert not lib("utils.grading.toys").apart(model, tokens), (
+    assert not lib(toys).apart(model, tokens), (
         "on another device (a GPU) the model would stop: make the mask on the device of `tokens`."
     )
     drops_all(LanguageModel(V, width, heads, d_ff, 2, 1.0), state, tokens)
@@ -645,14 +646,14 @@ def language_model(LanguageModel, lib):
         {"in training mode the model can see the future.": unmasked},
     )
     for one, causal, logits in ((free, True, wanted), (steady, False, unmasked)):
-        lib("builtins").setattr(one, "causal", causal)
+        lib(builtins).setattr(one, "causal", causal)
         expect.close(
             one(tokens),
             logits,
             f"`causal` was set to {causal} after the model was made, and the mask stayed as it was: read `self.causal` "
             "in `forward`.",
         )
-        lib("builtins").setattr(one, "causal", not causal)
+        lib(builtins).setattr(one, "causal", not causal)
     all_learn(lib, steady, state, tokens, heads)
     starts_small(LanguageModel, 60, 24)
 
@@ -679,9 +680,9 @@ class Reference(nn.Module):
         return self.head(x)
 
 
-def all_learn(lib: Any, model: Remote, state: dict[str, torch.Tensor], tokens: torch.Tensor, heads: int) -> None:
+def all_learn(lib: Library, model: Remote, state: dict[str, torch.Tensor], tokens: torch.Tensor, heads: int) -> None:
     """Fail unless each weight of a model in training has the gradient that torch computes."""
-    got = lib("utils.grading.toys").parameter_gradients(model, tokens)
+    got = lib(toys).parameter_gradients(model, tokens)
     for name, wanted in toys.parameter_gradients(Reference(state, heads), tokens).items():
         slope = got.get(name) if type(got) is dict else None
         slope = expect.floats(slope, tuple(wanted.shape), f"the gradient of `{name}`")
@@ -769,7 +770,7 @@ def lm_loss(lm_loss, perplexity, lib):
             ).mean()
         },
     )
-    strided = lib("utils.grading.toys").strided(lm_loss, logits, targets, 1)
+    strided = lib(toys).strided(lm_loss, logits, targets, 1)
     expect.close(
         expect.number(strided, "the loss"),
         surprise[targets != 1].mean(),
@@ -847,9 +848,9 @@ def train_epoch(train_epoch, lib):
     """The weights after an epoch, from the gradient's closed form, and the mean loss per token."""
     clip, lr = 0.4, 0.5
     table, bias, batches = regression_data(7, [(2, 5), (1, 3), (4, 6)], 1, seed=8)
-    model = lib("utils.grading.toys").Bigram(table, bias)
+    model = lib(toys).Bigram(table, bias)
     model.eval()
-    loss = train_epoch(model, batches, lib("torch.optim").SGD(model.parameters(), lr=lr), clip)
+    loss = train_epoch(model, batches, lib(torch.optim).SGD(model.parameters(), lr=lr), clip)
     state = model.state_dict()
     got = torch.cat([state["table"].flatten(), state["bias"]])
 
@@ -908,14 +909,14 @@ def train_epoch(train_epoch, lib):
         "the epoch is wrong where the logits or the batches are not contiguous.": dict(turned=True),
     }.items():
         epoch_agrees(train_epoch, lib, sentence, 7, [(2, 5), (1, 3), (4, 6)], seed=9, **options)
-    assert not lib("utils.grading.toys").apart_in_training(train_epoch, batches, clip), (
+    assert not lib(toys).apart_in_training(train_epoch, batches, clip), (
         "on another device (a GPU) this would stop: what you make must lie on the device of the batches."
     )
 
 
 def epoch_agrees(
     train_epoch: Remote,
-    lib: Any,
+    lib: Library,
     sentence: str,
     V: int,
     shapes: Sequence[tuple[int, int]],
@@ -937,12 +938,12 @@ def epoch_agrees(
         guesses: what to say instead where a mistake of `softmax_regression` explains the weights.
     """
     table, bias, batches = regression_data(V, shapes, pad, seed=seed)
-    bigram = lib("utils.grading.toys").Bigram(table, bias)
-    model = lib("utils.grading.toys").TimeFirst(bigram) if turned else bigram
-    optimizer = lib("torch.optim").SGD(bigram.parameters(), lr=lr, momentum=momentum)
-    given, options = lib("builtins").iter(batches) if once else batches, {} if pad == 1 else {"pad_id": pad}
+    bigram = lib(toys).Bigram(table, bias)
+    model = lib(toys).TimeFirst(bigram) if turned else bigram
+    optimizer = lib(torch.optim).SGD(bigram.parameters(), lr=lr, momentum=momentum)
+    given, options = lib(builtins).iter(batches) if once else batches, {} if pad == 1 else {"pad_id": pad}
     if turned:
-        loss = lib("utils.grading.toys").strided(train_epoch, model, given, optimizer, clip, **options)
+        loss = lib(toys).strided(train_epoch, model, given, optimizer, clip, **options)
     else:
         loss = train_epoch(model, given, optimizer, clip=clip, **options)
     new_table, new_bias, mean, _ = softmax_regression(table, bias, batches, lr, clip, pad, momentum=momentum)
@@ -987,21 +988,21 @@ def greedy(table: torch.Tensor, prompt: list[int], max_new: int, eos_id: int, sh
 
 
 def texts(
-    generate: Remote, lib: Any, model: Remote, prompt: list[int], lengths: Sequence[int], seed: int, **options: Any
+    generate: Remote, lib: Library, model: Remote, prompt: list[int], lengths: Sequence[int], seed: int, **options: Any
 ) -> list[list[int]]:
     """New tokens of texts that are written one after the other, after one `torch.manual_seed(seed)`."""
     turns = [[model, prompt, length] for length in lengths]
-    written = lib("utils.grading.toys").in_turn(generate, seed, turns, options)
+    written = lib(toys).in_turn(generate, seed, turns, options)
     found = [numbers_of(text, prompt)[len(prompt) :] for text in written]
     for text, length in zip(found, lengths, strict=True):
         assert len(text) == length, f"asked for {length} new tokens, generate wrote {len(text)}."
     return found
 
 
-def shares(generate: Remote, lib: Any, logits: list[float], count: int, seed: int, **options: Any) -> list[float]:
+def shares(generate: Remote, lib: Library, logits: list[float], count: int, seed: int, **options: Any) -> list[float]:
     """How often each token is drawn by a model that always gives these logits; in short texts, which are quick."""
     model, lengths = (
-        lib("utils.grading.toys").TableModel([logits]),
+        lib(toys).TableModel([logits]),
         [50] * (count // 50) + [count % 50] * (count % 50 > 0),
     )
     each = texts(generate, lib, model, [0], lengths, seed, eos_id=len(logits) + 1, **options)
@@ -1013,9 +1014,9 @@ def shares(generate: Remote, lib: Any, logits: list[float], count: int, seed: in
 CHANCE = 1e-9  # what a right answer gets less often than that is called wrong
 
 
-def seeded(generate: Remote, lib: Any, logits: list[float], seeds: tuple[int, int], **options: Any) -> None:
+def seeded(generate: Remote, lib: Library, logits: list[float], seeds: tuple[int, int], **options: Any) -> None:
     """Fail unless torch's generator decides what is drawn by a model that always gives these logits."""
-    model, options = lib("utils.grading.toys").TableModel([logits]), {"eos_id": len(logits) + 1, **options}
+    model, options = lib(toys).TableModel([logits]), {"eos_id": len(logits) + 1, **options}
     first, other, again = (
         texts(generate, lib, model, [0], [60, 60], seed, **options) for seed in (seeds[0], seeds[1], seeds[0])
     )
@@ -1078,7 +1079,7 @@ def generate(generate, lib):
     table = normal(9, 9, seed=22)
     table[:, 2] = 0.0  # neither best nor worst: no end in sight
     prompt = [3, 8, 5]
-    model = lib("utils.grading.toys").TableModel(table)
+    model = lib(toys).TableModel(table)
     model.train()
     first = numbers_of(generate(model, prompt, 6, temperature=0), prompt)
     assert len(first) - 3 <= 6, f"asked for at most 6 new tokens, generate wrote {len(first) - 3}."
@@ -1106,14 +1107,14 @@ def generate(generate, lib):
 
     ends = table.clone()
     ends[sum(wanted[:5]) % 9, 2] = 9.0
-    model = lib("utils.grading.toys").TableModel(ends)
+    model = lib(toys).TableModel(ends)
     short = numbers_of(generate(model, prompt, 9, temperature=0), prompt)
     assert len(short) <= 6, "generate writes on after <eos>."
     assert short == [*wanted[:5], 2], "after <eos> generate should stop, and <eos> should be the last number."
 
     level = [0.3, 0.0, 0.4, -40.0]
     seeded(generate, lib, level, (22, 23))
-    model = lib("utils.grading.toys").TableModel([level])
+    model = lib(toys).TableModel([level])
     independent(torch.tensor(texts(generate, lib, model, [0], [30] * 24, 24, eos_id=9)))
 
     # Two tokens that matter, so far apart that a wrong temperature moves their shares by a quarter.
@@ -1141,7 +1142,7 @@ def generate(generate, lib):
         shares(generate, lib, logits, 5, 28, top_k=9)
     except StudentError as error:
         raise AssertionError(f"a top_k larger than the vocabulary means: among all. It raised {error}.") from None
-    nn_there = lib("torch.nn")
+    nn_there = lib(nn)
     one_device(lib, generate, nn_there.Sequential(nn_there.Embedding(9, 4), nn_there.Linear(4, 9)), prompt, 3, eos_id=9)
 
 
@@ -1209,7 +1210,7 @@ def counting(unigram, bigram, lib):
         table = logs(bigram(other, 9, a=worth, pad_id=4), (9, 9), "what bigram returns")
         expect.close(table, log_table(pairs_of(other, 4), 9, shares.exp() * worth), otherwise)
     for call, shape, wanted in ((unigram, (V,), right), (bigram, (V, V), default)):
-        spread = logs(lib("utils.grading.toys").strided(call, batches, V), shape, "the result")
+        spread = logs(lib(toys).strided(call, batches, V), shape, "the result")
         expect.close(spread, wanted, "the counts are wrong where the batches are not contiguous.")
         one_device(lib, call, batches, V)
 

@@ -12,7 +12,7 @@ from utils.grading import expect, toys
 from utils.grading.check import check
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
-from utils.grading.remote import Remote, StudentError, kind
+from utils.grading.remote import Library, Remote, StudentError, kind
 
 BASE = 10_000  # the longest wavelength is 2 pi times this (Vaswani et al. 2017, section 3.5)
 
@@ -45,15 +45,15 @@ def accepted(call: Callable[[], Any], sentence: str) -> Any:
         raise
 
 
-def nothing_to_learn(lib: Callable[[str], Remote], make: Remote, *sizes: int, what: str) -> None:
+def nothing_to_learn(lib: Library, make: Remote, *sizes: int, what: str) -> None:
     """Fail if what `make(*sizes)` gives is a parameter, or was computed from one; `what` names it."""
-    learns = lib("utils.grading.toys").needs_gradient(make, *sizes)
+    learns = lib(toys).needs_gradient(make, *sizes)
     assert learns is False, f"{what} is a parameter, or made of some. Here nothing is learned: return a plain tensor."
 
 
-def follows(lib: Callable[[str], Remote], call: Remote, *given: torch.Tensor) -> None:
+def follows(lib: Library, call: Remote, *given: torch.Tensor) -> None:
     """Fail unless `call` works where its input lies on another device, and its result lies there, too."""
-    shape = lib("utils.grading.toys").shape_on_meta(call, *given)
+    shape = lib(toys).shape_on_meta(call, *given)
     assert shape == list(given[0].shape), (
         "with x on another device, such as a GPU, it stops or answers elsewhere: a tensor that you make yourself needs "
         "`device=x.device`."
@@ -141,7 +141,7 @@ def fixed_positions(FixedPositions, lib):
     rows, width, x = 9, 6, normal(2, 5, 6, seed=1)
     make = toys.NewTableEachCall()
     first, second = make(rows, width), make(rows, width)
-    module = FixedPositions(lib("utils.grading.toys").NewTableEachCall(), rows, width)
+    module = FixedPositions(lib(toys).NewTableEachCall(), rows, width)
     wanted = x + first[:5]
     output = expect.floats(module(x), (2, 5, 6), "the output")
     expect.like(
@@ -165,7 +165,7 @@ def fixed_positions(FixedPositions, lib):
         "a second call gives something else: the table is made again in each call. Make it once, and keep it.",
     )
     expect.close(
-        lib("utils.grading.toys").gradients(module, [x])[0],
+        lib(toys).gradients(module, [x])[0],
         torch.linspace(-1, 2, x.numel()).reshape(x.shape),
         "the gradient does not pass through to x.",
     )
@@ -237,13 +237,13 @@ def equivariance_gap(equivariance_gap, lib):
     """The largest difference between permuting before and permuting after a module."""
     x, table, order = normal(2, 5, 8, seed=3), normal(5, 8, seed=15), torch.tensor([2, 4, 1, 0, 3])
     back = order.argsort()
-    adds = lib("utils.grading.toys").AddRows(table)
-    recorded = lib("torch").is_grad_enabled()
+    adds = lib(toys).AddRows(table)
+    recorded = lib(torch).is_grad_enabled()
     gap = equivariance_gap(adds, x, order)
-    kept = lib("torch").is_grad_enabled() is recorded
-    lib("torch").set_grad_enabled(recorded)
+    kept = lib(torch).is_grad_enabled() is recorded
+    lib(torch).set_grad_enabled(recorded)
     assert kept, "gradients are off after the measurement, for all that follows. Use `with torch.no_grad():`."
-    assert lib("utils.grading.toys").parameter_gradients(adds, x)["table"].any(), (
+    assert lib(toys).parameter_gradients(adds, x)["table"].any(), (
         "the module is frozen afterwards: it no longer learns. To measure without gradients, use `torch.no_grad`."
     )
     single = type(gap) is not torch.Tensor or gap.numel() != 1
@@ -287,7 +287,7 @@ def equivariance_gap(equivariance_gap, lib):
     )
     factor = round((adds(x) - x).div(table).median().item())
     assert factor in (1, 3), "the module was in evaluation mode and is left in training mode. Put back what you found."
-    across, twin = lib("torch").nn.Conv1d(5, 5, 3, padding=1), nn.Conv1d(5, 5, 3, padding=1)  # positions as channels
+    across, twin = lib(nn).Conv1d(5, 5, 3, padding=1), nn.Conv1d(5, 5, 3, padding=1)  # positions as channels
     shapes = {name: tuple(part.shape) for name, part in twin.state_dict().items()}
     twin.load_state_dict(expect.weights(across, shapes, "the module", seed=16))
     several = normal(3, 5, 8, seed=17) * torch.tensor([0.1, 1.0, 0.3])[:, None, None]
@@ -308,7 +308,7 @@ def equivariance_gap(equivariance_gap, lib):
         },
         1e-3,
     )
-    blind = lib("torch").nn.TransformerEncoderLayer(8, 2, 16, 0.5, batch_first=True)
+    blind = lib(nn).TransformerEncoderLayer(8, 2, 16, 0.5, batch_first=True)
     gap = expect.number(equivariance_gap(blind, x, order), "the gap")
     assert 0 <= gap < 1e-4, "an encoder layer without positions has no gap, and yours does not say so."
 
@@ -390,16 +390,14 @@ def learned_positions(LearnedPositions, lib):
             "x is returned as it came.": x,
         },
     )
-    gradients = lib("utils.grading.toys").parameter_gradients(module, x)
+    gradients = lib(toys).parameter_gradients(module, x)
     weights = torch.linspace(-1, 2, x.numel()).reshape(x.shape)
     wanted = F.pad(weights.sum(0), (0, 0, 0, rows - 5))
     arrived = type(gradients) is dict and gradients.get("positions.weight")
     assert type(arrived) is torch.Tensor, "the table is no parameter, so it never learns."
     assert arrived.any(), "no gradient reaches the table, so it never learns."
     expect.close(arrived, wanted, "the gradient of the table is wrong: each row should learn from its position alone.")
-    expect.close(
-        lib("utils.grading.toys").gradients(module, [x])[0], weights, "the gradient does not pass through to x."
-    )
+    expect.close(lib(toys).gradients(module, [x])[0], weights, "the gradient does not pass through to x.")
     whole = normal(3, rows, width, seed=6)
     output = accepted(lambda: module(whole), "an input exactly as long as the table is refused. It still fits.")
     expect.close(
@@ -516,14 +514,14 @@ def rotary(rotary, lib):
         "(2, 3, 5, 8) is right and (6, 4) is wrong: there may be any number of leading dimensions.",
     )
     expect.like(
-        lib("utils.grading.toys").gradients(rotary, [x])[0],
+        lib(toys).gradients(rotary, [x])[0],
         turned(torch.linspace(-1, 2, x.numel()).reshape(x.shape), sign=-1),
         "the gradient that reaches x is not that of a rotation.",
         {"no gradient reaches x: queries and keys would never learn.": torch.zeros_like(x)},
     )
     heads_apart = "the heads of an attention are a transposed view. With such an x, not contiguous in memory, it"
     try:
-        output = lib("utils.grading.toys").called_with_strides(rotary, x)
+        output = lib(toys).called_with_strides(rotary, x)
     except StudentError as error:
         raise AssertionError(f"{heads_apart} raises {error.type_name}: use reshape, not view.") from None
     output = expect.floats(output, (2, 3, 5, 8), "rotary of a transposed view")

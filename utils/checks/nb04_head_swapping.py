@@ -1,5 +1,7 @@
 """Checks of notebook 04: head, model, loading a base, pooling, collating, selecting, freezing."""
 
+import builtins
+import operator
 from typing import Any
 
 import torch
@@ -10,21 +12,21 @@ from utils import tiny_bert
 from utils.grading import expect, toys
 from utils.grading.check import check
 from utils.grading.expect import normal
-from utils.grading.remote import Remote, StudentError, kind, read
+from utils.grading.remote import Library, Remote, StudentError, kind, read
 
 
-def stays_there(lib: Any, call: Any, *given: Any) -> None:
+def stays_there(lib: Library, call: Any, *given: Any) -> None:
     """Fail if `call(*given)` would not work, or come back elsewhere, with its tensors and modules on a GPU."""
-    told = lib("utils.grading.toys").elsewhere(call, *given)
+    told = lib(toys).elsewhere(call, *given)
     assert told != "two devices", (
         "on a GPU this stops: a tensor that you make yourself is on the processor. It should be where the inputs are."
     )
     assert told != "here", "on a GPU the result would be on the processor. It should be where the inputs are."
 
 
-def records_again(lib: Any, name: str) -> None:
+def records_again(lib: Library, name: str) -> None:
     """Fail if gradients are switched off in the student's process, after switching them on again."""
-    torch_there = lib("torch")
+    torch_there = lib(torch)
     recording = torch_there.is_grad_enabled()
     torch_there.set_grad_enabled(True)
     assert recording is True, f"`{name}` leaves gradients switched off: nothing could be trained after it."
@@ -68,7 +70,7 @@ def classification_head(ClassificationHead, lib):
         },
     )
     told = "a head seeds torch's global generator: whatever is drawn after it, in any run, is then always the same."
-    assert lib("utils.grading.toys").reseeds(ClassificationHead, d_model, classes) is False, told
+    assert lib(toys).reseeds(ClassificationHead, d_model, classes) is False, told
     for rate, head in ((0.5, ClassificationHead(24, 24, 0.5)), (0.1, ClassificationHead(24, 24))):
         drops_inputs(head, rate)
     sure = ClassificationHead(d_model, classes, 0.0)
@@ -79,18 +81,18 @@ def classification_head(ClassificationHead, lib):
 
     shape = (2, 3, d_model)
     head = loaded(ClassificationHead(d_model, classes, 0.0), state)
-    logits = lib("utils.grading.toys").strided(head, normal(*shape, seed=4))
+    logits = lib(toys).strided(head, normal(*shape, seed=4))
     wanted = F.linear(normal(*shape, seed=4), state["linear.weight"], state["linear.bias"])
     expect.close(expect.floats(logits, (2, 3, classes), "the logits"), wanted, "the logits are wrong for (B, T, d).")
     head = ClassificationHead(d_model, classes)
-    stays_there(lib, lib("operator").call, head, x)
+    stays_there(lib, lib(operator).call, head, x)
     half = expect.tensor(head.bfloat16()(x.bfloat16()), (3, classes), "the logits")
     assert half.dtype == torch.bfloat16, f"head and states are bfloat16, the logits {half.dtype}. Keep the type."
 
 
-def learns(lib: Any, ClassificationHead: Remote, state: dict[str, torch.Tensor], x: torch.Tensor) -> None:
+def learns(lib: Library, ClassificationHead: Remote, state: dict[str, torch.Tensor], x: torch.Tensor) -> None:
     """Fail unless gradients reach weight and bias of a fresh head, and the states through one with these weights."""
-    (classes, d_model), toy = state["linear.weight"].shape, lib("utils.grading.toys")
+    (classes, d_model), toy = state["linear.weight"].shape, lib(toys)
     up = torch.linspace(-1, 2, len(x) * classes).reshape(-1, classes)
     slopes = toy.parameter_gradients(ClassificationHead(d_model, classes, 0.0), x)
     assert {*slopes} == {*state}, "weight and bias of `linear` should be parameters, and nothing else."
@@ -167,13 +169,13 @@ def model(Model, lib):
     """Base, pool and head in this order; the mask reaches base and pool; parts are shared and can be swapped."""
     vocab, width, classes = 7, 4, 3
     states, weights = reader_state(vocab, width), linear_state(width, classes, 20)
-    base = loaded(lib("utils.grading.toys").Reader(vocab, width), states)
-    head = loaded(lib("torch").nn.Linear(width, classes), weights)
+    base = loaded(lib(toys).Reader(vocab, width), states)
+    head = loaded(lib(nn).Linear(width, classes), weights)
     words = linear_state(width, vocab, 30)
     with torch.no_grad():
         seen, blind = reader(states)(TOKENS, MASK), reader(states)(TOKENS)
 
-    language = Model(base, loaded(lib("torch").nn.Linear(width, vocab), words))
+    language = Model(base, loaded(lib(nn).Linear(width, vocab), words))
     names = language.state_dict()
     assert type(names) is dict, f"Model should be an nn.Module, not {kind(language)}."
     wanted = {f"base.{name}" for name in states} | {"head.weight", "head.bias"}
@@ -192,7 +194,7 @@ def model(Model, lib):
         {"the base does not get the mask.": F.linear(blind, words["weight"], words["bias"])},
     )
 
-    classifier = Model(base, head, lib("utils.grading.toys").total)
+    classifier = Model(base, head, lib(toys).total)
     result = classifier(TOKENS, MASK)
     assert type(result) is not torch.Tensor or result.shape != (3, 5, classes), (
         "there is a row of logits for every token: the pool is not used."
@@ -229,7 +231,7 @@ def model(Model, lib):
     sentence = "the model works on a copy of the base. Two models with one base should share its weights."
     expect.close(expect.floats(classifier(TOKENS, MASK), (3, classes), "the logits"), moved, sentence)
     five = linear_state(width, 5, 50)
-    lib("builtins").setattr(classifier, "head", loaded(lib("torch").nn.Linear(width, 5), five))
+    lib(builtins).setattr(classifier, "head", loaded(lib(nn).Linear(width, 5), five))
     sentence = "after `model.head = another_head` the model still uses the old one."
     result = classifier(TOKENS, MASK)
     assert type(result) is torch.Tensor and result.shape == (3, 5), sentence
@@ -240,7 +242,7 @@ def model(Model, lib):
     sentence = (
         "after `model.pool = None` the logits should be (B, T, C) again: look at `pool` when the model is called."
     )
-    lib("builtins").setattr(classifier, "pool", None)
+    lib(builtins).setattr(classifier, "pool", None)
     try:
         result = classifier(TOKENS, MASK)
     except StudentError:
@@ -248,7 +250,7 @@ def model(Model, lib):
     assert type(result) is torch.Tensor and result.shape == (3, 5, 5), sentence
     with torch.no_grad():
         expect.close(result, F.linear(reader(other)(TOKENS, MASK), five["weight"], five["bias"]), sentence)
-    learned = Model(base, head, lib("torch").nn.Bilinear(2, 2, 2)).state_dict()
+    learned = Model(base, head, lib(nn).Bilinear(2, 2, 2)).state_dict()
     assert "pool.weight" in learned and "pool.bias" in learned, (
         "a pool that has weights should be a part of the model, as base and head are: else it never learns."
     )
@@ -257,10 +259,10 @@ def model(Model, lib):
     as_it_is(Model, lib, MASK[1:2])
 
 
-def as_it_is(Model: Remote, lib: Any, mask: torch.Tensor) -> None:
+def as_it_is(Model: Remote, lib: Library, mask: torch.Tensor) -> None:
     """Fail unless base and pool get this mask as it is, and are in the mode of the model."""
     B, T = mask.shape
-    toy, through = lib("utils.grading.toys"), lib("torch").nn.Identity()
+    toy, through = lib(toys), lib(nn).Identity()
     for name, model, shape in (
         ("base", Model(toy.Witness(), through), (B, T, 3)),
         ("pool", Model(toy.Witness(), through, toy.WitnessPool()), (B, 3)),
@@ -339,7 +341,7 @@ def load_base(load_base, lib):
     """The base's weights from a whole model's; a report; no partial load unless it is asked for."""
     vocab, width = 7, 4
     old, new = reader_state(vocab, width), reader_state(vocab, width, 60)
-    base = loaded(lib("utils.grading.toys").Reader(vocab, width), old)
+    base = loaded(lib(toys).Reader(vocab, width), old)
     head = {"head__weight": normal(3, width), "head__bias": normal(3)}
     report = report_of(load_base(base, whole(new, **head)))
     parameters = {name: value for name, value in new.items() if name != "offset"}
@@ -392,9 +394,9 @@ def load_base(load_base, lib):
     keeps_apart(load_base, lib, (3, 4, 2), 65)
 
 
-def keeps_apart(load_base: Remote, lib: Any, sizes: tuple[int, int, int], seed: int) -> None:
+def keeps_apart(load_base: Remote, lib: Library, sizes: tuple[int, int, int], seed: int) -> None:
     """Fail unless a base takes copies, into the parameters that it has, in their type."""
-    toy, torch_there = lib("utils.grading.toys"), lib("torch")
+    toy, torch_there = lib(toys), lib(torch)
     base, ours = layers(torch_there.nn, sizes), layers(nn, sizes)
     state = {name: normal(*value.shape, seed=seed + i) for i, (name, value) in enumerate(ours.state_dict().items())}
     ours.load_state_dict(state)
@@ -424,7 +426,7 @@ def keeps_apart(load_base: Remote, lib: Any, sizes: tuple[int, int, int], seed: 
     assert read(base.training) is True, "loading leaves the base in evaluation mode. It should stay in its own."
 
     width, _, classes = sizes
-    base, ours = lib("utils.tiny_bert").tied(width, classes), tiny_bert.tied(width, classes)
+    base, ours = lib(tiny_bert).tied(width, classes), tiny_bert.tied(width, classes)
     state = ours.state_dict()
     told = (
         "a base in which two parts share a weight is not given its own checkpoint back: its state dict has both names."
@@ -513,7 +515,7 @@ def last_real(last_real, lib):
         "ValueError",
         "a row without a real token must raise ValueError.",
     )
-    (gradient,) = lib("utils.grading.toys").gradients(last_real, [states], mask)
+    (gradient,) = lib(toys).gradients(last_real, [states], mask)
     assert gradient.any(), "no gradient reaches the states: the base could never learn through this pool."
     reached = gradient.abs().sum(-1) > 0
     assert not (reached & ~mask).any(), "gradient flows to padding."
@@ -529,7 +531,7 @@ def last_real(last_real, lib):
     endless[0, ends[0]] = torch.inf
     told = "a state that is not finite is changed on its way. The pool should give it as it is: else nobody notices."
     assert torch.equal(expect.floats(last_real(endless, mask), (B, d), "last_real"), picked(endless, ends)), told
-    apart = expect.floats(lib("utils.grading.toys").strided(last_real, states, mask), (B, d), "last_real")
+    apart = expect.floats(lib(toys).strided(last_real, states, mask), (B, d), "last_real")
     expect.close(apart, picked(states, ends), "the result is wrong for states that do not lie in order in memory.")
     stays_there(lib, last_real, states, mask)
 
@@ -645,7 +647,7 @@ def voting(
 def select(accuracy, select, lib):
     """Accuracy over examples; the best epoch on validation, its weights, and one look at the test."""
     table, batches = voting(12, [(7, 5), (4, 3)], 4, 11, [5, 0])
-    model = lib("utils.grading.toys").Voter(table)
+    model = lib(toys).Voter(table)
     model.train()
     share = accuracy(model, batches)
     records_again(lib, "accuracy")
@@ -708,7 +710,7 @@ def select(accuracy, select, lib):
         assert result != guess if guess is not None else result < 1, sentence
     expect.close(result, test[1], "the test accuracy is not that of the weights that were best on validation.")
     assert both == [2, 2], "after `select` the model should hold the weights of the best epoch."
-    toy = lib("utils.grading.toys")
+    toy = lib(toys)
     assert toy.replaces_parameters(select, toy.Climb(valid, test), toy.climb, toy.look, 5) is False, (
         "after `select` the model has other parameters: an optimizer, or a model that shares them, still holds the old "
         "ones. Copy the best weights into its own."
@@ -736,9 +738,9 @@ def named_epoch(epoch: Any, valid: list[float], test: list[float]) -> None:
     assert epoch == best, "the epoch that is best on validation was not chosen."
 
 
-def selected(select: Remote, lib: Any, valid: list[float], test: list[float], epochs: int) -> tuple[Remote, dict]:
+def selected(select: Remote, lib: Library, valid: list[float], test: list[float], epochs: int) -> tuple[Remote, dict]:
     """The model and the report after the student's select, with the types that it should have."""
-    toy = lib("utils.grading.toys")
+    toy = lib(toys)
     model = toy.Climb(valid, test)
     report = select(model, toy.climb, toy.look, epochs)
     assert type(report) is dict, f"select should return a dict with `curve`, `epoch` and `test`, not {kind(report)}."
@@ -756,9 +758,9 @@ def selected(select: Remote, lib: Any, valid: list[float], test: list[float], ep
 # 4.7
 
 
-def network(lib: Any, seed: int) -> tuple[Remote, nn.Sequential]:
+def network(lib: Library, seed: int) -> tuple[Remote, nn.Sequential]:
     """Two linear layers with tanh between, in the student's process and in this one, with the same weights."""
-    theirs, ours = layers(lib("torch").nn, (5, 4, 3)), layers(nn, (5, 4, 3))
+    theirs, ours = layers(lib(nn), (5, 4, 3)), layers(nn, (5, 4, 3))
     state = {name: normal(*value.shape, seed=seed + i) for i, (name, value) in enumerate(ours.state_dict().items())}
     ours.load_state_dict(state)
     theirs.load_state_dict(state)
@@ -790,8 +792,8 @@ def freeze(freeze, unfreeze, features, lib):
     """Frozen weights stay, others move, thawed ones move again; features as a frozen base gives them."""
     x, labels, lr = normal(6, 5, seed=8), torch.tensor([0, 2, 1, 1, 0, 2]), 0.1
     theirs, ours = network(lib, 70)
-    optimizer = lib("torch.optim").SGD(theirs.parameters(), lr=lr)
-    step = lib("utils.grading.toys").step
+    optimizer = lib(torch.optim).SGD(theirs.parameters(), lr=lr)
+    step = lib(toys).step
     freeze(theirs[0])
     step(theirs, optimizer, x, labels)
     before = same(theirs, ours, "0")
@@ -822,19 +824,19 @@ def freeze(freeze, unfreeze, features, lib):
 
     theirs, ours = network(lib, 75)
     freeze(theirs)
-    step(theirs, lib("torch.optim").SGD(theirs.parameters(), lr=lr), x, labels)
+    step(theirs, lib(torch.optim).SGD(theirs.parameters(), lr=lr), x, labels)
     assert same(theirs, ours, ""), (
         "the parts inside a part are not frozen with it. `parameters()` walks through them; `recurse=False` does not."
     )
     unfreeze(theirs)
-    step(theirs, lib("torch.optim").SGD(theirs.parameters(), lr=lr), x, labels)
+    step(theirs, lib(torch.optim).SGD(theirs.parameters(), lr=lr), x, labels)
     descend(ours, [ours], x, labels, lr)
     assert same(theirs, ours, ""), (
         "`unfreeze` does not reach the parts inside a part. `parameters()` finds them; `recurse=False` does not."
     )
 
     theirs, ours = network(lib, 80)
-    optimizer = lib("torch.optim").SGD(theirs.parameters(), lr=lr, weight_decay=0.5)
+    optimizer = lib(torch.optim).SGD(theirs.parameters(), lr=lr, weight_decay=0.5)
     step(theirs, optimizer, x, labels)
     kept = theirs.state_dict()["0.weight"]
     freeze(theirs)
@@ -844,7 +846,7 @@ def freeze(freeze, unfreeze, features, lib):
         "a part that was frozen in mid-training still moves: its old gradients are in `.grad`. Set them to None."
     )
 
-    toy, torch_nn = lib("utils.grading.toys"), lib("torch").nn
+    toy, torch_nn = lib(toys), lib(nn)
     told = "`unfreeze` removes the gradients of a part that learns already. It should go on as it was."
     assert toy.forgets_gradients(unfreeze, torch_nn.Linear(5, 3), x) is False, told
     part = torch_nn.MultiheadAttention(4, 2)
@@ -856,7 +858,7 @@ def freeze(freeze, unfreeze, features, lib):
 
     vocab, width, pool = 7, 4, toy.total
     weights = reader_state(vocab, width, 90)
-    base = loaded(lib("utils.grading.toys").Reader(vocab, width, moody=True), weights)
+    base = loaded(lib(toys).Reader(vocab, width, moody=True), weights)
     base.train()
     batches = [[TOKENS, MASK, torch.tensor([2, 0, 1])], [TOKENS[:2, :3], MASK[1:, :3].flip(1), torch.tensor([1, 1])]]
     result = features(base, pool, batches)
@@ -905,7 +907,7 @@ def freeze(freeze, unfreeze, features, lib):
 
 
 def trains_a_head(
-    lib: Any,
+    lib: Library,
     features: Remote,
     base: Remote,
     pool: Remote,
@@ -914,10 +916,10 @@ def trains_a_head(
     states: torch.Tensor,
 ) -> None:
     """Fail unless a head with these weights gets the gradients from the features that it gets from `states`."""
-    theirs, ours = (torch_nn.Linear(*head["weight"].shape[::-1]) for torch_nn in (lib("torch").nn, nn))
+    theirs, ours = (torch_nn.Linear(*head["weight"].shape[::-1]) for torch_nn in (lib(nn), nn))
     ours.load_state_dict(head)
     try:
-        slopes = lib("utils.grading.toys").probe_gradients(features, loaded(theirs, head), base, pool, batches)
+        slopes = lib(toys).probe_gradients(features, loaded(theirs, head), base, pool, batches)
     except StudentError as error:
         assert "nference tensor" not in str(error), (
             "no head can be trained on these features: tensors made in inference mode take no part in autograd. "

@@ -19,7 +19,7 @@ from utils.grading.check import check
 from utils.grading.evidence import results_check
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
-from utils.grading.remote import Remote, StudentError, kind, read
+from utils.grading.remote import Library, Remote, StudentError, kind, read
 
 
 def refuses(call: Callable[[], Any], sentence: str) -> None:
@@ -121,7 +121,7 @@ PARTS = ("head", "order", "dropout")
 
 
 def drawn(
-    streams: Remote, lib: Callable[[str], Remote], seed: int, *varies: list[str], last_first: bool = False
+    streams: Remote, lib: Library, seed: int, *varies: list[str], last_first: bool = False
 ) -> dict[str, list[float]]:
     """Three numbers from each generator of `streams(seed, *varies)`, the last generator first if asked for."""
     found = streams(seed, *varies)
@@ -132,16 +132,16 @@ def drawn(
         generator = found[part]
         told = f"`{part}` should be a torch.Generator, not {kind(generator)}."
         assert type(generator) is Remote and "Generator" in repr(generator), told
-        numbers[part] = lib("torch").rand(3, generator=generator, device=generator.device).tolist()
+        numbers[part] = lib(torch).rand(3, generator=generator, device=generator.device).tolist()
     return numbers
 
 
 @check("5.2", points=2)
 def streams(streams, lib):
     """A generator for each part; those that vary depend on the seed, no two are the same, nothing else moves."""
-    before = lib("torch").get_rng_state()
+    before = lib(torch).get_rng_state()
     everything = {seed: drawn(streams, lib, seed) for seed in range(12)}
-    after = lib("torch").get_rng_state()
+    after = lib(torch).get_rng_state()
     sentence = "torch's global generator is seeded or used. Make generators of your own."
     assert type(before) is torch.Tensor and torch.equal(before, after), sentence
     for seed in (0, 3):
@@ -152,7 +152,7 @@ def streams(streams, lib):
         assert again == everything[seed], "the same seed gives other numbers when it is asked again."
         assert drawn(streams, lib, seed, list(PARTS)) == again, "without `varies`, all three parts should vary."
     told = "in another session of Python the same seed gives other numbers: there, `hash` of text is another number."
-    assert lib("utils.grading.toys").survives_the_session(streams, 3, list(PARTS)) is True, told
+    assert lib(toys).survives_the_session(streams, 3, list(PARTS)) is True, told
     for numbers in everything.values():
         for a, b in itertools.combinations(PARTS, 2):
             assert numbers[a] != numbers[b], f"`{a}` and `{b}` of a run draw the same numbers."
@@ -229,7 +229,7 @@ def grouped(model: nn.Module, lr: float, kept: Callable[[str], bool], **options:
 
 def learns(
     make_optimizer: Remote,
-    lib: Callable[[str], Remote],
+    lib: Library,
     ours: nn.Module,
     theirs: Remote,
     spared: set[str],
@@ -247,7 +247,7 @@ def learns(
     ours.load_state_dict(state, strict=False)
     theirs.load_state_dict(state, False)
     own = grouped(ours, lr, lambda name: name.endswith("weight") and name not in spared)
-    rule, toy = make_optimizer(theirs, lr), lib("utils.grading.toys")
+    rule, toy = make_optimizer(theirs, lr), lib(toys)
     for x, labels in batches:
         toys.step(ours, own, x, labels)
         toy.step(theirs, rule, x, labels)
@@ -281,8 +281,8 @@ def optimizer(schedule, make_optimizer, lib):
         sentence = "a warm-up that does not end before the run, or is negative, should raise ValueError."
         refuses(lambda warmup=warmup, total=total: schedule(1, warmup, total, 1e-4), sentence)
 
-    lr, state, toy = 0.1, network_state(), lib("utils.grading.toys")
-    theirs = network(lib("torch").nn)
+    lr, state, toy = 0.1, network_state(), lib(toys)
+    theirs = network(lib(nn))
     theirs.load_state_dict(state)
     rule = make_optimizer(theirs, lr)
     assert type(rule) is Remote, f"make_optimizer should return an optimizer, not {kind(rule)}."
@@ -330,11 +330,11 @@ def optimizer(schedule, make_optimizer, lib):
     batches = [(normal(7, 4, seed=550 + place), (torch.arange(7) + place) % 2) for place in range(3)]
     for name, sizes in (("RMSNorm", (6,)), ("GroupNorm", (1, 6)), ("BatchNorm1d", (6,))):
         sentence = f"the weight of a norm of another kind, nn.{name}, is decayed, or the rest of its model is not."
-        mine, other = (normed(module, name, sizes, 4) for module in (nn, lib("torch").nn))
+        mine, other = (normed(module, name, sizes, 4) for module in (nn, lib(nn)))
         learns(make_optimizer, lib, mine, other, {"1.weight"}, batches, 0.1, 560, sentence)
     sentence = "the weight of a convolution is not decayed. It has three dimensions: only biases and norms are spared."
-    learns(make_optimizer, lib, convolution(nn), convolution(lib("torch").nn), set(), batches, 0.1, 565, sentence)
-    theirs = network(lib("torch").nn).double()
+    learns(make_optimizer, lib, convolution(nn), convolution(lib(nn)), set(), batches, 0.1, 565, sentence)
+    theirs = network(lib(nn)).double()
     theirs.eval()
     theirs[0].requires_grad_(False)
     make_optimizer(theirs, 0.1)
@@ -344,7 +344,7 @@ def optimizer(schedule, make_optimizer, lib):
         "optimizer and leave the model as it is."
     )
     sentence = "a weight that two parts share moves twice in a step, or is decayed twice. It is one parameter."
-    theirs = lib("utils.tiny_bert").tied(4, 2)
+    theirs = lib(tiny_bert).tied(4, 2)
     learns(make_optimizer, lib, tiny_bert.tied(4, 2), theirs, set(), batches, 0.1, 570, sentence)
 
 
@@ -502,10 +502,10 @@ def half_width(values: list[float], level: float) -> float:
     return T_TABLE[len(values), level] * statistics.stdev(values) / len(values) ** 0.5
 
 
-def chance(lib: Callable[[str], Remote]) -> list[Any]:
+def chance(lib: Library) -> list[Any]:
     """Where the global generators of torch, numpy and Python stand."""
-    key, place = lib("numpy").random.get_state()[1:3]
-    return [lib("torch").get_rng_state().tolist(), key.tolist(), place, lib("random").getstate()]
+    key, place = lib(np).random.get_state()[1:3]
+    return [lib(torch).get_rng_state().tolist(), key.tolist(), place, lib(random).getstate()]
 
 
 @check("5.6", points=3, forbids=("seed_table",))

@@ -10,12 +10,12 @@ from torch.nn import functional as F
 
 from utils import tiny_bert
 from utils.experiments import rte
-from utils.grading import expect
+from utils.grading import expect, toys
 from utils.grading.check import check
 from utils.grading.evidence import results_check
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
-from utils.grading.remote import Remote, StudentError, kind, read
+from utils.grading.remote import Library, Remote, StudentError, kind, read
 from utils.tiny_bert import Sizes
 
 State = dict[str, torch.Tensor]
@@ -62,9 +62,9 @@ def small_start(state: State, names: Sequence[str], what: str) -> None:
         )
 
 
-def placed(module: Remote, tensors: list[torch.Tensor], what: str, lib: Any) -> None:
+def placed(module: Remote, tensors: list[torch.Tensor], what: str, lib: Library) -> None:
     """Fail unless the module works wherever tensors lie: in any order in memory, and on another device."""
-    toy, wanted = lib("utils.tiny_bert"), module(*tensors)
+    toy, wanted = lib(tiny_bert), module(*tensors)
     sentence = (
         f"{what} is wrong, or an error, for tensors that are not contiguous, such as transposed ones. "
         "Does a `view` expect them to lie in one piece?"
@@ -166,9 +166,9 @@ def adapted(module: Remote, state: State, x: torch.Tensor, residual: torch.Tenso
 WIDTHS = ((5, 4), (4, 4), None, (4, 4), (4, 3))  # base, adapter, tanh, base, head
 
 
-def stack(lib: Any, seed: int) -> tuple[Remote, nn.Sequential]:
+def stack(lib: Library, seed: int) -> tuple[Remote, nn.Sequential]:
     """Linear layers with a tanh between, in the student's process and in this one, with the same weights."""
-    parts, theirs = lib("torch").nn, []
+    parts, theirs = lib(nn), []
     ours = nn.Sequential(*(nn.Tanh() if sizes is None else nn.Linear(*sizes) for sizes in WIDTHS))
     theirs = parts.Sequential(*(parts.Tanh() if sizes is None else parts.Linear(*sizes) for sizes in WIDTHS))
     state = {name: normal(*value.shape, seed=seed + i) for i, (name, value) in enumerate(ours.state_dict().items())}
@@ -217,7 +217,7 @@ def chosen(theirs: State, ours: nn.Module, start: State, parts: str, base: str) 
 def train_only(train_only, lib):
     """After one step of SGD the chosen parts have moved, and nothing else."""
     x, labels, lr = normal(6, 5, seed=8), torch.tensor([0, 2, 1, 1, 0, 2]), 0.1
-    trained = lib("utils.tiny_bert").trained
+    trained = lib(tiny_bert).trained
     theirs, ours = stack(lib, 10)
     start = {name: value.clone() for name, value in ours.state_dict().items()}
     sizes = trained(train_only, theirs, [theirs[1], theirs[4]], x, labels, lr)
@@ -240,7 +240,7 @@ def train_only(train_only, lib):
     chosen(state, ours, start, "3", "014")
     returned(sizes, sorted(part.numel() for part in ours[3].parameters()), -1)
 
-    toy = lib("utils.grading.toys")
+    toy = lib(toys)
     found = toy.type_of(train_only, theirs, [theirs[4]])
     told = "train_only should return a list, not a {}: who reads it twice must find the same."
     assert found in ("list", "tuple"), told.format(found)
@@ -253,7 +253,7 @@ def train_only(train_only, lib):
         assert read(theirs.training) is training, told
 
     theirs, ours = stack(lib, 30)
-    stranger = lib("torch").nn.Linear(4, 4)
+    stranger = lib(nn).Linear(4, 4)
     sentence = "a part that the model does not contain should be refused with ValueError: it would never be used."
     expect.raises(lambda: train_only(theirs, [theirs[4], stranger]), "ValueError", sentence)
 
@@ -322,7 +322,7 @@ def adapter_fusion(AdapterFusion, lib):
     penalty = module.penalty()
     told = f"the penalty should be a tensor, not {kind(penalty)}: it is a part of the loss, and a gradient flows back."
     assert type(penalty) is torch.Tensor, told
-    assert lib("utils.tiny_bert").elsewhere(module, [], "penalty") == "meta", (
+    assert lib(tiny_bert).elsewhere(module, [], "penalty") == "meta", (
         "the penalty mixes tensors of two devices: on a GPU it stops. Make the identity where the value matrix lies."
     )
     for count in (1, 3, 5):
@@ -620,9 +620,9 @@ def differences(sizes: Sizes) -> dict[str, Any]:
     return dict(vars(sizes))
 
 
-def composed(compose: Remote, lib: Any, sizes: Sizes, folders: dict, seed: int, head: str, classes: int) -> Remote:
+def composed(compose: Remote, lib: Library, sizes: Sizes, folders: dict, seed: int, head: str, classes: int) -> Remote:
     """A tiny BERT after the student's compose, whose parts must have the names that they should."""
-    model = lib("utils.tiny_bert").bert(differences(sizes), seed)
+    model = lib(tiny_bert).bert(differences(sizes), seed)
     compose(model, folders, head, classes)
     state, names = model.state_dict(), list(folders)
     wanted = shapes(sizes, names, classes, head)
@@ -663,7 +663,7 @@ def composed(compose: Remote, lib: Any, sizes: Sizes, folders: dict, seed: int, 
 
 
 def works(
-    model: Remote, sizes: Sizes, names: list[str], origin: list[str], seed: int, head: str, classes: int, lib: Any
+    model: Remote, sizes: Sizes, names: list[str], origin: list[str], seed: int, head: str, classes: int, lib: Library
 ):
     """Fail unless a composed model computes and learns as it should.
 
@@ -716,7 +716,7 @@ def works(
     expect.close(loss.float().reshape(()), F.cross_entropy(logits.float(), batch["labels"]), told)
     model.train()
     told = "nothing learns: after compose, the loss depends on no weight that may move."
-    asked(lambda: lib("utils.tiny_bert").gradient_step(model, batch, 0.5), told)
+    asked(lambda: lib(tiny_bert).gradient_step(model, batch, 0.5), told)
     only_fusion(model.state_dict(), state, stepped(state, sizes, names, batch, 0.5, head, 0.1, 0)[0], head)
 
 
@@ -756,7 +756,7 @@ def only_fusion(now: State, before: State, wanted: State, head: str) -> None:
 def compose(compose, lib):
     """Adapters from folders, fused, active, with a new head; training moves fusion and head only."""
     names = ["mnli", "qnli", "sick"]
-    folders = lib("utils.tiny_bert").publish(names, differences(PLAIN), 3)
+    folders = lib(tiny_bert).publish(names, differences(PLAIN), 3)
     model = composed(compose, lib, PLAIN, folders, 3, "rte", 2)
     works(model, PLAIN, names, names, 3, "rte", 2, lib)
 
@@ -768,7 +768,7 @@ def compose(compose, lib):
 def traps(pair_logits, sources, train_fusion, lib):
     """Token types arrive; the target is not among the fused; adapters stay while the fusion trains."""
     names, sizes = ["qnli", "sick"], PLAIN
-    toy = lib("utils.tiny_bert")
+    toy = lib(tiny_bert)
     model, state = toy.fused(names, differences(sizes), 5), known(sizes, names, 5)
     model.eval()
     for batch in tiny_bert.pairs(3, [(9, 5), (12, 6)], sizes.vocab, 6):
@@ -777,7 +777,7 @@ def traps(pair_logits, sources, train_fusion, lib):
         typed(pair_logits(model, other), state, sizes, names, other)
         typed(pair_logits(model, with_zeros(batch)), state, sizes, names, with_zeros(batch))
     told = "no gradient reaches the model through pair_logits: nothing could be trained with it."
-    assert lib("utils.grading.toys").needs_gradient(pair_logits, model, batch) is True, told
+    assert lib(toys).needs_gradient(pair_logits, model, batch) is True, told
 
     cards = {"mnli": ["MNLI"], "rte": ["RTE"], "nli-mix": ["MNLI", "RTE"], "qnli": ["QNLI"], "not-rte": ["SICK"]}
     picked(sources(cards, "RTE"), cards, "RTE")
@@ -1003,7 +1003,7 @@ def together(state: State, sizes: Sizes, names: list[str], batches: list) -> tor
 def fusion_weights(fusion_weights, lib):
     """One row of weights per layer and sentence, averaged over real tokens."""
     names, sizes = ["mnli", "qnli", "sick"], Sizes(dropout=0.3)
-    model, state = lib("utils.tiny_bert").fused(names, differences(sizes), 9), known(sizes, names, 9)
+    model, state = lib(tiny_bert).fused(names, differences(sizes), 9), known(sizes, names, 9)
     batches = tiny_bert.pairs(3, [(12, 5)], sizes.vocab, 11) + tiny_bert.pairs(2, [(7, 5)], sizes.vocab, 12)
     model.eval()
     result = fusion_weights(model, batches)
@@ -1012,7 +1012,7 @@ def fusion_weights(fusion_weights, lib):
     zeros = [with_zeros(batch) for batch in batches]
     reads_weights(fusion_weights(model, zeros), state, sizes, names, zeros)
     told = "what learns is not what learned before: fusion_weights should only read the model."
-    assert all(lib("utils.grading.toys").learning(model)), told
+    assert all(lib(toys).learning(model)), told
     model.train()
     told = "the weights are read in training mode, with dropout."
     expect.close(

@@ -15,7 +15,7 @@ from typing import Any
 
 from utils import setup
 from utils.grading import dispatch, forbidden
-from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, StudentError, library, named
+from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, StudentError, libraries, named
 from utils.grading.verdict import Outcome, Verdict, legible
 
 if not __debug__:
@@ -89,7 +89,7 @@ def check(exercise: str, points: float, forbids: Iterable[str] = ()) -> Callable
     """Turn a function of asserts into the check of `exercise`, worth `points`.
 
     The function's parameters are the names of the student's objects; a parameter `lib` is no
-    student's object but the libraries of their process: `lib("torch").nn.Linear(3, 4)`.
+    student's object but the libraries of their process: `lib(nn).Linear(3, 4)`, `lib(toys).total`.
     `forbids` lists identifiers that an answer may not use.
     """
     return lambda asserts: Check(exercise, points, tuple(forbids), asserts)
@@ -148,7 +148,7 @@ def examine(asserts: Callable[..., None], ask: Ask, forbids: Sequence[str] = ())
         ImportError: a package that the course needs cannot be imported, so that there is no verdict.
     """
     objects: dict[str, Any] = {
-        name: (lambda module: library(ask, module, forbids)) if name == "lib" else named(ask, name, forbids)
+        name: libraries(ask, forbids) if name == "lib" else named(ask, name, forbids)
         for name in inspect.signature(asserts).parameters
     }
     try:

@@ -10,6 +10,7 @@ import importlib.util
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -132,6 +133,9 @@ class _Handle:
         self.number = number
 
 
+Library = Callable[[ModuleType], Remote]  # what a check calls `lib`, see `libraries`
+
+
 def named(ask: Ask, name: str, forbids: Sequence[str] = ()) -> Remote:
     """The student's object of that name. `forbids` names what may not run while it is called."""
     return Remote(ask, {"name": name, "forbids": [*forbids]})
@@ -147,6 +151,11 @@ def library(ask: Ask, module: str, forbids: Sequence[str] = ()) -> Remote:
     if module.startswith("utils."):
         target["source"] = ""
     return Remote(ask, target)
+
+
+def libraries(ask: Ask, forbids: Sequence[str] = ()) -> Library:
+    """From a module here to the one of that name in the student's process, see `library`."""
+    return lambda module: library(ask, module.__name__, forbids)
 
 
 @cache
