@@ -2,6 +2,11 @@
 
 import functools
 import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -166,3 +171,23 @@ def test_the_known_weights_follow_name_and_seed():
     drawn = [tiny_bert.weight(name, (4,), seed) for name in ("a", "b") for seed in (1, 2, 2 + 2**20)]
     assert all(not torch.equal(one, other) for one, other in itertools.combinations(drawn, 2))
     assert torch.equal(drawn[0], tiny_bert.weight("a", (4,), 1))
+
+
+def test_published_adapters_are_gone_when_their_process_ends(tmp_path):
+    script = (
+        "import json, os\nfrom utils import tiny_bert\n"
+        "folders = tiny_bert.publish(['mnli']) | tiny_bert.publish(['qnli'])\n"
+        "print(json.dumps({folder: os.listdir(folder) for folder in folders.values()}))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        cwd=course.ROOT,
+        check=True,
+    )
+    published = {Path(folder): files for folder, files in json.loads(ended.stdout.splitlines()[-1]).items()}
+    assert len(published) == 2 and all(folder.is_relative_to(tmp_path) for folder in published)
+    assert all("adapter_config.json" in files for files in published.values())
+    assert not list(tmp_path.glob("adapters-*"))

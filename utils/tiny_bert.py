@@ -4,8 +4,10 @@ Weights are numbers that follow from their name and a seed, so that a check know
 `adapters` and `transformers` are imported by the functions that need them, which takes seconds once.
 """
 
+import atexit
 import copy
 import hashlib
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,10 +87,11 @@ def bert(sizes: Mapping[str, Any] | None = None, seed: int = 0, **more: Any) -> 
 def publish(names: Sequence[str], sizes: Mapping[str, Any] | None = None, seed: int = 0) -> dict[str, str]:
     """Folders with one `seq_bn` adapter each, by name, as people publish them: with the head of their own task.
 
-    The heads have three classes. The folders lie in a temporary one.
+    The heads have three classes. The folders lie in a temporary one, which is removed when the process ends.
     """
     known = Sizes(**(sizes or {}))
     model, root = bert(sizes, seed), Path(tempfile.mkdtemp(prefix="adapters-"))
+    atexit.register(shutil.rmtree, root, ignore_errors=True)
     folders = {}
     for name in names:
         model.add_adapter(name, config=f"seq_bn[reduction_factor={known.reduction}]")
