@@ -33,6 +33,7 @@
 import copy
 
 import torch
+import torch._dynamo  # what an optimizer loads at its first step: it takes seconds, better here than in a check
 from torch import nn
 from torch.nn import functional as F
 

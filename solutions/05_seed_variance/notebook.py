@@ -33,6 +33,7 @@ import statistics
 
 import numpy as np
 import torch
+import torch._dynamo  # what an optimizer loads at its first step: it takes seconds, better here than in a check
 from scipy import stats
 from torch import nn
 

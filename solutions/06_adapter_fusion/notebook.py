@@ -31,6 +31,7 @@
 import statistics
 
 import torch
+import torch._dynamo  # what an optimizer loads at its first step: it takes seconds, better here than in a check
 from scipy import stats
 from torch import nn
 from torch.nn import functional as F
