@@ -68,7 +68,7 @@ def test_what_imports_reach_is_found_step_by_step(tmp_path):
     (tmp_path / "data" / "results").mkdir(parents=True)
     pieces = {
         "utils/start.py": "def later():\n    from utils import one\n",
-        "utils/one.py": "import_module('utils.two')\nPLACE = Path(__file__).parents[1] / 'data' / 'results' / 'gold.json'\n",
+        "utils/one.py": "load('utils.two')\nPLACE = Path(__file__).parents[1] / 'data' / 'results' / 'gold.json'\n",
         "utils/two.py": "import utils.start\n",
         "utils/alone.py": "",
         "data/results/gold.json": "[1]",
