@@ -8,7 +8,7 @@ READY := $(VENV)/ready
 # Where there is no NVIDIA GPU, torch comes without CUDA, which saves gigabytes.
 TORCH_FROM := $(if $(shell command -v nvidia-smi),,--extra-index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: demo test check notebooks colab clean
+.PHONY: demo test check notebooks docs colab clean
 
 demo: $(READY)
 	$(BIN)/autograder demo
@@ -25,6 +25,10 @@ check: $(READY)
 notebooks: $(READY)
 	$(BIN)/autograder build
 
+# The documentation, into docs/_build/html. A warning is an error, and so is a reference to nothing.
+docs: $(READY)
+	$(BIN)/sphinx-build -W -n -q docs docs/_build/html
+
 # All notebooks in the versions that Colab has, which are installed in .colab first (6 GB).
 colab: $(READY)
 	$(BIN)/python tests/colab/run.py
@@ -35,8 +39,8 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps $(TORCH_FROM) torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[instructor,dev]"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[instructor,dev,docs]"
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .demo .colab
+	rm -rf $(VENV) .demo .colab docs/_build docs/api docs/generated docs/notebooks

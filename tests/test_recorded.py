@@ -1,4 +1,4 @@
-"""The recorded runs are what the course says of them, and README shows their table."""
+"""The recorded runs are what the course says of them, and docs/results.md shows their tables."""
 
 import re
 from pathlib import Path
@@ -46,8 +46,8 @@ def test_two_arms_are_recorded_on_sick():
             assert all(run.experiment[key] == on_rte.plain()[key] for run in some)
 
 
-def test_readme_shows_the_recorded_tables():
-    text = (ROOT / "README.md").read_text()
+def test_the_results_page_shows_the_recorded_tables():
+    text = (ROOT / "docs" / "results.md").read_text()
     for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION):
         rows = SeedTable(rte.recorded(notebook)).frame()
         for name, row in rows.iterrows():

@@ -106,7 +106,7 @@ class Run:
 
     @property
     def margins(self) -> np.ndarray:
-        """How far the second of two classes is ahead of the first, (examples,): all that predictions hang on."""
+        """Logit of the second of two classes minus that of the first, shape (examples,); its sign is the prediction."""
         logits = np.asarray(self.logits)
         return logits[:, 1] - logits[:, 0]
 

@@ -36,8 +36,8 @@ def run_seeds(
             another one starts anew.
 
     Raises:
-        Those of `utils.experiments.pair_training.run_seed`.
-        ImportError: a cluster is asked for without dask's distributed.
+        FileNotFoundError, OSError: data or weights cannot be found; the message says what to do.
+        ImportError: a package of the data or the encoder is missing, or a cluster is asked for without dask's distributed.
     """
     wanted = list(dict.fromkeys(seeds))
     found = load_runs(experiment, results, wanted)
