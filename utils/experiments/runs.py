@@ -37,7 +37,7 @@ def run_seeds(
 
     Raises:
         FileNotFoundError, OSError: data or weights cannot be found; the message says what to do.
-        ImportError: a package of the data or the encoder is missing, or a cluster is asked for without dask's distributed.
+        ImportError: a package is missing, of the data, of the encoder, or dask's distributed for a cluster.
     """
     wanted = list(dict.fromkeys(seeds))
     found = load_runs(experiment, results, wanted)

@@ -224,4 +224,4 @@ def scoreboard(module: ModuleType) -> Scoreboard:
     return Scoreboard((item.exercise, item.points, item.latest) for item in checks_of(module).values())
 
 
-__all__ = ["Check", "CheckFailed", "Outcome", "Remote", "Verdict", "check", "checks_of", "scoreboard"]
+__all__ = ["Check", "CheckFailed", "Outcome", "Remote", "Scoreboard", "Verdict", "check", "checks_of", "scoreboard"]

@@ -1,0 +1,217 @@
+"""What README and the documentation state is there: every command, option, link, file, module and target of make."""
+
+import functools
+import importlib
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import typer
+from helpers import built_tree
+
+from autograder import cli, course
+from autograder.author import build
+
+ROOT = course.ROOT
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "THREAT_MODEL.md", *(ROOT / "docs").glob("*.md")])
+BY_NAME = {path.relative_to(ROOT).as_posix(): path for path in PAGES}
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+SPAN = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+GENERATED = (
+    "docs/generated/",
+    "docs/notebooks/",
+    "docs/api/",
+)  # by the build of the pages, which fails if one is missing
+PLACES = ("", "tests", "tests/hostile", "solutions/02_positional_encoding")  # where a file's name alone is looked for
+NOT_HERE = {".course/", ".demo/", "results/", "docs/_build/"}  # what commands leave
+OTHERS = {"students.csv", "jupyter_server_config.py", "run_glue.py"}  # in a course tree; Hugging Face's
+# Lines of `bash` blocks that are not run here, each with the reason. All others are run, in the order of README.
+NOT_RUN = {
+    r"make demo": "takes minutes; tests/test_grade.py runs the demonstration",
+    r"make test": "runs this test",
+    r"make \.venv/ready": "installs from the network; .ci/run does it",
+    r"\. \.venv/bin/activate": "changes the shell alone; the tests run in the environment",
+    r"(pip|conda) .*": "installs from the network; tests/test_setup.py compares the lists of packages",
+    r"(cd \.course && )?jupyter lab .*": "a server, which does not end; tests/test_browser.py starts one",
+    r"\.venv/bin/python benchmarks/\w+\.py.*": "takes minutes; the file and its options are looked for",
+    r"python -m pytest .*2\.8.*": "of an exercise that is not there; the test is looked for",
+    r"python -m pytest .*test_prose.*": "a test of its own",
+}
+
+
+def reason(line):
+    """Why a line is not run; None if it is."""
+    return next((why for pattern, why in NOT_RUN.items() if re.fullmatch(pattern, line)), None)
+
+
+def commands(name):
+    """The lines of a page's `bash` blocks, without their remarks."""
+    blocks = [text for language, text in BLOCK.findall(BY_NAME[name].read_text()) if language == "bash"]
+    return [re.sub(r"\s+# .*", "", line).strip() for text in blocks for line in text.splitlines() if line.strip()]
+
+
+def stated(path):
+    """What a page says outside its blocks in backticks."""
+    return SPAN.findall(BLOCK.sub("", path.read_text()))
+
+
+ALL = [(name, line) for name in BY_NAME for line in commands(name)]
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory):
+    """A class of one in a tree of its own, with a download as the pages name it."""
+    folder = tmp_path_factory.mktemp("docs")
+    known = built_tree(folder, 1)
+    (entry,) = known.notebooks
+    (folder / "here/downloads").mkdir(parents=True)
+    with zipfile.ZipFile(folder / "here/downloads/canvas.zip", "w") as archive:
+        archive.writestr(f"loveada_1_88_{entry.name}.ipynb", build.write(build.student_notebook(known, entry)))
+    return folder / "here", known
+
+
+def test_each_block_is_run_or_has_a_reason():
+    languages = {language for path in PAGES for language, _ in BLOCK.findall(path.read_text())}
+    assert languages == {"bash", "python", ""}, "commands stand in `bash` blocks"
+    run = {line for _, line in ALL if reason(line) is None}
+    assert {line.split()[0] for line in run} == {"autograder"}, "say in NOT_RUN why another command is not run"
+    assert {name.split()[1] for name in run} >= {"build", "release", "collect", "grade", "status", "feedback", "report"}
+    for pattern in NOT_RUN:
+        assert any(re.fullmatch(pattern, line) for _, line in ALL), f"no page says {pattern} any more"
+
+
+def test_commands_do_what_the_pages_say(workplace, monkeypatch, capsys):
+    """Each different line once, in the order of the pages, from README on: with one student and the first notebook."""
+    here, known = workplace
+    monkeypatch.chdir(here)
+    monkeypatch.setattr(cli, "load", lambda: known)
+    monkeypatch.setattr(cli, "console", cli.Console(file=io.StringIO(), width=150))
+    lines = [line for name in ("README.md", *BY_NAME) for line in commands(name) if reason(line) is None]
+    for line in dict.fromkeys(lines):
+        ended = 0
+        try:
+            cli.app(shlex.split(line)[1:])
+        except SystemExit as end:
+            ended = end.code or 0
+        assert not ended, f"{line}: {capsys.readouterr()}"
+    tree = known.tree
+    assert (
+        list((here.parent / "student/notebooks").glob("*.ipynb")) and (here / "grades.csv").read_text().count("\n") > 5
+    )
+    assert (tree / "report.html").exists() and len(list(tree.glob("feedback/*/*/*.html"))) == 1
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_links_lead_somewhere(name):
+    path = BY_NAME[name]
+    for link in LINK.findall(BLOCK.sub("", path.read_text())):
+        if link.startswith(("https://", "#")):
+            continue
+        target = os.path.relpath((path.parent / link.partition("#")[0]).resolve(), ROOT)
+        assert target.startswith(GENERATED) or (ROOT / target).exists(), link
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_files_that_are_named_exist(name):
+    """A path in backticks, from the root of the repository, or the name of a file in one of some folders."""
+    for span in stated(BY_NAME[name]):
+        if not re.fullmatch(r"[\w.-]+(/[\w.-]*)+|[\w-]+\.(py|toml|txt|md)", span) or "NN" in span:
+            continue
+        if any(span.startswith(one) for one in NOT_HERE) or span in OTHERS:
+            continue
+        assert any((ROOT / place / span).exists() for place in PLACES), span
+
+
+def groups():
+    return typer.main.get_command(cli.app)
+
+
+def usages():
+    """Every `autograder ...` of the pages, in blocks and in backticks; and which page says it."""
+    for name, path in BY_NAME.items():
+        for text in [*commands(name), *stated(path)]:
+            if text.startswith("autograder "):
+                yield name, text
+
+
+def test_commands_and_options_exist():
+    found = list(usages())
+    assert len({text.split()[1] for _, text in found}) > 10
+    for name, text in found:
+        words = [word.strip("[],.") for word in text.split()[1:]]
+        known = {option for parameter in groups().params for option in parameter.opts} | {"--help"}
+        command = next((word for word in words if word in groups().commands), None)
+        assert command or words[0].startswith("--"), f"{name}: {text}"
+        if command:
+            known |= {option for parameter in groups().commands[command].params for option in parameter.opts}
+        assert {word for word in words if word.startswith("--")} <= known, f"{name}: {text}"
+
+
+def test_options_that_stand_alone_exist():
+    every = {option for one in groups().commands.values() for parameter in one.params for option in parameter.opts}
+    alone = [(name, one.split()[0]) for name, path in BY_NAME.items() for one in stated(path) if one.startswith("--")]
+    assert len(alone) > 3
+    others = {"--resources"}  # dask's
+    assert {(name, option) for name, option in alone if option not in every | others} == set()
+
+
+def test_targets_of_make_exist():
+    targets = {*re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.M), ".venv/ready"}
+    said = [text for name in BY_NAME for text in [*commands(name), *stated(BY_NAME[name])]]
+    named = {text.split()[1] for text in said if text.startswith("make ")}
+    assert {"demo", "test", "docs"} <= named <= targets
+
+
+def test_benchmarks_have_their_options():
+    found = [line.split() for _, line in ALL if "benchmarks/" in line]
+    assert {Path(words[1]).name for words in found} == {path.name for path in (ROOT / "benchmarks").glob("*.py")}
+    for words in found:
+        source = (ROOT / words[1]).read_text()
+        assert all(f'"{word}"' in source for word in words if word.startswith("--")), words
+
+
+def test_the_test_of_a_step_is_there():
+    (line,) = {line for _, line in ALL if "test_checks.py" in line}
+    words = shlex.split(line.replace("2.8", "2.7").replace("2_8", "2_7"))
+    asked = subprocess.run(
+        [sys.executable, *words[1:], "--collect-only"], capture_output=True, text=True, cwd=ROOT, check=True
+    )
+    assert asked.stdout.count("2.7 ") > 7 and "[exercise_2_7]" in asked.stdout and "enough" in asked.stdout
+
+
+def test_names_of_functions_resolve():
+    """Dotted names of our own packages, as the architecture page has them."""
+    found = [span for path in PAGES for span in stated(path) if re.fullmatch(r"(autograder|utils|data)(\.\w+)+", span)]
+    assert len(found) > 40
+    for span in {*found}:
+        if (ROOT / Path(*span.split(".")[:-1]) / f"{span.split('.')[-1]}.json").exists():
+            continue
+        assert resolved(span) is not None, span
+
+
+def resolved(name):
+    """The object of a dotted name."""
+    parts = name.split(".")
+    for split in range(len(parts), 0, -1):
+        try:
+            module = importlib.import_module(".".join(parts[:split]))
+        except ModuleNotFoundError:
+            continue
+        return functools.reduce(lambda one, part: getattr(one, part, None), parts[split:], module)
+    return None
+
+
+def test_the_glossary_is_short():
+    terms = re.findall(r"^(\S.*)\n  \S", (ROOT / "docs/glossary.md").read_text(), re.M)
+    assert 15 <= len(terms) <= 25 and terms == sorted(terms, key=str.lower)
+
+
+def test_readme_is_short():
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
