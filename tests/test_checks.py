@@ -12,6 +12,7 @@ from utils.grading.check import Outcome
 from utils.grading.evidence import ResultsCheck
 
 COURSE = course.load()
+RELEASED = {entry.name: build.student_notebook(COURSE, entry) for entry in COURSE.notebooks}
 CASES = [
     pytest.param(entry, case, id=f"{case.exercise} {case.name}")
     for entry in COURSE.notebooks
@@ -20,7 +21,7 @@ CASES = [
 BLANKS = [
     pytest.param(entry, cell.id.removeprefix("exercise_").replace("_", "."), cell.source, id=cell.id)
     for entry in COURSE.notebooks
-    for cell in build.student_notebook(COURSE, entry).cells
+    for cell in RELEASED[entry.name].cells
     if cell.id.startswith("exercise_")
 ]
 
@@ -41,7 +42,7 @@ def each_run_is_trained_once():
 
 
 def ask_at_home(entry, source, name):
-    namespace = answers.at_home(build.student_notebook(COURSE, entry), source, name)
+    namespace = answers.at_home(RELEASED[entry.name], source, name)
     return lambda request: dispatch.answer(namespace, request)
 
 
