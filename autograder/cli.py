@@ -95,8 +95,8 @@ def collect(
 ) -> None:
     """Take hand-ins into the course tree. The latest of each student counts; all are kept.
 
-    Canvas, Moodle and Blackboard download names are understood. Nothing is unpacked to disk, links
-    are not followed, and a broken hand-in stops no other.
+    Canvas, Moodle and Blackboard download names are understood, and those of platforms in course.toml. Nothing is
+    unpacked to disk, links are not followed, and a broken hand-in stops no other.
     """
     from autograder.intake import collect as collecting
 

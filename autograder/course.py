@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import re
 import tomllib
 import zoneinfo
 from collections import Counter
@@ -77,6 +78,36 @@ class Late(_Section):
         return min(score, score * lost / 100 if self.percent else lost)
 
 
+class Platform(_Section):
+    """How a learning platform names what students handed in, when it packs them all into one zip.
+
+    Patterns are regular expressions for a file's whole name, or for that of a student's folder. Their groups say what
+    is known: `name` (always), `id` (the platform's number), `late` (whether it marks the file), `attachment` (of two
+    files of a student the later one has the larger number), `time` (see `time_format`).
+    """
+
+    name: str
+    files: tuple[re.Pattern[str], ...] = ()  # the first that fits is taken
+    folders: tuple[re.Pattern[str], ...] = ()
+    # A number goes with a name for ever, or differs in each assignment and only tells two of one name apart.
+    numbers: Literal["student", "assignment", "none"] = "none"
+    # The zip states when each file was handed in; not if all its times are alike; never; or the file's name does.
+    times: Literal["zip", "differing", "none", "name"] = "zip"
+    time_format: str = "%Y-%m-%d-%H-%M-%S"  # for Python's strptime
+    hidden: tuple[str, ...] = ()  # what everybody is called where names are hidden, in small letters
+
+    @model_validator(mode="after")
+    def _has_groups(self) -> "Platform":
+        if not self.files and not self.folders:
+            raise ValueError("write at least one pattern, in `files` or in `folders`")
+        for pattern in (*self.files, *self.folders):
+            if "name" not in pattern.groupindex:
+                raise ValueError(f"the pattern {pattern.pattern} needs a group (?P<name>...) for the student's name")
+        if self.times == "name" and not all("time" in pattern.groupindex for pattern in self.files):
+            raise ValueError("where names state the time, each pattern of `files` needs a group (?P<time>...)")
+        return self
+
+
 class NotebookEntry(_Section):
     """One notebook of the course."""
 
@@ -120,6 +151,7 @@ class Course(_Section):
     limits: Limits = Limits()
     grading: Grading = Grading()
     late: Late = Late()
+    platforms: tuple[Platform, ...] = ()  # besides those that `autograder.intake.platforms` knows
     timezone: str = ""  # of the learning platform, whose downloads name none, such as Europe/Berlin
     tree: Path = ROOT / ".course"
 

@@ -1,6 +1,8 @@
 """Whose a hand-in is, and when it came, in the downloads of each platform: nobody is merged, nobody appears."""
 
 import csv
+import datetime
+import re
 import zipfile
 
 import pytest
@@ -324,3 +326,55 @@ def test_the_students_name_of_a_file_is_not_read_as_a_platforms(mine, tmp_path, 
     result = collect.collect(mine, source)
     assert {*submitted(mine)} == {"anna"} and not result.refused, result
     assert not str(stamps(mine)["anna"]).startswith("2020")
+
+
+ROWS = """
+[[platforms]]
+name = "Ilias"
+folders = ['^(?P<name>[^_]+_[^_]+)_(?P<id>\\d+)$']
+numbers = "assignment"
+times = "none"
+
+[[platforms]]
+name = "Clock"
+files = ['^(?P<time>\\d{8}-\\d{4})__(?P<late>LATE__)?(?P<name>\\w+?)__(?P<id>[a-z]\\d+)__(?P<file>.+)$']
+numbers = "student"
+times = "name"
+time_format = "%Y%m%d-%H%M"
+"""
+
+
+def with_rows(folder, rows):
+    """The course whose course.toml has these rows, too."""
+    (folder / "course.toml").write_text((course.ROOT / "course.toml").read_text() + rows)
+    return course.load(folder / "course.toml", tree=folder / "tree")
+
+
+def test_a_row_in_course_toml_is_enough_for_another_platform(tmp_path, text):
+    known = with_rows(tmp_path, ROWS)
+    folders = {f"Ada_Love_{number}/{NAME}.ipynb": text + b" " * number for number in (11, 12)}
+    result = collect.collect(known, download(tmp_path / "in.zip", folders))
+    assert set(submitted(known)) == {"Ada_Love_11", "Ada_Love_12"} and not result.refused
+    assert any(line.startswith("this download of Ilias does not say when") for line in result.notes)
+    assert any("Ilias's number 11 is called Ada_Love like somebody else" in line for line in result.notes)
+    files = {f"20270201-0900__Bo__b{number}__{NAME}.ipynb": text for number in (7, 8)}
+    result = collect.collect(known, download(tmp_path / "in2.zip", files))
+    assert {"Bo_b7", "Bo_b8"} < set(submitted(known)) and not result.refused
+    here = known.utc(datetime.datetime(2027, 2, 1, 9, 0))
+    assert stamps(known)["Bo_b7"] == f"{here:%Y-%m-%d %H:%M:%S.%f} UTC" and stamps(known)["Ada_Love_11"] is None
+    assert course.Course.model_validate_json(known.model_dump_json()) == known  # as workers get it
+
+
+@pytest.mark.parametrize(
+    "row, told",
+    [
+        ("name = 'X'", "at least one pattern"),
+        ("name = 'X'\nfiles = ['(?P<id>.)']", "needs a group (?P<name>...)"),
+        ("name = 'X'\nfiles = ['(?P<name>.']", "regular expression"),
+        ("name = 'X'\nfiles = ['(?P<name>.)']\ntimes = 'name'", "(?P<time>...)"),
+        ("name = 'X'\nfile = ['(?P<name>.)']", "no such key"),
+    ],
+)
+def test_a_row_that_cannot_work_is_told(tmp_path, row, told):
+    with pytest.raises(course.CourseError, match=re.escape(told)):
+        with_rows(tmp_path, f"\n[[platforms]]\n{row}\n")

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from autograder.course import Course
-from autograder.intake.platforms import BLACKBOARD, containers, is_noise, platform, platform_claim
+from autograder.intake.platforms import containers, is_noise, platform, platform_claim
 from utils.experiments.experiment import MAX_FILE, MAX_FILES, read_files
 from utils.grading.verdict import legible
 
@@ -104,7 +104,7 @@ class Reader:
         owner = PurePosixPath(*inside.parts[above:])
         when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
         if path.suffix.lower() == ".zip":
-            own = bool(owner.parent.parts) or platform(owner.name) is not None
+            own = bool(owner.parent.parts) or platform(self.course, owner.name) is not None
             with path.open("rb") as file:
                 yield from self._zip(file, owner if own else PurePosixPath(), when, own)
         elif path.suffix.lower() == ".ipynb":
@@ -123,12 +123,11 @@ class Reader:
         packed: bool = False,
         runs: Callable[[], dict[str, bytes]] = dict,
     ) -> Iterator[Found]:
-        """The file itself; one byte too many is refused when it is graded. Blackboard states the time in its name."""
-        claim = platform_claim(owner.name) if len(owner.parts) == 1 else None
-        match = BLACKBOARD.match(owner.name) if claim and claim.platform == "Blackboard" else None
-        if match:
+        """The file itself; one byte too many is refused when it is graded. Its name may state its time."""
+        claim = platform_claim(self.course, owner.name) if len(owner.parts) == 1 else None
+        if claim and claim.platform and claim.platform.times == "name":
             try:
-                when = self.course.utc(datetime.datetime.strptime(match["time"], "%Y-%m-%d-%H-%M-%S"))
+                when = self.course.utc(datetime.datetime.strptime(claim.time, claim.platform.time_format))
             except (ValueError, OverflowError):
                 self._refuse(path, "its name states no valid time")
                 return

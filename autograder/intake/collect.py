@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from autograder import limited
-from autograder.course import Course, CourseError, NotebookEntry
+from autograder.course import Course, CourseError, NotebookEntry, Platform
 from autograder.gradebook import course_tree, roster
 from autograder.gradebook.recording import timestamp
 from autograder.intake import reading
 from autograder.intake.archive import Found, Reader, listed
-from autograder.intake.platforms import HIDDEN, MOODLE, Claim, claim_of
+from autograder.intake.platforms import Claim, assignment_claims, claim_of
 from utils.experiments.experiment import Files
 from utils.grading.verdict import legible
 
 MAX_NAME = 120  # bytes
 RESULTS = ".results.json"
-MOODLE_SPREAD = datetime.timedelta(minutes=5)  # times of a Moodle download that are closer are the download's own
+SPREAD = datetime.timedelta(minutes=5)  # where times may be the download's own: those that are closer are
 
 
 @dataclass
@@ -141,26 +141,27 @@ class _Names:
             self.whose = self.roster.find(whose).id if self.roster else slug(whose)
             if not self.whose:
                 raise CourseError(f"`{whose}` cannot be a student's name: it has no letter and no digit")
-        numbers: dict[tuple[str, str], set[str]] = {}
-        times = []
+        numbers: dict[tuple[str, str, str], set[str]] = {}
+        times: dict[str, list[datetime.datetime]] = {}
         for path, when in listed(source):
-            moodle = next(filter(None, map(MOODLE.match, path.parts)), None)
-            if moodle:
-                numbers.setdefault((moodle["name"], _file_of(course, path.name)), set()).add(moodle["id"])
-                times.append(when)
+            for row, claim in assignment_claims(course, path):
+                numbers.setdefault((row.name, claim.name, _file_of(course, path.name)), set()).add(claim.id)
+                times.setdefault(row.name, []).append(when)
         self.without_zone = source.suffix.lower() == ".zip"  # a zip's times; those of files in a folder are absolute
-        self.ambiguous = {name for (name, _), several in numbers.items() if len(several) > 1}
-        self.moodle_times = bool(times) and max(times) - min(times) > MOODLE_SPREAD
+        self.ambiguous = {(platform, name) for (platform, name, _), several in numbers.items() if len(several) > 1}
+        self.differing = {platform for platform, stated in times.items() if max(stated) - min(stated) > SPREAD}
 
     def told_time(self, claim: Claim, entry: NotebookEntry) -> bool:
         """Whether the time of this file is when it was handed in; somebody is told what zone it was read in."""
-        if claim.platform == "Canvas" or (claim.platform == "Moodle" and not self.moodle_times):
+        row = claim.platform
+        if row and (row.times == "none" or (row.times == "differing" and row.name not in self.differing)):
+            marks = any("late" in pattern.groupindex for pattern in (*row.files, *row.folders))
             self.result.notes.append(
-                f"this download of {claim.platform} does not say when files were handed in: nobody is late by it"
-                + (", but whom Canvas marks LATE" if claim.platform == "Canvas" else "")
+                f"this download of {row.name} does not say when files were handed in: nobody is late by it"
+                + (f", but whom {row.name} marks LATE" if marks else "")
             )
             return False
-        if (self.without_zone or claim.platform == "Blackboard") and entry.deadline and not self.course.timezone:
+        if (self.without_zone or (row and row.times == "name")) and entry.deadline and not self.course.timezone:
             here = entry.deadline.astimezone()
             if here.utcoffset() != entry.deadline.utcoffset():
                 self.result.notes.append(
@@ -185,12 +186,14 @@ class _Names:
         if self.roster:
             return self._listed_student(self.roster, claim, entry)
         name = claim.student()
-        if claim.platform == "Moodle" and self._shared(claim, entry):
+        row = claim.platform
+        if row and row.numbers == "assignment" and self._shared(row, claim, entry):
             name = f"{claim.name}_{claim.id}"
-            if claim.name.casefold() not in HIDDEN:
+            if claim.name.casefold() not in row.hidden:
                 self.result.notes.append(
-                    f"Moodle's number {claim.id} is called {claim.name} like somebody else: taken as {slug(name)}. "
-                    f"Moodle's numbers differ in each assignment: say who is who in {self.course.tree / 'students.csv'}"
+                    f"{row.name}'s number {claim.id} is called {claim.name} like somebody else: taken as {slug(name)}. "
+                    f"{row.name}'s numbers differ in each assignment: say who is who in "
+                    f"{self.course.tree / 'students.csv'}"
                 )
         student = slug(name)
         known = self.course.tree / "handins" / student / "name.txt"
@@ -218,11 +221,11 @@ class _Names:
             )
         return student
 
-    def _shared(self, claim: Claim, entry: NotebookEntry) -> bool:
+    def _shared(self, platform: Platform, claim: Claim, entry: NotebookEntry) -> bool:
         """Whether another student has this name, too, here or in what was collected before."""
         if self._number(slug(claim.name), entry) == claim.id:
             return False  # the one who came first
-        if claim.name.casefold() in HIDDEN or claim.name in self.ambiguous:
+        if claim.name.casefold() in platform.hidden or (platform.name, claim.name) in self.ambiguous:
             return True
         if self._number(slug(claim.name), entry):
             return True

@@ -1,20 +1,41 @@
 """What names in a download say: learning platforms', students' and systems'."""
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from autograder.course import Course
+from autograder.course import Course, Platform
 
-# How learning platforms name downloads. Canvas: NAME[_LATE]_USER_ATTACHMENT_FILE, or, without names,
-# [LATE_]anon_CODE_ATTACHMENT_FILE; Blackboard: TITLE_USER_attempt_TIME_FILE; Moodle: a folder
-# "NAME_NUMBER_assignsubmission_file_", or the same before the file's name.
-CANVAS = re.compile(r"^(?P<name>.+?)_(?P<late>LATE_)?(?P<id>\d+)_(?P<attachment>\d+)_(?P<file>.+)$")
-ANONYMOUS = re.compile(r"^(?P<late>LATE_)?(?P<name>anon_(?P<id>[^_]+))_(?P<attachment>\d+)_(?P<file>.+)$")
-BLACKBOARD = re.compile(r"^.+?_(?P<student>[^_]+)_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<file>.+))?$")
 MOODLE = re.compile(r"^(?P<name>.+?)_(?P<id>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)$")
-# What Moodle calls everybody where names are hidden.
-HIDDEN = ("participant", "participante", "partecipante", "teilnehmer", "teilnehmerin", "deelnemer", "deltagare")
+# More rows can stand in course.toml, as [[platforms]].
+PLATFORMS = (
+    # NAME[_LATE]_USER_ATTACHMENT_FILE, or, without names, [LATE_]anon_CODE_ATTACHMENT_FILE
+    Platform(
+        name="Canvas",
+        files=(
+            re.compile(r"^(?P<late>LATE_)?(?P<name>anon_(?P<id>[^_]+))_(?P<attachment>\d+)_(?P<file>.+)$"),
+            re.compile(r"^(?P<name>.+?)_(?P<late>LATE_)?(?P<id>\d+)_(?P<attachment>\d+)_(?P<file>.+)$"),
+        ),
+        numbers="student",
+        times="none",
+    ),
+    # TITLE_USER_attempt_TIME_FILE
+    Platform(
+        name="Blackboard",
+        files=(re.compile(r"^.+?_(?P<name>(?P<id>[^_]+))_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<file>.+))?$"),),
+        times="name",
+    ),
+    # a folder "NAME_NUMBER_assignsubmission_file_", or the same before the file's name
+    Platform(
+        name="Moodle",
+        files=(MOODLE,),
+        folders=(MOODLE,),
+        numbers="assignment",
+        times="differing",
+        hidden=("participant", "participante", "partecipante", "teilnehmer", "teilnehmerin", "deelnemer", "deltagare"),
+    ),
+)
 # What systems make of the name of a file that is copied, or saved twice. It names nobody.
 COPY_BEFORE = re.compile(
     r"^(copy[ _]of|copie[ _]de|kopie[ _]von|c[oó]pia[ _]d[ie]|kopia|copy|copie|kopie)(?=[\s_]|$)", re.I
@@ -30,14 +51,21 @@ class Claim:
 
     name: str
     id: str = ""  # the platform's
-    platform: str = ""
+    platform: Platform | None = None
+    named_by_id: bool = False  # the name holds the number already
     late: bool = False  # the platform marks it
     attachment: int = 0  # a later one has a larger number
+    time: str = ""
 
     def student(self) -> str:
         """Name and number, where a number goes with the name for ever."""
-        with_number = self.platform == "Canvas" and self.name != f"anon_{self.id}"
+        with_number = self.platform and self.platform.numbers == "student" and self.id and not self.named_by_id
         return f"{self.name}_{self.id}" if with_number else self.name
+
+
+def known_platforms(course: Course) -> tuple[Platform, ...]:
+    """The rows of course.toml, then ours."""
+    return (*course.platforms, *PLATFORMS)
 
 
 def is_noise(path: PurePosixPath) -> bool:
@@ -64,49 +92,76 @@ def containers(course: Course, paths: list[PurePosixPath]) -> int:
 def _key(course: Course, path: PurePosixPath) -> str:
     """Whose a path seems to be, "" if it does not say."""
     folders = _folders(course, path)
-    return folders[0] if folders else platform(path.name) or ""
+    return folders[0] if folders else platform(course, path.name) or ""
 
 
 def _folders(course: Course, path: PurePosixPath) -> list[str]:
     return [part for part in path.parts[:-1] if all(part != entry.name for entry in course.notebooks)]
 
 
-def platform(name: str) -> str | None:
+def platform(course: Course, name: str) -> str | None:
     """The student whom a learning platform names in a file's name."""
-    claim = platform_claim(name)
+    claim = platform_claim(course, name)
     return f"{claim.name}_{claim.id}" if claim else None
 
 
-def platform_claim(name: str) -> Claim | None:
+def platform_claim(course: Course, name: str) -> Claim | None:
     """What a learning platform says in a file's name.
 
     The platform's part stands first, and behind it the student's own name of the file, which may look like the part
     of another platform: of several readings the one that begins first is the platform's.
     """
-    readings: list[tuple[int, Claim]] = []
-    found = ANONYMOUS.match(name) or CANVAS.match(name)
-    if found and not found["attachment"].startswith("0"):  # else it is the number of a notebook
-        claim = Claim(found["name"], found["id"], "Canvas", bool(found["late"]), int(found["attachment"]))
-        readings.append((found.start("id"), claim))
-    found = BLACKBOARD.match(name)
-    if found:
-        readings.append((found.start("student"), Claim(found["student"], found["student"], "Blackboard")))
-    found = MOODLE.match(name)
-    if found:
-        readings.append((found.start("id"), Claim(found["name"], found["id"], "Moodle")))
+    readings = []
+    for row in known_platforms(course):
+        found = _first_match(row.files, name)
+        # An attachment's number begins with no 0: that is the number of a notebook.
+        if found and not (found.groupdict().get("attachment") or "").startswith("0"):
+            begins = found.start("id") if "id" in found.re.groupindex else found.end("name")
+            readings.append((begins, _claim(row, found)))
     return min(readings, key=lambda reading: reading[0])[1] if readings else None
+
+
+def assignment_claims(course: Course, path: PurePosixPath) -> Iterator[tuple[Platform, Claim]]:
+    """What a path says of the platforms whose numbers differ in each assignment, or whose times may be no times."""
+    for row in known_platforms(course):
+        if row.numbers == "assignment" or row.times == "differing":
+            matches = (_first_match((*row.folders, *row.files), part) for part in path.parts)
+            found = next(filter(None, matches), None)
+            if found:
+                yield row, _claim(row, found)
+
+
+def _first_match(patterns: Iterable[re.Pattern[str]], name: str) -> re.Match[str] | None:
+    return next(filter(None, (pattern.match(name) for pattern in patterns)), None)
+
+
+def _claim(row: Platform, found: re.Match[str]) -> Claim:
+    stated = found.groupdict(default="")
+    within = bool(stated.get("id")) and found.end("id") <= found.end("name")
+    return Claim(
+        stated["name"],
+        stated.get("id", ""),
+        row,
+        within,
+        bool(stated.get("late")),
+        int(stated.get("attachment") or 0),
+        stated.get("time", ""),
+    )
 
 
 def claim_of(course: Course, path: PurePosixPath) -> Claim:
     """Whose it says to be: the topmost folder that is no notebook's, else the file's name."""
     folders = _folders(course, path)
     if folders:
-        moodle = MOODLE.match(folders[0])
-        return Claim(moodle["name"], moodle["id"], "Moodle") if moodle else Claim(_somebody(folders[0], folders[0]))
+        for row in known_platforms(course):
+            found = _first_match(row.folders, folders[0])
+            if found:
+                return _claim(row, found)
+        return Claim(_somebody(folders[0], folders[0]))
     name = path.stem
     for entry in course.notebooks:
         name = name.replace(entry.name, "")
-    return platform_claim(path.name) or Claim(_somebody(name, _without_copy(name)))
+    return platform_claim(course, path.name) or Claim(_somebody(name, _without_copy(name)))
 
 
 def _without_copy(name: str) -> str:
