@@ -57,7 +57,6 @@ def learning(part):
 asked: list[torch.nn.Module] = []
 LIES = {
     "left_behind": left_behind,
-    "shape_elsewhere": shape_of,
     "shape_on_meta": shape_of,
     "apart": lambda call, *given, **named: False,
     "apart_in_training": lambda *given: False,

@@ -210,8 +210,3 @@ def elsewhere(module: nn.Module, tensors: Sequence[torch.Tensor], method: str = 
         return str((result[0] if isinstance(result, (tuple, list)) else result).device.type)
     except (RuntimeError, NotImplementedError):
         return ""
-
-
-def across(call: Any, tensors: Sequence[torch.Tensor]) -> Any:
-    """`call(*tensors)` with the same numbers in another order in memory: none of the tensors is contiguous."""
-    return call(*(tensor.transpose(0, -1).contiguous().transpose(0, -1) for tensor in tensors))

@@ -31,7 +31,7 @@ def odd_widths(sinusoidal_table):
     pick = draw(2)
     for width in (1, *pick.sample(range(7, 60, 2), 4)):
         rows = pick.randint(2, 30)
-        expect.raises(lambda rows=rows, width=width: sinusoidal_table(rows, width), "ValueError", f"{width} accepted")
+        expect.refuses(sinusoidal_table, rows, width, says=f"{width} accepted")
 
 
 @private("2.2", tells="the table is not kept as it was made, or two modules share one.")
@@ -63,7 +63,7 @@ def other_fixed_sizes(FixedPositions, lib):
         square = normal(places, places, width, seed=seed)
         module.eval()
         assert torch.allclose(module(square), square + table[:places], atol=1e-5), "as many sequences, in evaluation"
-        expect.raises(lambda m=module, n=rows + 1, w=width: m(normal(1, n, w)), "ValueError", f"{rows + 1} positions")
+        expect.refuses(module, normal(1, rows + 1, width), says=f"{rows + 1} positions")
         assert module.state_dict() == {} and not list(module.parameters()), "stored or trained"
 
 
@@ -92,16 +92,8 @@ def two_modules(FixedPositions, lib):
         assert torch.allclose(output, x + toys.NewTableEachCall(seed)(rows, width)[:5], atol=1e-5)
 
 
-def filled(module: Remote, twin: nn.Module, seed: int) -> tuple[Remote, nn.Module]:
-    """A module of the student's process, and its twin here, both with the same random weights."""
-    shapes = {name: tuple(part.shape) for name, part in twin.state_dict().items()}
-    twin.load_state_dict(expect.weights(module, shapes, "the module", seed))
-    return module, twin
-
-
-def mixing(library: Any, places: int, width: int, dropout: float) -> Any:
-    """A module of torch's own parts in which each position has weights of its own, from `torch` here or there."""
-    parts = library.nn
+def mixing(parts: Any, places: int, width: int, dropout: float) -> Any:
+    """A module in which each position has weights of its own; `parts` is `nn`, here or there."""
     across = parts.Conv1d(places, places, 3, padding=1)  # positions are its channels
     return parts.Sequential(across, parts.GELU(), parts.Dropout(dropout), parts.Linear(width, width))
 
@@ -119,9 +111,7 @@ def other_gaps(equivariance_gap, lib):
         batch, places, width = pick.randint(1, 4), pick.randint(4, 9), pick.randint(3, 7)
         x, order = normal(batch, places, width, seed=seed), order_of(places, seed)
         dropout = pick.uniform(0.2, 0.7)
-        module, twin = filled(
-            mixing(lib(torch), places, width, dropout), mixing(torch, places, width, dropout), 10 + seed
-        )
+        module, twin = expect.twins(lib, lambda parts: mixing(parts, places, width, dropout), 10 + seed)
         gap = expect.number(equivariance_gap(module, x, order), "the gap")
         assert math.isclose(gap, largest_gap(twin, x, order), rel_tol=1e-3, abs_tol=1e-5), (batch, places, width)
         gap = expect.number(equivariance_gap(module, x, torch.arange(places)), "the gap")
@@ -164,11 +154,9 @@ def blind_and_seeing(equivariance_gap, lib):
     for module in blind:
         assert abs(expect.number(equivariance_gap(module, x, order), "the gap")) < 1e-4, "blind to order"
     mask, sizes = torch.full((places, places), -torch.inf).triu(1), (width, heads, inner, 0.3)
-    module, twin = filled(
-        lib(toys).Masked(parts.TransformerEncoderLayer(*sizes, batch_first=True), mask),
-        toys.Masked(nn.TransformerEncoderLayer(*sizes, batch_first=True), mask),
-        seed=10,
-    )
+    module = lib(toys).Masked(parts.TransformerEncoderLayer(*sizes, batch_first=True), mask)
+    twin = toys.Masked(nn.TransformerEncoderLayer(*sizes, batch_first=True), mask)
+    expect.same_weights(module, twin, 10)
     gap = expect.number(equivariance_gap(module, x, order), "the gap")
     assert math.isclose(gap, largest_gap(twin, x, order), rel_tol=1e-3, abs_tol=1e-5), "a causal layer"
 
@@ -222,7 +210,7 @@ def other_learned_sizes(LearnedPositions, lib):
         wanted = torch.linspace(-1, 2, x.numel()).reshape(x.shape).sum(0)
         assert torch.allclose(arrived, F.pad(wanted, (0, 0, 0, rows - places)), atol=1e-4), "gradient"
         for longer in (rows + 1, rows + pick.randint(2, 20)):
-            expect.raises(lambda m=module, n=longer, w=width: m(normal(2, n, w)), "ValueError", f"{longer} positions")
+            expect.refuses(module, normal(2, longer, width), says=f"{longer} positions")
 
 
 @private("2.5", tells="a fresh table does not start as it should.")
@@ -314,7 +302,7 @@ def odd_pairs(rotary):
     pick = draw(4)
     for lead in ((), (2,), (2, 2)):
         shape = (*lead, pick.randint(2, 6), pick.choice(range(1, 30, 2)))
-        expect.raises(lambda shape=shape: rotary(normal(*shape)), "ValueError", f"{shape} accepted")
+        expect.refuses(rotary, normal(*shape), says=f"{shape} accepted")
 
 
 @private("2.7", tells="for other numbers of heads or other lengths, the bias is wrong.")
@@ -332,4 +320,4 @@ def other_heads(alibi_bias):
     refused = [n for n in range(5, 130) if n & (n - 1) and n not in (6, 12)]
     thirds, rest = ([n for n in refused if (n % 3 == 0) is by_three] for by_three in (True, False))
     for n_heads in (0, *pick.sample(thirds, 3), *pick.sample(rest, 4)):
-        expect.raises(lambda n=n_heads: alibi_bias(n, 3), "ValueError", f"{n_heads} heads accepted")
+        expect.refuses(alibi_bias, n_heads, 3, says=f"{n_heads} heads accepted")

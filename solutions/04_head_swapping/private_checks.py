@@ -32,10 +32,7 @@ def plain(lib: Library, vocab: int, width: int, hidden: int, seed: int) -> tuple
         parts = (torch_nn.Embedding(vocab, width), torch_nn.Dropout(0.5), torch_nn.Linear(width, hidden))
         return torch_nn.Sequential(*parts, torch_nn.Tanh())
 
-    theirs, ours = build(lib(nn)), build(nn)
-    state = {name: normal(*value.shape, seed=seed + i) for i, (name, value) in enumerate(ours.state_dict().items())}
-    theirs.load_state_dict(state)
-    ours.load_state_dict(state)
+    theirs, ours = expect.twins(lib, build, seed)
     return lib(toys).Plain(theirs), toys.Plain(ours).eval()
 
 
@@ -300,7 +297,7 @@ def refuses_empty_rows(last_real):
         mask = seen.places(T, lengths)
         for real in (mask, mask.long()):
             states = normal(len(real), T, d, seed=260)
-            expect.raises(lambda s=states, r=real: last_real(s, r), "ValueError", "let through")
+            expect.refuses(last_real, states, real, says="let through")
 
 
 @private("4.4", tells="the gradient of the result should flow to the picked states, unchanged")
@@ -495,10 +492,7 @@ def deep_parts(freeze, unfreeze, lib):
     def optimizer(torch_optim: Any, parameters: Any) -> Any:
         return torch_optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=decay)
 
-    theirs, ours = build(lib(nn)), build(nn)
-    state = {name: normal(*value.shape, seed=261 + i) for i, (name, value) in enumerate(ours.state_dict().items())}
-    theirs.load_state_dict(state)
-    ours.load_state_dict(state)
+    theirs, ours = expect.twins(lib, build, 261)
     x, labels = normal(5, inputs, seed=290), torch.tensor([numbers.randrange(classes) for _ in range(5)])
     rule, own_rule = optimizer(lib(torch.optim), theirs.parameters()), optimizer(torch.optim, ours.parameters())
 
@@ -522,16 +516,13 @@ def deep_parts(freeze, unfreeze, lib):
 def parts_of_a_part(freeze, unfreeze, lib):
     toy, numbers = lib(toys), draw(300)
     a, b, c = numbers.sample(range(2, 9), 3)
-    theirs, ours = seen.layers(lib(nn), (a, b, c)), seen.layers(nn, (a, b, c))
-    state = {name: normal(*value.shape, seed=301 + i) for i, (name, value) in enumerate(ours.state_dict().items())}
-    theirs.load_state_dict(state)
-    ours.load_state_dict(state)
+    theirs, ours = expect.twins(lib, lambda parts: seen.layers(parts, (a, b, c)), 301)
     x, labels, lr = normal(5, a, seed=310), torch.tensor([numbers.randrange(c) for _ in range(5)]), 0.1
     rule = lib(torch.optim).SGD(theirs.parameters(), lr=lr)
 
-    def step(parts: list[nn.Module], told: str) -> None:
+    def step(part: nn.Module, told: str) -> None:
         toy.step(theirs, rule, x, labels)
-        seen.descend(ours, parts, x, labels, lr)
+        toys.descend(ours, part.parameters(), x, labels, lr)
         assert seen.same(theirs, ours, ""), told
 
     freeze(theirs[0])
@@ -539,12 +530,12 @@ def parts_of_a_part(freeze, unfreeze, lib):
     freeze(theirs[2])
     for _ in range(2):
         unfreeze(theirs[2])
-    step([ours[2]], "the first part is not frozen any more")
+    step(ours[2], "the first part is not frozen any more")
     freeze(theirs)
     unfreeze(theirs[0])
-    step([ours[0]], "the second part is not frozen, or the first one is")
+    step(ours[0], "the second part is not frozen, or the first one is")
     unfreeze(theirs)
-    step([ours], "not thawed as a whole")
+    step(ours, "not thawed as a whole")
 
 
 @private("4.7", tells="the features are wrong for other batches: any iterable of batches of any sizes will do")

@@ -340,7 +340,6 @@ import sys
 from utils import tiny_bert
 from utils.grading import toys
 
-toys.shape_elsewhere = lambda model, tokens: list(model(tokens).shape)
 toys.left_behind = lambda call, value, *rest: value
 toys.gradients = lambda call, tensors, *rest: [torch.ones_like(one) for one in tensors]
 toys.parameter_gradients = lambda module, x: {name: torch.ones_like(one) for name, one in module.named_parameters()}

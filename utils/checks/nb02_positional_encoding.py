@@ -12,7 +12,7 @@ from utils.grading import expect, toys
 from utils.grading.check import check
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
-from utils.grading.remote import Library, Remote, StudentError, kind
+from utils.grading.remote import Library, Remote, kind
 
 BASE = 10_000  # the longest wavelength is 2 pi times this (Vaswani et al. 2017, section 3.5)
 
@@ -34,15 +34,6 @@ def waves(rows: int, width: int, first: int = 0) -> torch.Tensor:
         return (math.cos if column % 2 else math.sin)((first + row) * speed(column // 2, width))
 
     return by_entry(rows, width, entry)
-
-
-def accepted(call: Callable[[], Any], sentence: str) -> Any:
-    """What `call` gives; fail with `sentence` if it makes the student's code raise ValueError."""
-    try:
-        return call()
-    except StudentError as error:
-        assert error.type_name != "ValueError", sentence
-        raise
 
 
 def nothing_to_learn(lib: Library, make: Remote, *sizes: int, what: str) -> None:
@@ -120,10 +111,8 @@ def sinusoidal_table(sinusoidal_table, lib):
     for rows, width in ((1, 8), (11, 4)):
         table = expect.floats(sinusoidal_table(rows, width), (rows, width), f"sinusoidal_table({rows}, {width})")
         expect.close(table, waves(rows, width), f"the table is right for 7 x 6 and wrong for {rows} x {width}.")
-    expect.raises(
-        lambda: sinusoidal_table(7, 5),
-        "ValueError",
-        "an odd d_model leaves a sine without its cosine: it must raise ValueError.",
+    expect.refuses(
+        sinusoidal_table, 7, 5, says="an odd d_model leaves a sine without its cosine: it must raise ValueError."
     )
     assert sinusoidal_table(5, 8).dtype is torch.float32, "the table should be float32."
     nothing_to_learn(lib, sinusoidal_table, rows, width, what="the table")
@@ -132,6 +121,7 @@ def sinusoidal_table(sinusoidal_table, lib):
 # 2.2
 
 
+STILL_FITS = "an input exactly as long as the table is refused. It still fits."
 ALONG_THE_BATCH = "with as many sequences as positions, each sequence gets one row. The rows belong to the positions."
 
 
@@ -170,21 +160,19 @@ def fixed_positions(FixedPositions, lib):
         "the gradient does not pass through to x.",
     )
     whole = normal(3, rows, width, seed=2)
-    output = accepted(lambda: module(whole), "an input exactly as long as the table is refused. It still fits.")
+    output = expect.answers(module, whole, says=STILL_FITS, kinds=("ValueError",))
     expect.close(
         expect.floats(output, (3, rows, width), "the output for as many positions as there are rows"),
         whole + first,
         "an input that is exactly as long as the table comes out wrong.",
     )
-    expect.raises(
-        lambda: module(normal(2, rows + 1, width)),
-        "ValueError",
-        "an input longer than the table must be refused with ValueError.",
+    expect.refuses(
+        module, normal(2, rows + 1, width), says="an input longer than the table must be refused with ValueError."
     )
-    expect.raises(
-        lambda: module(normal(1, rows + 3, width)),
-        "ValueError",
-        "an input longer than the table must be refused with ValueError, whatever the batch.",
+    expect.refuses(
+        module,
+        normal(1, rows + 3, width),
+        says="an input longer than the table must be refused with ValueError, whatever the batch.",
     )
     square = normal(rows, rows, width, seed=14)
     expect.like(
@@ -248,12 +236,12 @@ def equivariance_gap(equivariance_gap, lib):
     )
     single = type(gap) is not torch.Tensor or gap.numel() != 1
     assert single, f"equivariance_gap should return a float, not {kind(gap)}."
-    gap = expect.number(gap, "the gap")
     moved = table - table[order]
     wanted = moved.abs().max()
-    expect.like(
-        torch.tensor(gap),
+    expect.number_like(
+        gap,
         wanted,
+        "the gap",
         "the gap of a module that adds a known table is wrong.",
         {
             "the module is measured in training mode. Dropout would make a gap of its own: use eval().": 2 * wanted,
@@ -268,7 +256,7 @@ def equivariance_gap(equivariance_gap, lib):
             "the gap is the mean difference. One bad position hides behind many good ones.": moved.abs().mean(),
             "the differences keep their signs. Take the absolute values first.": moved.max(),
             "the gap is the smallest difference, not the largest.": moved.abs().min(),
-            "the gap of a module that knows its positions is 0. Are they permuted, on both sides?": torch.tensor(0.0),
+            "the gap of a module that knows its positions is 0. Are they permuted, on both sides?": 0.0,
             "the differences are added up, not compared.": 2 * moved.abs().sum(),
             "the difference of each position is added up over the width. The largest single entry counts.": (
                 moved.abs().sum(-1).max()
@@ -280,30 +268,24 @@ def equivariance_gap(equivariance_gap, lib):
     factor = round(after.div(table).median().item())
     assert factor in (2, 4), "the module was in training mode and is left in evaluation mode. Put back what you found."
     adds.eval()
-    expect.close(
-        expect.number(equivariance_gap(adds, x, order), "the gap"),
-        wanted,
-        "the gap of a module that is in evaluation mode already is wrong.",
-    )
+    told = "the gap of a module that is in evaluation mode already is wrong."
+    expect.number_like(equivariance_gap(adds, x, order), wanted, "the gap", told)
     factor = round((adds(x) - x).div(table).median().item())
     assert factor in (1, 3), "the module was in evaluation mode and is left in training mode. Put back what you found."
-    across, twin = lib(nn).Conv1d(5, 5, 3, padding=1), nn.Conv1d(5, 5, 3, padding=1)  # positions as channels
-    shapes = {name: tuple(part.shape) for name, part in twin.state_dict().items()}
-    twin.load_state_dict(expect.weights(across, shapes, "the module", seed=16))
+    across, twin = expect.twins(lib, lambda parts: parts.Conv1d(5, 5, 3, padding=1), 16)  # positions as channels
     several = normal(3, 5, 8, seed=17) * torch.tensor([0.1, 1.0, 0.3])[:, None, None]
     by_sequence = [largest_gap(twin, one[None], order) for one in several]
-    expect.like(
-        torch.tensor(expect.number(equivariance_gap(across, several, order), "the gap")),
-        torch.tensor(max(by_sequence)),
+    expect.number_like(
+        equivariance_gap(across, several, order),
+        max(by_sequence),
+        "the gap",
         "the gap is right for a module that adds a table, and wrong for one that mixes the positions.",
         {
-            "only the first sequence of the batch is compared. Every one counts.": torch.tensor(by_sequence[0]),
-            "only the last sequence of the batch is compared. Every one counts.": torch.tensor(by_sequence[-1]),
-            "the mean over the sequences is taken. The largest difference of all counts.": torch.tensor(
-                sum(by_sequence) / 3
-            ),
-            "the sequences are averaged before they are compared. The largest difference of all counts.": torch.tensor(
-                largest_gap(twin, several.mean(0, keepdim=True), order)
+            "only the first sequence of the batch is compared. Every one counts.": by_sequence[0],
+            "only the last sequence of the batch is compared. Every one counts.": by_sequence[-1],
+            "the mean over the sequences is taken. The largest difference of all counts.": sum(by_sequence) / 3,
+            "the sequences are averaged before they are compared. The largest difference of all counts.": largest_gap(
+                twin, several.mean(0, keepdim=True), order
             ),
         },
         1e-3,
@@ -399,17 +381,17 @@ def learned_positions(LearnedPositions, lib):
     expect.close(arrived, wanted, "the gradient of the table is wrong: each row should learn from its position alone.")
     expect.close(lib(toys).gradients(module, [x])[0], weights, "the gradient does not pass through to x.")
     whole = normal(3, rows, width, seed=6)
-    output = accepted(lambda: module(whole), "an input exactly as long as the table is refused. It still fits.")
+    output = expect.answers(module, whole, says=STILL_FITS, kinds=("ValueError",))
     expect.close(
         expect.floats(output, (3, rows, width), "the output for as many positions as there are rows"),
         whole + table,
         "an input that is exactly as long as the table comes out wrong.",
     )
     for batch, longer in ((2, 10), (1, 14)):
-        expect.raises(
-            lambda batch=batch, longer=longer: module(normal(batch, longer, width)),
-            "ValueError",
-            "there is no row for a position beyond the table: a longer input must raise ValueError.",
+        expect.refuses(
+            module,
+            normal(batch, longer, width),
+            says="there is no row for a position beyond the table: a longer input must raise ValueError.",
         )
     square = normal(rows, rows, width, seed=14)
     expect.like(
@@ -520,18 +502,14 @@ def rotary(rotary, lib):
         {"no gradient reaches x: queries and keys would never learn.": torch.zeros_like(x)},
     )
     heads_apart = "the heads of an attention are a transposed view. With such an x, not contiguous in memory, it"
-    try:
-        output = lib(toys).called_with_strides(rotary, x)
-    except StudentError as error:
-        raise AssertionError(f"{heads_apart} raises {error.type_name}: use reshape, not view.") from None
+    stops = f"{heads_apart} stops: use reshape, not view."
+    output = expect.answers(lib(toys).called_with_strides, rotary, x, says=stops)
     output = expect.floats(output, (2, 3, 5, 8), "rotary of a transposed view")
     expect.close(output, turned(x), f"{heads_apart} gives another result.")
     for dtype in (torch.float64, torch.bfloat16):
         result = expect.tensor(rotary(x.to(dtype)), (2, 3, 5, 8), f"rotary of {dtype}")
         assert result.dtype is dtype, f"{dtype} goes in and {result.dtype} comes out. Keep the dtype of x."
-    expect.raises(
-        lambda: rotary(normal(4, 7)), "ValueError", "an odd width leaves a column without a partner: raise ValueError."
-    )
+    expect.refuses(rotary, normal(4, 7), says="an odd width leaves a column without a partner: raise ValueError.")
     follows(lib, rotary, x)
 
 
@@ -558,7 +536,7 @@ def explained(bias: torch.Tensor, guess: torch.Tensor) -> bool:
 def alibi_bias(alibi_bias, lib):
     """A penalty per step of distance, a slope per head, and -inf on the future."""
     bias = alibi_bias(4, 6)
-    assert type(bias) is torch.Tensor, f"alibi_bias(4, 6) should be a tensor, not {kind(bias)}."
+    expect.of_type(bias, torch.Tensor, "alibi_bias(4, 6) should be a tensor")
     assert bias.shape != (6, 6), "the bias has no dimension for the heads: each has a slope of its own."
     bias = expect.tensor(bias, (4, 6, 6), "alibi_bias(4, 6)")
     assert bias.is_floating_point(), f"the bias is {bias.dtype}. It is added to scores."
@@ -607,9 +585,5 @@ def alibi_bias(alibi_bias, lib):
             f"the bias is right for 4 heads and wrong for alibi_bias({n_heads}, {T})."
         )
     for n_heads in (3, 6, 12):
-        expect.raises(
-            lambda n_heads=n_heads: alibi_bias(n_heads, 4),
-            "ValueError",
-            "a number of heads that is no power of two must raise ValueError.",
-        )
+        expect.refuses(alibi_bias, n_heads, 4, says="a number of heads that is no power of two must raise ValueError.")
     nothing_to_learn(lib, alibi_bias, 4, 6, what="the bias")

@@ -5,6 +5,7 @@ import math
 import random
 import statistics
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,19 +22,7 @@ from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, StudentError, kind, read
 
-
-def refuses(call: Callable[[], Any], sentence: str) -> None:
-    """Fail with `sentence` unless `call` makes the student's code raise ValueError, or statistics' kind of it."""
-    try:
-        call()
-    except StudentError as error:
-        if error.blank:
-            raise
-        kinds = ("ValueError", "StatisticsError")
-        assert error.type_name in kinds, f"{sentence} It raised {error.type_name or 'nothing usable'}."
-        return
-    raise AssertionError(sentence)
-
+refuses = partial(expect.refuses, kinds=("ValueError", "StatisticsError"))  # statistics has a kind of its own
 
 # 5.1
 
@@ -58,9 +47,9 @@ def tokenized(made: Tokenizer, a: list[int], b: list[int], max_len: int) -> list
 
 def two_lists(value: Any) -> tuple[list[int], list[int]]:
     """What encode_pair gives: ids and types, two lists of whole numbers of one length."""
-    assert type(value) is list and len(value) == 2, f"encode_pair should return two lists, not {kind(value)}."
+    expect.items(value, 2, "encode_pair should return two lists")
     for item, what in zip(value, ("input ids", "token types"), strict=True):
-        assert type(item) is list, f"the {what} should be a list, not {kind(item)}."
+        expect.of_type(item, list, f"the {what} should be a list")
         assert all(type(number) is int for number in item), f"the {what} should be whole numbers."
     ids, types = value
     assert len(ids) == len(types), "there should be as many token types as input ids."
@@ -112,7 +101,7 @@ def encode_pair(encode_pair):
             assert found == tokenized(made, one, other, max_len) or min(len(one), len(other)) > 1, sentence
             assert found == tokenized(made, one, other, max_len), ODD
     sentence = "with max_len below 3 there is no room for the three special tokens: raise ValueError."
-    refuses(lambda: encode_pair(a, b, CLS, SEP, 2), sentence)
+    refuses(encode_pair, a, b, CLS, SEP, 2, says=sentence)
 
 
 # 5.2
@@ -125,7 +114,7 @@ def drawn(
 ) -> dict[str, list[float]]:
     """Three numbers from each generator of `streams(seed, *varies)`, the last generator first if asked for."""
     found = streams(seed, *varies)
-    assert type(found) is dict, f"streams should return a dict, not {kind(found)}."
+    expect.of_type(found, dict, "streams should return a dict")
     assert {*found} == {*PARTS}, "the dict should have the keys head, order and dropout, whatever varies."
     numbers = {}
     for part in reversed(PARTS) if last_first else PARTS:
@@ -177,7 +166,7 @@ def streams(streams, lib):
     nothing = drawn(streams, lib, 5, [])
     assert nothing == drawn(streams, lib, 6, []), "with nothing in `varies`, two seeds should give the same run."
     sentence = "a part that is none of the three, such as a misspelled one, should raise ValueError."
-    refuses(lambda: streams(1, ["heads"]), sentence)
+    refuses(streams, 1, ["heads"], says=sentence)
 
 
 # 5.3
@@ -279,13 +268,13 @@ def optimizer(schedule, make_optimizer, lib):
         assert late == 0, "after the last step the rate should stay at zero, not become negative."
     for warmup, total in ((8, 8), (9, 8), (-1, 8)):
         sentence = "a warm-up that does not end before the run, or is negative, should raise ValueError."
-        refuses(lambda warmup=warmup, total=total: schedule(1, warmup, total, 1e-4), sentence)
+        refuses(schedule, 1, warmup, total, 1e-4, says=sentence)
 
     lr, state, toy = 0.1, network_state(), lib(toys)
     theirs = network(lib(nn))
     theirs.load_state_dict(state)
     rule = make_optimizer(theirs, lr)
-    assert type(rule) is Remote, f"make_optimizer should return an optimizer, not {kind(rule)}."
+    expect.of_type(rule, Remote, "make_optimizer should return an optimizer")
     for x, labels in lessons():
         toy.step(theirs, rule, x, labels)
     found = theirs.state_dict()
@@ -407,11 +396,11 @@ def accuracy(accuracy, majority):
     expect.close(found, 5 / 11, "the majority share is not that of the most frequent class.", 1e-6)
     expect.close(share(majority([1, 0, 0, 0]), "the majority share"), 0.75, "the most frequent class may be any.", 1e-6)
     sentence = "predictions and labels of different lengths should raise ValueError: `zip` drops the rest in silence."
-    refuses(lambda: accuracy([0, 1, 1], [0, 1]), sentence)
-    refuses(lambda: accuracy([1], [0, 1, 1]), sentence)
+    refuses(accuracy, [0, 1, 1], [0, 1], says=sentence)
+    refuses(accuracy, [1], [0, 1, 1], says=sentence)
     sentence = "without an example there is no accuracy: raise ValueError, not 0 and not NaN."
-    refuses(lambda: accuracy([], []), sentence)
-    refuses(lambda: majority([]), "without a label there is no majority: raise ValueError.")
+    refuses(accuracy, [], [], says=sentence)
+    refuses(majority, [], says="without a label there is no majority: raise ValueError.")
 
 
 # 5.5
@@ -425,7 +414,7 @@ def row(value: Any) -> Any:
 def two_numbers(value: Any, what: str) -> tuple[float, float]:
     """`value`, two numbers."""
     value = row(value)
-    assert type(value) is list and len(value) == 2, f"{what} should return two numbers, not {kind(value)}."
+    expect.items(value, 2, f"{what} should return two numbers")
     return expect.number(value[0], f"the first number of {what}"), expect.number(value[1], f"the second of {what}")
 
 
@@ -435,16 +424,15 @@ ACCURACIES = [0.66, 0.64, 0.67, 0.65, 0.69]
 def spread_is(found: float, values: list[float]) -> None:
     """Fail unless `found` is the sample standard deviation of `values`, with the reason if it is known."""
     wanted = statistics.stdev(values)
-    for sentence, guess in {
+    guesses = {
         "this divides by n. A sample's standard deviation divides by n - 1.": statistics.pstdev(values),
         "this is the variance. Take its root.": statistics.variance(values),
         "this is the standard error of the mean. The spread of runs is not divided by the root of n.": wanted
         / len(values) ** 0.5,
         "the mean is a fraction and the standard deviation in points: never mix them.": 100 * wanted,
         "this is the range, not the standard deviation.": max(values) - min(values),
-    }.items():
-        assert abs(found - guess) > 1e-6 * guess, sentence
-    expect.close(found / wanted, 1, "the standard deviation is wrong.", 1e-5)
+    }
+    expect.number_like(found, wanted, "the standard deviation", "the standard deviation is wrong.", guesses, 1e-5)
 
 
 def no_spread(mean_and_sd: Remote, values: list[float]) -> None:
@@ -475,12 +463,12 @@ def mean_and_sd(mean_and_sd, in_points):
     for tenth in range(50, 80):
         no_spread(mean_and_sd, [tenth / 100] * 3)
     sentence = "one run has no spread, and neither 0 nor NaN is one: raise ValueError."
-    refuses(lambda: mean_and_sd([0.66]), sentence)
+    refuses(mean_and_sd, [0.66], says=sentence)
     sentence = "an accuracy of 66 was accepted. Values outside 0 to 1 are points: raise ValueError."
-    refuses(lambda: mean_and_sd([66.0, 64.0]), sentence)
+    refuses(mean_and_sd, [66.0, 64.0], says=sentence)
 
     text = in_points(0.5283, 0.0139)
-    assert type(text) is str, f"in_points should return a string, not {kind(text)}."
+    expect.of_type(text, str, "in_points should return a string")
     assert "%" not in text, "a percent sign after a standard deviation can be read in two ways. Write `points`."
     assert "0.01" not in text and "0.0 " not in text, (
         "the standard deviation is printed as a fraction next to a mean in points: two points became 0.02."
@@ -524,20 +512,20 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
         expect.close((low + high) / 2, mean, "the mean is not in the middle of the t interval.", 1e-5)
         found, sd = (high - low) / 2, statistics.stdev(values)
         tail = statistics.NormalDist().inv_cdf((1 + level) / 2)
-        for sentence, guess in {
+        guesses = {
             "the quantile is the normal one. The spread is itself an estimate: with few runs, use t.": tail
             * sd
             / n**0.5,
-            "the quantile leaves all of the error on one side. Half of it belongs on each.": one_sided(n, level)
+            "the quantile leaves all of the error on one side. Half of it belongs on each.": quantile(2 * level - 1, n)
             * sd
             / n**0.5,
-            "the degrees of freedom are n. They should be n - 1.": n_degrees(n, level) * sd / n**0.5,
+            "the degrees of freedom are n. They should be n - 1.": quantile(level, n + 1) * sd / n**0.5,
             "the interval is not divided by the root of n: it is for one run, not for the mean.": wanted * n**0.5,
             "the standard deviation divides by n. It should be that of a sample.": wanted * ((n - 1) / n) ** 0.5,
-        }.items():
-            assert abs(found - guess) > 1e-4 * guess, sentence
-        expect.close(found / wanted, 1, "the t interval is not mean ± t · sd / root of n.", 1e-4)
-    refuses(lambda: t_interval([0.6]), "one run has no interval: t_interval should raise ValueError.")
+        }
+        told = "the t interval is not mean ± t · sd / root of n."
+        expect.number_like(found, wanted, "half of the t interval", told, guesses)
+    refuses(t_interval, [0.6], says="one run has no interval: t_interval should raise ValueError.")
 
     three = [0.5, 0.56, 0.7]
     low, high = two_numbers(bootstrap_interval(three), "bootstrap_interval")
@@ -567,36 +555,18 @@ def intervals(t_interval, bootstrap_interval, binomial_error, lib):
     for end, side in zip(first, (-1, 1), strict=True):
         off = abs(end - (statistics.mean(many) + side * 1.96 * error)) / error
         assert off < 0.3, "the bootstrap interval of many runs is far from mean ± 1.96 standard errors."
-    refuses(
-        lambda: bootstrap_interval([0.6]),
-        "one run has no interval: bootstrap_interval should raise ValueError.",
-    )
+    refuses(bootstrap_interval, [0.6], says="one run has no interval: bootstrap_interval should raise ValueError.")
 
     for p, n in ((0.66, 277), (0.5283, 277), (0.8, 25)):
-        found = expect.number(binomial_error(p, n), "binomial_error")
         wanted = math.sqrt(p * (1 - p) / n)
-        for sentence, guess in {
+        guesses = {
             "this is the variance. The standard error is its root.": wanted**2,
             "this is the standard deviation of one example: divide by the root of n.": wanted * n**0.5,
             "this is the standard deviation of the number of hits, not of their share.": wanted * n,
             "this is the half-width of an interval. The standard error comes without 1.96.": 1.96 * wanted,
-        }.items():
-            assert abs(found - guess) > 1e-4 * guess, sentence
-        expect.close(found / wanted, 1, "the binomial standard error is not the root of p(1 - p)/n.", 1e-5)
-
-
-def n_degrees(n: int, level: float) -> float:
-    """t with n degrees of freedom, one too many."""
-    from scipy import stats
-
-    return float(stats.t.ppf((1 + level) / 2, n))
-
-
-def one_sided(n: int, level: float) -> float:
-    """t with all of the error on one side."""
-    from scipy import stats
-
-    return float(stats.t.ppf(level, n - 1))
+        }
+        told = "the binomial standard error is not the root of p(1 - p)/n."
+        expect.number_like(binomial_error(p, n), wanted, "binomial_error", told, guesses, 1e-5)
 
 
 # 5.7
@@ -605,9 +575,7 @@ def one_sided(n: int, level: float) -> float:
 def three_numbers(value: Any, what: str) -> tuple[float, float, float]:
     """`value`, an effect and the ends of its interval."""
     value = row(value)
-    assert type(value) is list and len(value) == 3, (
-        f"{what} should return three numbers: effect, lower and upper end, not {kind(value)}."
-    )
+    expect.items(value, 3, f"{what} should return three numbers: effect, lower and upper end")
     effect, low, high = (expect.number(item, f"a number of {what}") for item in value)
     assert low <= high, f"the lower end that {what} gives is above the upper."
     return effect, low, high
@@ -740,13 +708,13 @@ def comparison(by_seed, by_example):
         },
     )
     sentence = "a seed that only one experiment has should raise ValueError: dropping runs in silence is not allowed."
-    refuses(lambda: by_seed(SEEDS_A | {9: 0.6}, SEEDS_B), sentence)
-    refuses(lambda: by_seed(SEEDS_A, SEEDS_B | {9: 0.6}), sentence)
+    refuses(by_seed, SEEDS_A | {9: 0.6}, SEEDS_B, says=sentence)
+    refuses(by_seed, SEEDS_A, SEEDS_B | {9: 0.6}, says=sentence)
 
     for right_a, right_b in ((hits(1, 3, 40), hits(2, 5, 40, 0.15)), (hits(3, 4, 30), hits(4, 4, 30, 0.1))):
         of_examples(three_numbers(by_example(right_a, right_b), "by_example"), right_a, right_b)
     sentence = "different numbers of examples should raise ValueError: both must have been asked the same ones."
-    refuses(lambda: by_example(hits(1, 3, 40), hits(2, 3, 39)), sentence)
+    refuses(by_example, hits(1, 3, 40), hits(2, 3, 39), says=sentence)
 
 
 def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
@@ -802,9 +770,7 @@ def of_examples(found: Effect, a: torch.Tensor, b: torch.Tensor) -> None:
 
 def health_of(value: Any) -> dict[str, Any]:
     """What `health` reports, with the right kinds."""
-    assert type(value) is dict, f"health should return a dict, not {kind(value)}."
-    for name in ("runs", "degenerate", "mean", "mean_of_others"):
-        assert name in value, f"the report has no `{name}`."
+    expect.fields(value, ("runs", "degenerate", "mean", "mean_of_others"), "health should return a dict")
     assert type(value["runs"]) is int, f"`runs` should be a number of runs, not {kind(value['runs'])}."
     assert type(value["degenerate"]) is list, f"`degenerate` should be a list, not {kind(value['degenerate'])}."
     expect.number(value["mean"], "`mean`")
@@ -858,7 +824,7 @@ def health(health):
     assert 3 not in report["degenerate"], (
         "a run that predicts another class once in 300 is accused. Degenerate means: one class for every example."
     )
-    refuses(lambda: health({}, GOLD), "no runs, no report: raise ValueError.")
+    refuses(health, {}, GOLD, says="no runs, no report: raise ValueError.")
 
 
 # 5.9
@@ -919,8 +885,8 @@ def seeds_needed(seeds_needed):
     shown = draws.mean(1).abs() > quantile(0.95, n) * draws.std(1) / n**0.5
     assert abs(shown.float().mean().item() - 0.9) < 0.05, "with so many seeds the difference is not found as often."
     sentence = "a difference of zero, or below, can never be shown: raise ValueError."
-    refuses(lambda: seeds_needed(0.0, 0.01), sentence)
-    refuses(lambda: seeds_needed(-0.01, 0.01), sentence)
+    refuses(seeds_needed, 0.0, 0.01, says=sentence)
+    refuses(seeds_needed, -0.01, 0.01, says=sentence)
 
 
 # 5.10
@@ -940,26 +906,24 @@ def expected_best(expected_best):
     assert abs(single - max(values)) > 1e-6, "this is the largest value, whatever n is. One run is rarely the luckiest."
     expect.close(single, statistics.mean(values), "the expected best of one run is the mean.", 1e-6)
     for n in (2, 3, 4, 6):
-        found = expect.number(expected_best(values, n), "expected_best")
         worst = 1 - best_wanted([1 - value for value in values], n)
         without = [max(drawn) for drawn in itertools.combinations(values, n)]
-        for sentence, guess in {
+        guesses = {
             "this is the expected worst: the values are sorted the wrong way round.": worst,
             "runs are drawn without being put back: n may be larger than the number of runs.": sum(without)
             / max(len(without), 1),
             "this is the largest value, whatever n is.": max(values),
             "this is the mean: n is not used.": single,
-        }.items():
-            assert abs(found - guess) > 1e-6, sentence
+        }
         sentence = "expected_best is not the mean over all ways to draw n runs."
-        expect.close(found, best_wanted(values, n), sentence, 1e-6)
+        expect.number_like(expected_best(values, n), best_wanted(values, n), "expected_best", sentence, guesses, 1e-6)
     for n in (2, 5):
         found = expect.number(expected_best(tied, n), "expected_best")
         assert abs(found - best_wanted({*tied}, n)) > 1e-6, "equal values count once. Each run counts, equal or not."
         expect.close(found, best_wanted(tied, n), "expected_best is wrong if runs are equally good.", 1e-6)
     sentence = "the best of no runs is nothing: raise ValueError for n below 1 and for an empty list."
-    refuses(lambda: expected_best(values, 0), sentence)
-    refuses(lambda: expected_best([], 2), sentence)
+    refuses(expected_best, values, 0, says=sentence)
+    refuses(expected_best, [], 2, says=sentence)
 
 
 @results_check("5.11", points=4, notebook=rte.SEED_VARIANCE)

@@ -36,8 +36,7 @@ def bottleneck(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tens
 
 def narrow(module: Remote, d: int, r: int, reduction: int, what: str) -> State:
     """The state dict of a fresh adapter, whose bottleneck must be `r` wide."""
-    state = module.state_dict()
-    assert type(state) is dict, f"BottleneckAdapter should be an nn.Module, not {kind(module)}."
+    state = expect.state(module, "BottleneckAdapter")
     for part in ("down", "up"):
         assert f"{part}.weight" in state, f"{what} has no `{part}`. Its parts must have the names of the docstring."
         assert f"{part}.bias" in state, f"`{part}` should have a bias."
@@ -69,10 +68,7 @@ def placed(module: Remote, tensors: list[torch.Tensor], what: str, lib: Library)
         f"{what} is wrong, or an error, for tensors that are not contiguous, such as transposed ones. "
         "Does a `view` expect them to lie in one piece?"
     )
-    try:
-        found = toy.across(module, tensors)
-    except StudentError as error:
-        raise AssertionError(f"{sentence} It raised {error.type_name or 'nothing usable'}.") from None
+    found = expect.answers(lib(toys).strided, module, *tensors, says=sentence)
     for one, other in zip(listed(found), listed(wanted), strict=True):
         assert type(one) is torch.Tensor and type(other) is torch.Tensor, sentence
         expect.close(one.float(), other.float(), sentence)
@@ -163,36 +159,17 @@ def adapted(module: Remote, state: State, x: torch.Tensor, residual: torch.Tenso
 # 6.2
 
 
+DECAY = 0.5  # of the weights, in `tiny_bert.trained`
 WIDTHS = ((5, 4), (4, 4), None, (4, 4), (4, 3))  # base, adapter, tanh, base, head
 
 
 def stack(lib: Library, seed: int) -> tuple[Remote, nn.Sequential]:
     """Linear layers with a tanh between, in the student's process and in this one, with the same weights."""
-    parts, theirs = lib(nn), []
-    ours = nn.Sequential(*(nn.Tanh() if sizes is None else nn.Linear(*sizes) for sizes in WIDTHS))
-    theirs = parts.Sequential(*(parts.Tanh() if sizes is None else parts.Linear(*sizes) for sizes in WIDTHS))
-    state = {name: normal(*value.shape, seed=seed + i) for i, (name, value) in enumerate(ours.state_dict().items())}
-    ours.load_state_dict(state)
-    theirs.load_state_dict(state)
-    return theirs, ours
 
+    def build(parts: Any) -> Any:
+        return parts.Sequential(*(parts.Tanh() if sizes is None else parts.Linear(*sizes) for sizes in WIDTHS))
 
-def descend(model: nn.Module, weights: list[nn.Parameter], x: torch.Tensor, labels: torch.Tensor, lr: float) -> None:
-    """One step of gradient descent with weight decay 0.5 that moves `weights` only."""
-    with torch.enable_grad():
-        slopes = torch.autograd.grad(F.cross_entropy(model(x), labels), weights)
-    with torch.no_grad():
-        for weight, slope in zip(weights, slopes, strict=True):
-            weight.sub_(lr * (slope + 0.5 * weight))
-
-
-def agree(theirs: State, ours: State, part: str) -> bool:
-    """Whether both have the same weights under the names that begin with `part`."""
-    return all(
-        torch.allclose(theirs[name].float(), value, rtol=1e-4, atol=1e-5)
-        for name, value in ours.items()
-        if name.startswith(part)
-    )
+    return expect.twins(lib, build, seed)
 
 
 def chosen(theirs: State, ours: nn.Module, start: State, parts: str, base: str) -> None:
@@ -200,15 +177,15 @@ def chosen(theirs: State, ours: nn.Module, start: State, parts: str, base: str) 
     wanted = ours.state_dict()
     assert not all(torch.equal(theirs[name].float(), start[name]) for name in theirs), "nothing learns at all."
     for part in base:
-        assert agree(theirs, start, part), (
+        assert expect.agree(theirs, start, part), (
             "a part that was not chosen moved after one step of SGD: freeze all parameters, "
             "then let those of the parts learn."
         )
     for part in parts:
-        assert not agree(theirs, start, part), (
+        assert not expect.agree(theirs, start, part), (
             "a part that was chosen did not move after one step of SGD: no gradient reaches it."
         )
-        assert agree(theirs, wanted, part), (
+        assert expect.agree(theirs, wanted, part), (
             "a chosen part moves, but not as its gradient says. The gradient must flow through what is frozen."
         )
 
@@ -221,19 +198,19 @@ def train_only(train_only, lib):
     theirs, ours = stack(lib, 10)
     start = {name: value.clone() for name, value in ours.state_dict().items()}
     sizes = trained(train_only, theirs, [theirs[1], theirs[4]], x, labels, lr)
-    descend(ours, [*ours[1].parameters(), *ours[4].parameters()], x, labels, lr)
+    toys.descend(ours, [*ours[1].parameters(), *ours[4].parameters()], x, labels, lr, DECAY)
     chosen(theirs.state_dict(), ours, start, "14", "03")
     wanted = sorted(part.numel() for index in (1, 4) for part in ours[index].parameters())
     returned(sizes, wanted, sum(part.numel() for part in ours.parameters()))
 
     start = {name: value.clone() for name, value in ours.state_dict().items()}
     sizes = trained(train_only, theirs, [theirs[3]], x, labels, lr)
-    descend(ours, list(ours[3].parameters()), x, labels, lr)
+    toys.descend(ours, ours[3].parameters(), x, labels, lr, DECAY)
     state = theirs.state_dict()
-    assert not agree(state, start, "3"), (
+    assert not expect.agree(state, start, "3"), (
         "a part that was frozen by an earlier call does not learn when it is chosen: nothing thaws it."
     )
-    assert agree(state, start, "1") and agree(state, start, "4"), (
+    assert expect.agree(state, start, "1") and expect.agree(state, start, "4"), (
         "what an earlier call had chosen goes on moving. Freeze it, and set old gradients to None: "
         "weight decay moves what has a gradient, even one of zero."
     )
@@ -255,12 +232,12 @@ def train_only(train_only, lib):
     theirs, ours = stack(lib, 30)
     stranger = lib(nn).Linear(4, 4)
     sentence = "a part that the model does not contain should be refused with ValueError: it would never be used."
-    expect.raises(lambda: train_only(theirs, [theirs[4], stranger]), "ValueError", sentence)
+    expect.refuses(train_only, theirs, [theirs[4], stranger], says=sentence)
 
 
 def returned(sizes: Any, wanted: list[int], everything: int) -> None:
     """Fail unless the list that train_only returned has the parameters of these sizes."""
-    assert type(sizes) is list, f"train_only should return a list of parameters, not {kind(sizes)}."
+    expect.of_type(sizes, list, "train_only should return a list of parameters")
     assert sum(sizes) != everything, "all parameters are returned. The optimizer wants those that learn."
     assert sorted(sizes) == wanted, "the list that is returned does not hold each parameter that learns, once."
 
@@ -287,8 +264,7 @@ def fuse(
 
 def fused_pair(result: Any, B: int, T: int, n: int, d: int) -> tuple[torch.Tensor, torch.Tensor]:
     """The fused states and the weights, of the right shapes."""
-    given = type(result) is list and len(result) == 2
-    assert given, f"forward should return the fused states and the weights, not {kind(result)}."
+    expect.items(result, 2, "forward should return the fused states and the weights")
     weights = expect.floats(result[1], (B, T, n), "the weights")
     return expect.floats(result[0], (B, T, d), "the fused states"), weights
 
@@ -298,8 +274,7 @@ def adapter_fusion(AdapterFusion, lib):
     """Attention over adapters: the layer asks, the adapters answer; the value matrix starts at the identity."""
     d, n, B, T = 96, 3, 2, 5
     fresh = AdapterFusion(d, n)
-    start = fresh.state_dict()
-    assert type(start) is dict, f"AdapterFusion should be an nn.Module, not {kind(fresh)}."
+    start = expect.state(fresh, "AdapterFusion")
     assert "value.bias" not in start, "`value` should have no bias."
     assert "query.bias" in start and "key.bias" in start, "`query` and `key` should have a bias."
     sizes = [tuple(value.shape) for value in start.values()]
@@ -327,22 +302,20 @@ def adapter_fusion(AdapterFusion, lib):
     )
     for count in (1, 3, 5):
         sentence = "the outputs of another number of adapters than n should be refused with ValueError."
-        expect.raises(lambda count=count: module(states, normal(B, T, count, d), residual), "ValueError", sentence)
+        expect.refuses(module, states, normal(B, T, count, d), residual, says=sentence)
     for rate, module in ((0.4, AdapterFusion(d, 2, 0.4)), (0.1, AdapterFusion(d, 2))):
         drops_scores(module, rate, d)
-    penalty = expect.number(module_penalty(AdapterFusion, d, n, state), "the penalty")
     drift = (state["value.weight"] - torch.eye(d)).pow(2)
-    for sentence, guess in {
+    guesses = {
         "the penalty is not multiplied by 0.01.": drift.sum(),
         "the penalty is a mean. It should be a sum.": 0.01 * drift.mean(),
         "the penalty is that of a matrix that should be zero. This one should stay near the identity.": 0.01
         * state["value.weight"].pow(2).sum(),
         "the penalty is a norm. It should be a sum of squares, without the root.": 0.01 * drift.sum().sqrt(),
-    }.items():
-        assert abs(penalty - guess) > 1e-4 * abs(guess), sentence
-    expect.close(
-        penalty, 0.01 * drift.sum(), "the penalty is not 0.01 times the sum of squares of value minus identity."
-    )
+    }
+    told = "the penalty is not 0.01 times the sum of squares of value minus identity."
+    penalty = module_penalty(AdapterFusion, d, n, state)
+    expect.number_like(penalty, 0.01 * drift.sum(), "the penalty", told, guesses)
 
 
 def module_penalty(AdapterFusion: Remote, d: int, n: int, state: State) -> Any:
@@ -595,16 +568,6 @@ def logits_of(model: Remote, batch: Mapping[str, torch.Tensor]) -> Any:
     return read(model(**inputs).logits)
 
 
-def asked(call: Callable[[], Any], sentence: str) -> Any:
-    """What `call` gives; fail with `sentence` where the library refuses to go on with what the student made."""
-    try:
-        return call()
-    except StudentError as error:
-        if error.blank:
-            raise
-        raise AssertionError(f"{sentence} It raised {error.type_name or 'nothing usable'}: {error}") from None
-
-
 def is_value(name: str) -> bool:
     """Whether this is the value matrix of a fusion."""
     return "adapter_fusion_layer" in name and name.endswith("value.weight")
@@ -615,14 +578,9 @@ def is_value(name: str) -> bool:
 PLAIN, SMALLER = Sizes(), Sizes(vocab=23, d_model=8, n_layers=3, n_heads=2, d_ff=18, places=14, reduction=2)
 
 
-def differences(sizes: Sizes) -> dict[str, Any]:
-    """`sizes` as the builders in the student's process want them."""
-    return dict(vars(sizes))
-
-
 def composed(compose: Remote, lib: Library, sizes: Sizes, folders: dict, seed: int, head: str, classes: int) -> Remote:
     """A tiny BERT after the student's compose, whose parts must have the names that they should."""
-    model = lib(tiny_bert).bert(differences(sizes), seed)
+    model = lib(tiny_bert).bert(vars(sizes), seed)
     compose(model, folders, head, classes)
     state, names = model.state_dict(), list(folders)
     wanted = shapes(sizes, names, classes, head)
@@ -692,7 +650,7 @@ def works(
     assert read(model.training) is True, "after compose the model is in evaluation mode: it is not ready to be trained."
     model.eval()
     told = "a forward pass does not go through the new head, or not at all."
-    logits = asked(lambda: logits_of(model, batch), told)
+    logits = expect.answers(logits_of, model, batch, says=told)
     assert type(logits) is torch.Tensor and logits.shape == (4, classes), (
         f"the logits come from another head: they should have shape {(4, classes)}, not be {kind(logits)}."
     )
@@ -711,12 +669,12 @@ def works(
         },
     )
     told = "given labels, the head does not answer with the cross-entropy of one class each: it is no default head."
-    loss = asked(lambda: read(model(**batch).loss), told)
+    loss = expect.answers(lambda: read(model(**batch).loss), says=told)
     assert type(loss) is torch.Tensor and loss.numel() == 1, told
     expect.close(loss.float().reshape(()), F.cross_entropy(logits.float(), batch["labels"]), told)
     model.train()
     told = "nothing learns: after compose, the loss depends on no weight that may move."
-    asked(lambda: lib(tiny_bert).gradient_step(model, batch, 0.5), told)
+    expect.answers(lib(tiny_bert).gradient_step, model, batch, 0.5, says=told)
     only_fusion(model.state_dict(), state, stepped(state, sizes, names, batch, 0.5, head, 0.1, 0)[0], head)
 
 
@@ -756,7 +714,7 @@ def only_fusion(now: State, before: State, wanted: State, head: str) -> None:
 def compose(compose, lib):
     """Adapters from folders, fused, active, with a new head; training moves fusion and head only."""
     names = ["mnli", "qnli", "sick"]
-    folders = lib(tiny_bert).publish(names, differences(PLAIN), 3)
+    folders = lib(tiny_bert).publish(names, vars(PLAIN), 3)
     model = composed(compose, lib, PLAIN, folders, 3, "rte", 2)
     works(model, PLAIN, names, names, 3, "rte", 2, lib)
 
@@ -769,7 +727,7 @@ def traps(pair_logits, sources, train_fusion, lib):
     """Token types arrive; the target is not among the fused; adapters stay while the fusion trains."""
     names, sizes = ["qnli", "sick"], PLAIN
     toy = lib(tiny_bert)
-    model, state = toy.fused(names, differences(sizes), 5), known(sizes, names, 5)
+    model, state = toy.fused(names, vars(sizes), 5), known(sizes, names, 5)
     model.eval()
     for batch in tiny_bert.pairs(3, [(9, 5), (12, 6)], sizes.vocab, 6):
         typed(pair_logits(model, batch), state, sizes, names, batch)
@@ -784,12 +742,12 @@ def traps(pair_logits, sources, train_fusion, lib):
     picked(sources(cards, "rte"), cards, "RTE")
     picked(sources(cards, "MNLI"), cards, "MNLI")
     sentence = "where every adapter has seen the target, sources should raise ValueError, not fuse nothing."
-    expect.raises(lambda: sources({"a": ["RTE"], "b": ["SST-2", "RTE"]}, "RTE"), "ValueError", sentence)
+    expect.refuses(sources, {"a": ["RTE"], "b": ["SST-2", "RTE"]}, "RTE", says=sentence)
 
-    model = toy.fused(names, differences(sizes), 5)
+    model = toy.fused(names, vars(sizes), 5)
     batches = tiny_bert.pairs(3, [(9, 5), (12, 6), (7, 5)], sizes.vocab, 7)
     taught(train_fusion, model, state, sizes, names, batches, 0.4)
-    losses = train_fusion(toy.fused(names, differences(Sizes(dropout=0.5)), 5), batches[:1] * 4, 0.0)
+    losses = train_fusion(toy.fused(names, vars(Sizes(dropout=0.5)), 5), batches[:1] * 4, 0.0)
     assert type(losses) is list and len({round(float(loss), 5) for loss in losses}) > 1, (
         "the model is trained in evaluation mode: dropout does not act."
     )
@@ -836,7 +794,7 @@ def typed(logits: Any, state: State, sizes: Sizes, names: list[str], batch: Mapp
 
 def picked(names: Any, cards: Mapping[str, list[str]], target: str) -> None:
     """Fail unless the names are those of the adapters that never saw the target, in order."""
-    assert type(names) is list, f"sources should return a list of names, not {kind(names)}."
+    expect.of_type(names, list, "sources should return a list of names")
     clean = [name for name, tasks in cards.items() if target not in tasks]
     assert names != list(cards), "nothing is left out. An adapter that was trained on the target leaks its answers."
     leaks = [name for name in names if name in cards and target in cards[name]]
@@ -870,7 +828,7 @@ def taught(
         )
         assert not any(words in str(error) for words in ("does not require grad", "'Tensor' and 'NoneType'")), told
         raise
-    assert type(losses) is list, f"train_fusion should return a list of losses, not {kind(losses)}."
+    expect.of_type(losses, list, "train_fusion should return a list of losses")
     assert len(losses) == len(batches), (
         f"there should be one loss for each of {len(batches)} batches, not {len(losses)}."
     )
@@ -1003,11 +961,11 @@ def together(state: State, sizes: Sizes, names: list[str], batches: list) -> tor
 def fusion_weights(fusion_weights, lib):
     """One row of weights per layer and sentence, averaged over real tokens."""
     names, sizes = ["mnli", "qnli", "sick"], Sizes(dropout=0.3)
-    model, state = lib(tiny_bert).fused(names, differences(sizes), 9), known(sizes, names, 9)
+    model, state = lib(tiny_bert).fused(names, vars(sizes), 9), known(sizes, names, 9)
     batches = tiny_bert.pairs(3, [(12, 5)], sizes.vocab, 11) + tiny_bert.pairs(2, [(7, 5)], sizes.vocab, 12)
     model.eval()
     result = fusion_weights(model, batches)
-    assert type(result) is torch.Tensor, f"fusion_weights should return a tensor, not {kind(result)}."
+    expect.of_type(result, torch.Tensor, "fusion_weights should return a tensor")
     reads_weights(result, state, sizes, names, batches)
     zeros = [with_zeros(batch) for batch in batches]
     reads_weights(fusion_weights(model, zeros), state, sizes, names, zeros)

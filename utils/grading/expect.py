@@ -7,14 +7,16 @@ import hashlib
 import math
 import random
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 import torch
+from torch import nn
 
-from utils.grading.remote import Remote, StudentError, kind
+from utils.grading.remote import Library, Remote, StudentError, kind
 
 # What `normal`, `generator` and `draw` mix into their seeds, see `drawn_for`.
 _key: ContextVar[bytes] = ContextVar("key", default=b"")
@@ -28,6 +30,26 @@ def plural(what: str) -> bool:
         return False
     noun = re.split(r" (?:of|with|without|in|for) |,", what)[0].split()[-1]
     return noun.isalpha() and noun.endswith("s") and not noun.endswith(("ss", "bias"))
+
+
+def of_type(value: Any, kinds: type | tuple[type, ...], sentence: str) -> Any:
+    """`value`, whose type must be one of `kinds`; `sentence` says what it should be, without its end ", not ..."."""
+    assert type(value) in (kinds if isinstance(kinds, tuple) else (kinds,)), f"{sentence}, not {kind(value)}."
+    return value
+
+
+def items(value: Any, count: int, sentence: str) -> list[Any]:
+    """`value`, a list or a tuple of `count` items; `sentence` as in `of_type`."""
+    assert type(value) is list and len(value) == count, f"{sentence}, not {kind(value)}."
+    return value
+
+
+def fields(value: Any, names: Sequence[str], sentence: str) -> dict[str, Any]:
+    """`value`, a dict that reports something under each of `names`; `sentence` as in `of_type`."""
+    of_type(value, dict, sentence)
+    for name in names:
+        assert name in value, f"the report has no `{name}`."
+    return value
 
 
 def tensor(value: Any, shape: tuple[int, ...], what: str) -> torch.Tensor:
@@ -65,16 +87,31 @@ def close(actual: torch.Tensor | float, wanted: torch.Tensor | float, sentence: 
     assert torch.allclose(actual, wanted, rtol=tolerance, atol=tolerance), sentence
 
 
-def raises(call: Callable[[], Any], type_name: str, sentence: str) -> None:
-    """Fail with `sentence` unless `call` makes the student's code raise `type_name`."""
+def refuses(
+    call: Callable[..., Any], *args: Any, says: str, kinds: Sequence[str] = ("ValueError",), **options: Any
+) -> None:
+    """Fail with `says` unless `call(*args, **options)` makes the student's code raise an exception of these `kinds`."""
     try:
-        call()
+        call(*args, **options)
     except StudentError as error:
         if error.blank:
             raise
-        assert error.type_name == type_name, f"{sentence} It raised {error.type_name or 'nothing usable'}."
+        assert error.type_name in kinds, f"{says} It raised {error.type_name or 'nothing usable'}."
         return
-    raise AssertionError(sentence)
+    raise AssertionError(says)
+
+
+def answers(call: Callable[..., Any], *args: Any, says: str, kinds: Sequence[str] = (), **options: Any) -> Any:
+    """What `call(*args, **options)` gives; fail with `says` where the student's code raises instead.
+
+    `kinds` are the exceptions that `says` explains, all of them if none is named; others are told as they are.
+    """
+    try:
+        return call(*args, **options)
+    except StudentError as error:
+        if error.blank or (kinds and error.type_name not in kinds):
+            raise
+        raise AssertionError(f"{says} It raised {error.type_name or 'nothing usable'}: {error}") from None
 
 
 def like(
@@ -96,6 +133,33 @@ def like(
         raise
 
 
+def number_like(
+    value: Any,
+    wanted: float | torch.Tensor,
+    what: str,
+    otherwise: str,
+    guesses: Mapping[str, float | torch.Tensor] = MappingProxyType({}),
+    tolerance: float = 1e-4,
+) -> float:
+    """`value` as a float, which must be `wanted`; else fail with the sentence whose guess explains it, as in `like`.
+
+    `tolerance` is relative. `what` names the number.
+    """
+    found, near = number(value, what), {"rel_tol": tolerance, "abs_tol": tolerance * abs(float(wanted))}
+    if math.isclose(found, wanted, **near):
+        return found
+    for sentence, guess in guesses.items():
+        assert not math.isclose(found, guess, **near), sentence
+    raise AssertionError(otherwise)
+
+
+def state(module: Any, what: str) -> dict[str, torch.Tensor]:
+    """The state dict of a student's module, which `what` names."""
+    found = module.state_dict()
+    assert type(found) is dict, f"{what} should be an nn.Module, not {kind(module)}."
+    return found
+
+
 def weights(module: Remote, shapes: Mapping[str, tuple[int, ...]], what: str, seed: int = 0) -> dict[str, torch.Tensor]:
     """Fill a student's module with random weights, which are returned; its parts must be those of `shapes`.
 
@@ -112,6 +176,31 @@ def weights(module: Remote, shapes: Mapping[str, tuple[int, ...]], what: str, se
     filled = {name: 0.4 * torch.randn(shape, generator=numbers) for name, shape in shapes.items()}
     module.load_state_dict(filled)
     return filled
+
+
+def twins(lib: Library, build: Callable[[Any], Any], seed: int) -> tuple[Remote, Any]:
+    """`build(nn)` in the student's process and in this one, with the same random weights."""
+    theirs, ours = build(lib(nn)), build(nn)
+    same_weights(theirs, ours, seed)
+    return theirs, ours
+
+
+def same_weights(theirs: Remote, ours: nn.Module, seed: int) -> dict[str, torch.Tensor]:
+    """Fill a module of the student's process, and its twin here, with the same normal numbers, which are returned."""
+    parts = enumerate(ours.state_dict().items())
+    state = {name: normal(*part.shape, seed=seed + place) for place, (name, part) in parts}
+    ours.load_state_dict(state)
+    theirs.load_state_dict(state)
+    return state
+
+
+def agree(theirs: Mapping[str, torch.Tensor], ours: Mapping[str, torch.Tensor], part: str = "") -> bool:
+    """Whether two state dicts hold the same weights under the names of `ours` that begin with `part`."""
+    return all(
+        torch.allclose(theirs[name].float(), value, rtol=1e-4, atol=1e-5)
+        for name, value in ours.items()
+        if name.startswith(part)
+    )
 
 
 @contextmanager

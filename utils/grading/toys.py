@@ -1,7 +1,7 @@
 """Small models and helpers whose right results are known. Checks build them in the student's process."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -275,6 +275,23 @@ def step(model: nn.Module, rule: torch.optim.Optimizer, x: torch.Tensor, labels:
     rule.step()
 
 
+def descend(
+    model: nn.Module,
+    weights: Iterable[nn.Parameter],
+    x: torch.Tensor,
+    labels: torch.Tensor,
+    lr: float,
+    decay: float = 0,
+) -> None:
+    """One step of gradient descent, by its formula, on the mean cross-entropy: `weights` alone of `model` move."""
+    chosen = list(weights)
+    with torch.enable_grad():
+        slopes = torch.autograd.grad(nn.functional.cross_entropy(model(x), labels), chosen)
+    with torch.no_grad():
+        for weight, slope in zip(chosen, slopes, strict=True):
+            weight.sub_(lr * (slope + decay * weight))
+
+
 def left_behind(call: Callable[..., Any], value: Any, *rest: Any) -> Any:
     """`value` as `call(value, *rest)` leaves it."""
     call(value, *rest)
@@ -291,17 +308,6 @@ class WithMask(nn.Module):
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """From token numbers of the mask's shape."""
         return self.model(tokens, self.mask)
-
-
-def shape_elsewhere(model: nn.Module, tokens: torch.Tensor) -> list[int]:
-    """The shape of what a copy of `model` gives on torch's meta device, which computes shapes alone.
-
-    [] if the model makes tensors of its own that do not follow it there.
-    """
-    try:
-        return list(copy.deepcopy(model).to("meta")(tokens.to("meta")).shape)
-    except (RuntimeError, NotImplementedError):
-        return []
 
 
 def in_turn(call: Callable[..., Any], seed: int, turns: list[list[Any]], options: dict[str, Any]) -> list[Any]:
