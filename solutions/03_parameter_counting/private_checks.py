@@ -4,6 +4,7 @@ Right counts are sums over the parts that the public checks build; tests/test_fo
 sizes with torch, transformers and adapters, and compares.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from random import Random
@@ -105,9 +106,9 @@ def even_form(D: int, F: int) -> int:
     return (4 * D * D + D * F + F * D) // (D + D)
 
 
-def cases(form: Callable[..., int], names: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Case]:
-    """The arguments by name, and the right answers."""
-    given = [dict(zip(names, row, strict=False)) for row in rows]
+def cases(form: Callable[..., int], rows: Sequence[Sequence[Any]]) -> list[Case]:
+    """The arguments by name, which are those of `form`, and the right answers."""
+    given = [dict(zip(inspect.signature(form).parameters, row, strict=False)) for row in rows]
     return [(sizes, form(**sizes)) for sizes in given]
 
 
@@ -121,27 +122,27 @@ def size(pick: Random) -> int:
 
 @private("3.1", tells=OTHER)
 def other_tables(embedding):
-    pick, names = draw(1), ("V", "D", "P")
+    pick = draw(1)
     rows = [(pick.randint(2, 200_000), size(pick), size(pick)) for _ in range(4)]
-    compare(embedding, "embedding", cases(embedding_form, names, [*rows, (size(pick), 1, 1)]), {}, OTHER)
+    compare(embedding, cases(embedding_form, [*rows, (size(pick), 1, 1)]), {}, OTHER)
     rows = [(size(pick), size(pick)) for _ in range(3)]
-    compare(embedding, "embedding", cases(embedding_form, names, [*rows, (1, size(pick)), (1, 1)]), {}, OTHER)
+    compare(embedding, cases(embedding_form, [*rows, (1, size(pick)), (1, 1)]), {}, OTHER)
 
 
 @private("3.1", tells=OTHER)
 def other_maps(linear):
-    pick, names = draw(1), ("m", "n", "bias")
+    pick = draw(1)
     for bias in ((), (False,), (True,)):
         rows = [(size(pick), size(pick), *bias) for _ in range(3)]
         edges = [(1, size(pick), *bias), (size(pick), 1, *bias), (1, 1, *bias)]
-        compare(linear, "linear", cases(linear_form, names, [*rows, *edges]), {}, OTHER)
+        compare(linear, cases(linear_form, [*rows, *edges]), {}, OTHER)
 
 
 @private("3.1", tells="a norm is miscounted for sizes or kinds that the docstring allows, or a wrong kind is accepted.")
 def other_norms(norm):
-    pick, names = draw(1), ("D", "kind")
+    pick = draw(1)
     rows = [(size(pick),), (1,), (size(pick), "rms"), (size(pick), "layer"), (1, "rms"), (1, "layer")]
-    compare(norm, "norm", cases(norm_form, names, rows), {}, OTHER)
+    compare(norm, cases(norm_form, rows), {}, OTHER)
     typos = ("", "Layer", "LAYER", "layernorm", "layers", "rmsnorm", "RMS", "rm", "batch", "group", "norm", " layer")
     for kind in ("", "layernorm", "rmsnorm", *pick.sample(typos, 4)):
         expect.refuses(norm, size(pick), kind, says=f"{kind!r} is accepted.")
@@ -149,11 +150,11 @@ def other_norms(norm):
 
 @private("3.2", tells=OTHER)
 def other_attentions(attention):
-    pick, names = draw(1), ("D", "H", "bias")
+    pick = draw(1)
     for bias in ((), (False,), (True,)):
         heads = [pick.randint(1, 16) for _ in range(3)]
         rows = [(H * size(pick), H, *bias) for H in heads]
-        compare(attention, "attention", cases(attention_form, names, [*rows, (1, 1, *bias)]), {}, OTHER)
+        compare(attention, cases(attention_form, [*rows, (1, 1, *bias)]), {}, OTHER)
 
 
 @private("3.2", tells=OTHER)
@@ -161,7 +162,7 @@ def other_layers(transformer_layer):
     pick = draw(1)
     rows = [(size(pick), size(pick)) for _ in range(4)]
     edges = [(1, size(pick)), (size(pick), 1), (1, 1)]
-    compare(transformer_layer, "transformer_layer", cases(layer_form, ("D", "F"), [*rows, *edges]), {}, OTHER)
+    compare(transformer_layer, cases(layer_form, [*rows, *edges]), {}, OTHER)
 
 
 def shared(pick: Random) -> tuple[int, int, int]:
@@ -175,12 +176,12 @@ def shared(pick: Random) -> tuple[int, int, int]:
     tells="grouped attention is right for some sizes and wrong for others, or uneven heads are accepted.",
 )
 def other_groups(grouped_attention):
-    pick, names = draw(1), ("D", "H", "G", "bias")
+    pick = draw(1)
     for bias in ((), (False,), (True,)):
         H, wide = pick.randint(2, 9), pick.randint(20, 400)
         edges = [(H * size(pick), H, H, *bias), (wide * H, H, 1, *bias), (H, H, 1, *bias), (1, 1, 1, *bias)]
         rows = [(*shared(pick), *bias) for _ in range(3)]
-        compare(grouped_attention, "grouped_attention", cases(grouped_form, names, [*rows, *edges]), {}, OTHER)
+        compare(grouped_attention, cases(grouped_form, [*rows, *edges]), {}, OTHER)
     for _ in range(3):
         G = pick.randint(2, 7)
         H = G * pick.randint(0, 3) + pick.randint(1, G - 1)
@@ -191,13 +192,13 @@ def other_groups(grouped_attention):
 
 @private("3.3", tells="the cache is right for some sizes and wrong for others.")
 def other_caches(kv_cache):
-    pick, names = draw(2), ("B", "T", "D", "L", "H", "G", "bytes_per_number")
+    pick = draw(2)
     for number in ((), (1,), (2,), (4,), (pick.randint(5, 9),)):
         D, H, G = shared(pick)
         rows = [(pick.randint(1, 40), size(pick), D, pick.randint(1, 90), H, G, *number)]
         D, H, _ = shared(pick)
         rows += [(1, 1, D, pick.randint(1, 9), H, H, *number), (pick.randint(2, 9), size(pick), H, 1, H, 1, *number)]
-        compare(kv_cache, "kv_cache", cases(cache_form, names, rows), {}, OTHER)
+        compare(kv_cache, cases(cache_form, rows), {}, OTHER)
 
 
 def base(pick: Random) -> tuple[int, int, int, int]:
@@ -207,31 +208,31 @@ def base(pick: Random) -> tuple[int, int, int, int]:
 
 @private("3.4", tells=OTHER)
 def other_language_models(language_model):
-    pick, names = draw(1), ("V", "D", "L", "layer", "tied")
+    pick = draw(1)
     for tied in ((), (True,), (False,)):
         rows = [(*base(pick), *tied) for _ in range(3)]
         edges = [(size(pick), size(pick), 0, size(pick), *tied), (1, size(pick), 2, size(pick), *tied)]
-        given = cases(language_model_form, names, [*rows, *edges])
-        compare(language_model, "language_model", given, {}, OTHER)
+        given = cases(language_model_form, [*rows, *edges])
+        compare(language_model, given, {}, OTHER)
 
 
 @private("3.5", tells=OTHER)
 def other_classifiers(classifier):
-    pick, names = draw(1), ("V", "D", "L", "layer", "C", "head_layers")
+    pick = draw(1)
     rows = [(*base(pick), pick.randint(2, 60)) for _ in range(3)]
     edges = [(*base(pick), 1), (size(pick), size(pick), 0, size(pick), pick.randint(2, 9))]
-    compare(classifier, "classifier", cases(classifier_form, names, [*rows, *edges]), {}, OTHER)
+    compare(classifier, cases(classifier_form, [*rows, *edges]), {}, OTHER)
     deep = [(*base(pick), classes, pick.randint(2, 9)) for classes in (1, pick.randint(2, 60), pick.randint(2, 60))]
-    compare(classifier, "classifier", cases(classifier_form, names, [*deep, (*base(pick), 3, 1)]), {}, OTHER)
+    compare(classifier, cases(classifier_form, [*deep, (*base(pick), 3, 1)]), {}, OTHER)
 
 
 @private("3.6", tells=OTHER)
 def other_berts(bert):
-    pick, names = draw(1), ("V", "D", "L", "layer", "P", "S", "pooler")
-    compare(bert, "bert", cases(bert_form, names, [base(pick) for _ in range(3)]), {}, OTHER)
+    pick = draw(1)
+    compare(bert, cases(bert_form, [base(pick) for _ in range(3)]), {}, OTHER)
     for pooler in ((), (False,), (True,)):
         rows = [(*base(pick), size(pick), pick.randint(1, 9), *pooler) for _ in range(2)]
-        compare(bert, "bert", cases(bert_form, names, [*rows, (*base(pick), 1, 1, *pooler)]), {}, OTHER)
+        compare(bert, cases(bert_form, [*rows, (*base(pick), 1, 1, *pooler)]), {}, OTHER)
 
 
 def parts(pick: Random) -> dict[str, list[int]]:
@@ -297,19 +298,19 @@ def other_freezing(trainable):
     tells="the count is wrong for some reductions, among them those near or above the width, or for more adapters.",
 )
 def other_adapters(adapter):
-    pick, names = draw(1), ("D", "L", "reduction", "per_layer")
+    pick = draw(1)
 
     def row(D: int, *reduction: int) -> tuple[int, ...]:
         return D, pick.randint(1, 40), *reduction
 
     rows = [row(size(pick)), row(pick.randint(2, 15)), row(16 * pick.randint(5, 60) + pick.randint(1, 15))]
-    compare(adapter, "adapter", cases(adapter_form, names, rows), {}, OTHER)
+    compare(adapter, cases(adapter_form, rows), {}, OTHER)
     D = pick.randint(15, 29)
     near = [row(D, reduction) for reduction in (D - 1, D, D + 1, D + pick.randint(2, 40), 1)]
     far = [row(size(pick), pick.randint(2, 15)), row(pick.randint(300, 900), pick.randint(17, 70))]
-    compare(adapter, "adapter", cases(adapter_form, names, [*near, *far]), {}, OTHER)
+    compare(adapter, cases(adapter_form, [*near, *far]), {}, OTHER)
     twice = [(*row(size(pick), pick.randint(2, 70)), per_layer) for per_layer in (2, 3, 1)]
-    compare(adapter, "adapter", cases(adapter_form, names, twice), {}, OTHER)
+    compare(adapter, cases(adapter_form, twice), {}, OTHER)
 
 
 @private("3.9", tells=OTHER)
@@ -317,7 +318,7 @@ def other_fusions(fusion):
     pick = draw(1)
     rows = [(size(pick), pick.randint(1, 40), pick.randint(2, 12)) for _ in range(4)]
     edges = [(size(pick), 2, 1), (1, size(pick), 3), (1, 1, 1)]
-    compare(fusion, "fusion", cases(fusion_form, ("D", "L", "n"), [*rows, *edges]), {}, OTHER)
+    compare(fusion, cases(fusion_form, [*rows, *edges]), {}, OTHER)
 
 
 @private("3.10", tells="memory or FLOPs are right for some sizes and wrong for others.")
@@ -328,16 +329,15 @@ def other_costs(training_memory, flops_per_token):
         H, parameters = pick.randint(1, 9), pick.randint(1, 10**6)
         sizes = (pick.randint(1, 9), T, H * pick.randint(1, 70), size(pick), pick.randint(1, 9), H)
         rows.append((*sizes, parameters, pick.randint(0, parameters)))
-    names = ("B", "T", "D", "F", "L", "H", "parameters", "trained")
-    compare(training_memory, "training_memory", cases(memory_form, names, rows), {}, OTHER)
+    compare(training_memory, cases(memory_form, rows), {}, OTHER)
     rows = [(T, size(pick), size(pick), pick.randint(1, 9), pick.randint(2, 60_000)) for T in (1, 5, 40, size(pick))]
-    given = cases(flops_form, ("T", "D", "F", "L", "V"), rows)
-    compare(flops_per_token, "flops_per_token", given, {}, OTHER)
+    given = cases(flops_form, rows)
+    compare(flops_per_token, given, {}, OTHER)
 
 
 @private("3.11", tells="the FLOPs of training are right for some sizes and wrong for others.")
 def other_runs(training_flops):
-    pick, names = draw(1), ("N", "V", "D", "L", "T", "tied")
+    pick = draw(1)
     for tied in ((), (True,), (False,)):
         rows = []
         for T in (1, pick.randint(2, 9), size(pick), size(pick)):
@@ -345,7 +345,7 @@ def other_runs(training_flops):
             N = (1 if tied == (True,) else 2) * V * D + L * pick.randint(1, 10**6)
             rows.append((N, V, D, L, T, *tied))
         rows.append((2 * rows[0][1] * rows[0][2], *rows[0][1:3], 0, size(pick), *tied))  # no layer at all
-        compare(training_flops, "training_flops", cases(training_form, names, rows), {}, OTHER)
+        compare(training_flops, cases(training_form, rows), {}, OTHER)
 
 
 @private("3.11", tells="even_length is right for some sizes and wrong for others.")
@@ -353,4 +353,4 @@ def other_lengths(even_length):
     pick = draw(2)
     rows = [(size(pick), size(pick)) for _ in range(4)]
     rows += [(1, size(pick)), (size(pick), 1), (pick.randint(1_000, 20_000), pick.randint(1_000, 80_000))]
-    compare(even_length, "even_length", cases(even_form, ("D", "F"), rows), {}, OTHER)
+    compare(even_length, cases(even_form, rows), {}, OTHER)

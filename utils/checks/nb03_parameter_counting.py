@@ -13,7 +13,7 @@ from utils import counting
 from utils.counting import numel, on_meta
 from utils.grading import expect
 from utils.grading.check import check
-from utils.grading.remote import Remote, kind
+from utils.grading.remote import Remote, kind, name_of
 
 Case = tuple[dict[str, Any], int]  # arguments by name, in the order of the signature, and the right answer
 Guess = Callable[[int, Any], int]  # from the right answer and the arguments to what a misconception answers
@@ -31,9 +31,9 @@ def whole(value: Any, what: str) -> int:
     return value
 
 
-def compare(call: Remote, name: str, cases: Sequence[Case], guesses: Mapping[str, Guess], otherwise: str) -> None:
+def compare(call: Remote, cases: Sequence[Case], guesses: Mapping[str, Guess], otherwise: str) -> None:
     """Ask `call` for every case; fail with the sentence whose guess explains all its answers, or with `otherwise`."""
-    got = [whole(call(*sizes.values()), f"what {name} returns") for sizes, _ in cases]
+    got = [whole(call(*sizes.values()), f"what {name_of(call)} returns") for sizes, _ in cases]
     wanted = [right for _, right in cases]
     if got == wanted:
         return
@@ -86,7 +86,6 @@ def tables(embedding: Remote) -> None:
     """The embedding of V tokens, with P learned positions or with none."""
     compare(
         embedding,
-        "embedding",
         [embedding_case(11, 6), embedding_case(7, 13), embedding_case(50_001, 200)],
         {
             "a bias is counted. An embedding is a table and nothing else.": lambda n, s: n + s.D,
@@ -102,7 +101,6 @@ def tables(embedding: Remote) -> None:
     )
     compare(
         embedding,
-        "embedding",
         [embedding_case(11, 6, 5), embedding_case(9, 4, 17), embedding_case(30_522, 768, 512)],
         {
             "learned positions are missing: each of the P positions has a row, too.": lambda n, s: s.V * s.D,
@@ -113,14 +111,13 @@ def tables(embedding: Remote) -> None:
         "with P given, the count is not that of two tables.",
     )
     sizes, right = embedding_case(11, 6)
-    compare(embedding, "embedding", [(sizes | {"P": 0}, right)], {}, "with P = 0 the count is not that of the tokens.")
+    compare(embedding, [(sizes | {"P": 0}, right)], {}, "with P = 0 the count is not that of the tokens.")
 
 
 def maps(linear: Remote) -> None:
     """A matrix and a bias."""
     compare(
         linear,
-        "linear",
         [linear_case(m, n) for m, n in ((6, 11), (13, 4), (200, 200), (768, 3_072))],
         {
             "the bias is missing: each output has a number of its own.": lambda n, s: s.m * s.n,
@@ -136,20 +133,18 @@ def maps(linear: Remote) -> None:
     )
     compare(
         linear,
-        "linear",
         [linear_case(m, n, False) for m, n in ((6, 11), (13, 4), (30, 50))],
         {"bias=False is ignored.": lambda n, s: n + s.n},
         "with bias=False the count is not that of nn.Linear.",
     )
     cases = [linear_case(6, 11, True), linear_case(13, 4, True)]
-    compare(linear, "linear", cases, {}, "bias=True should be the default. It gives another count.")
+    compare(linear, cases, {}, "bias=True should be the default. It gives another count.")
 
 
 def vectors(norm: Remote) -> None:
     """A norm of either kind, and a clear refusal of any other."""
     compare(
         norm,
-        "norm",
         [norm_case(D) for D in (6, 13, 200, 768)],
         {
             "the shift is missing: a layer norm has a weight and a bias for each column.": lambda n, s: n // 2,
@@ -163,7 +158,6 @@ def vectors(norm: Remote) -> None:
     )
     compare(
         norm,
-        "norm",
         [norm_case(D, "rms") for D in (6, 13, 64)],
         {
             "an RMS norm has a bias here. It scales and does not shift.": lambda n, s: 2 * n,
@@ -173,7 +167,7 @@ def vectors(norm: Remote) -> None:
         "the count is not that of nn.RMSNorm.",
     )
     cases = [norm_case(6, "layer"), norm_case(13, "layer")]
-    compare(norm, "norm", cases, {}, 'kind="layer" should be the default. It gives another count.')
+    compare(norm, cases, {}, 'kind="layer" should be the default. It gives another count.')
     expect.refuses(norm, 6, "bach", says="a kind of norm that does not exist should raise ValueError.")
 
 
@@ -199,7 +193,6 @@ def transformer_layer(attention, transformer_layer):
     four_maps(attention)
     compare(
         transformer_layer,
-        "transformer_layer",
         [({"D": D, "F": F}, real_layer(D, F)) for D, F in ((6, 11), (13, 4), (200, 200), (768, 3_072))],
         {
             "4D are missing: those of the two norms, or the biases of the attention.": lambda n, s: n - 4 * s.D,
@@ -229,7 +222,6 @@ def four_maps(attention: Remote) -> None:
     one, three = "each head is counted as wide as the model.", "They share its columns between them."
     compare(
         attention,
-        "attention",
         [attention_case(D, H) for D, H in ((12, 2), (12, 6), (35, 5), (200, 2), (768, 12))],
         {
             f"{one} {three}": lambda n, s: s.H * n,
@@ -249,7 +241,6 @@ def four_maps(attention: Remote) -> None:
     )
     compare(
         attention,
-        "attention",
         [attention_case(D, H, False) for D, H in ((12, 3), (10, 2), (64, 8))],
         {
             "bias=False is ignored.": lambda n, s: n + 4 * s.D,
@@ -258,7 +249,7 @@ def four_maps(attention: Remote) -> None:
         "with bias=False the count is not that of nn.MultiheadAttention.",
     )
     cases = [attention_case(12, 3, True), attention_case(10, 2, True)]
-    compare(attention, "attention", cases, {}, "bias=True should be the default. It gives another count.")
+    compare(attention, cases, {}, "bias=True should be the default. It gives another count.")
 
 
 # 3.3
@@ -286,7 +277,6 @@ def grouped_attention(grouped_attention, kv_cache):
     wide = "the keys and values are as wide as the queries here: G is ignored. They have G heads, each D / H wide."
     compare(
         grouped_attention,
-        "grouped_attention",
         [grouped_case(*sizes) for sizes in ((12, 6, 2), (40, 8, 4), (24, 4, 1), (768, 12, 3), (35, 5, 5))],
         {
             wide: lambda n, s: 4 * s.D * s.D,
@@ -321,7 +311,6 @@ def grouped_attention(grouped_attention, kv_cache):
     )
     compare(
         grouped_attention,
-        "grouped_attention",
         [grouped_case(*sizes, True) for sizes in ((12, 6, 2), (40, 8, 4), (24, 4, 1), (30, 6, 3))],
         {
             "bias=True is ignored.": lambda n, s: n - 2 * s.D - 2 * s.G * (s.D // s.H),
@@ -338,16 +327,13 @@ def grouped_attention(grouped_attention, kv_cache):
         "with bias=True the count is not that of four linear maps with biases.",
     )
     cases = [grouped_case(12, 6, 2, False), grouped_case(40, 8, 4, False)]
-    compare(
-        grouped_attention, "grouped_attention", cases, {}, "bias=False should be the default. It gives another count."
-    )
+    compare(grouped_attention, cases, {}, "bias=False should be the default. It gives another count.")
     for D, H, G in ((12, 6, 4), (24, 4, 8)):
         expect.refuses(
             grouped_attention, D, H, G, says="H heads that G heads cannot serve evenly should raise ValueError."
         )
     compare(
         kv_cache,
-        "kv_cache",
         [
             cache_case(*sizes)
             for sizes in (
@@ -380,7 +366,6 @@ def grouped_attention(grouped_attention, kv_cache):
     )
     compare(
         kv_cache,
-        "kv_cache",
         [cache_case(2, 7, 12, 3, 6, 2), cache_case(3, 5, 40, 2, 8, 4)],
         {"without bytes_per_number a number takes 4 bytes here. 2 is the default.": lambda n, s: 2 * n},
         "without bytes_per_number the bytes are not those of numbers of 2.",
@@ -420,7 +405,6 @@ def language_model(language_model):
     lab = [lm_case(**counting.LAB), lm_case(**(counting.LAB | {"V": 100}))]
     compare(
         language_model,
-        "language_model",
         [lm_case(11, 6, 5, 3), lm_case(7, 13, 4, 2), lm_case(23, 8, 9, 4, bias=False), *lab],
         {
             "the head ends in two classes. The larger head belongs to the vocabulary.": (
@@ -441,7 +425,6 @@ def language_model(language_model):
     )
     compare(
         language_model,
-        "language_model",
         [lm_case(11, 6, 5, 3, True), lm_case(7, 13, 4, 2, True), lm_case(**counting.LAB, tied=True)],
         {
             "tied=True is ignored. Embedding and head share one table then.": lambda n, s: n + s.V * s.D,
@@ -451,7 +434,7 @@ def language_model(language_model):
         "the count of the tied model is not that of the one that torch builds.",
     )
     cases = [lm_case(11, 6, 5, 3, False), lm_case(7, 13, 4, 2, False)]
-    compare(language_model, "language_model", cases, {}, "tied=False should be the default. It gives another count.")
+    compare(language_model, cases, {}, "tied=False should be the default. It gives another count.")
 
 
 # 3.5
@@ -476,7 +459,6 @@ def classifier(classifier):
     lab = [classifier_case(**counting.LAB, C=2), classifier_case(**(counting.LAB | {"V": 100}), C=2)]
     compare(
         classifier,
-        "classifier",
         [
             classifier_case(11, 6, 5, 3, 4),
             classifier_case(7, 13, 4, 2, 3),
@@ -503,7 +485,6 @@ def classifier(classifier):
     )
     compare(
         classifier,
-        "classifier",
         [classifier_case(*sizes) for sizes in ((11, 6, 5, 3, 4, 2), (7, 13, 4, 2, 3, 3), (19, 10, 8, 2, 5, 4))],
         {
             "head_layers is ignored.": lambda n, s: n - (s.head_layers - 1) * (s.D * s.D + s.D),
@@ -521,7 +502,7 @@ def classifier(classifier):
         "with head_layers the count is not that of the head which the adapters library builds.",
     )
     cases = [classifier_case(11, 6, 5, 3, 4, 1), classifier_case(7, 13, 4, 2, 3, 1)]
-    compare(classifier, "classifier", cases, {}, "head_layers=1 should be the default. It gives another count.")
+    compare(classifier, cases, {}, "head_layers=1 should be the default. It gives another count.")
 
 
 # 3.6
@@ -547,7 +528,6 @@ def bert(bert, bert_large):
     full = ((11, 6, 5, 3, 7, 4), (17, 14, 4, 2, 9, 1), (8, 10, 20, 4, 23, 3))
     compare(
         bert,
-        "bert",
         [bert_case(*sizes[:4], P=sizes[4], S=sizes[5]) for sizes in full],
         {
             "the pooler is missing: one more linear map.": lambda n, s: n - s.D * s.D - s.D,
@@ -571,7 +551,6 @@ def bert(bert, bert_large):
     )
     compare(
         bert,
-        "bert",
         [bert_case(11, 6, 5, 3), bert_case(17, 14, 4, 2), bert_case(**counting.BERT), bert_case(**LARGE)],
         {
             "without S, the segments are not two.": lambda n, s: n - s.D,
@@ -582,7 +561,6 @@ def bert(bert, bert_large):
     bare = ((11, 6, 5, 3), (17, 14, 4, 2), (8, 10, 20, 1))
     compare(
         bert,
-        "bert",
         [bert_case(*sizes, P=9, S=2, pooler=False) for sizes in bare],
         {
             "pooler=False is ignored.": lambda n, s: n + s.D * s.D + s.D,
@@ -591,7 +569,7 @@ def bert(bert, bert_large):
         "without the pooler the count is not that of transformers' BertModel.",
     )
     cases = [bert_case(11, 6, 5, 3, P=9, S=2, pooler=True)]
-    compare(bert, "bert", cases, {}, "pooler=True should be the default. It gives another count.")
+    compare(bert, cases, {}, "pooler=True should be the default. It gives another count.")
     large = bert_large()
     given = "a list or a tuple: the keys say which number is which" if type(large) is list else kind(large)
     assert type(large) is dict, f"bert_large should return a dict, not {given}."
@@ -709,7 +687,6 @@ def adapter(adapter):
     """One bottleneck adapter in each layer, or two."""
     compare(
         adapter,
-        "adapter",
         [adapter_case(64, 3), adapter_case(100, 2), adapter_case(40, 5), adapter_case(768, 12)],
         {
             "the biases are missing.": lambda n, s: n - s.L * (s.D + s.D // 16),
@@ -730,7 +707,6 @@ def adapter(adapter):
     )
     compare(
         adapter,
-        "adapter",
         [adapter_case(64, 3, 8), adapter_case(30, 2, 4), adapter_case(50, 5, 3), adapter_case(100, 2, 40)],
         {
             "the bottleneck is too wide for reductions above 16. They go on like the others.": (
@@ -751,14 +727,12 @@ def adapter(adapter):
     )
     compare(
         adapter,
-        "adapter",
         [adapter_case(64, 3, 16, 2), adapter_case(30, 2, 4, 2), adapter_case(50, 5, 3, 2)],
         {"`per_layer` is ignored.": lambda n, s: n // 2},
         "with two adapters in each layer the count is not that of the library's `double_seq_bn`.",
     )
     compare(
         adapter,
-        "adapter",
         [adapter_case(20, 3, 30), adapter_case(40, 2, 64)],
         {
             "with a reduction above the width nothing is left of the bottleneck. It is never less than 1 wide.": (
@@ -782,7 +756,6 @@ def fusion(fusion):
     """The fusion of n adapters: a query, a key and a value matrix in each layer."""
     compare(
         fusion,
-        "fusion",
         [fusion_case(*sizes) for sizes in ((64, 3, 2), (64, 3, 4), (96, 2, 3), (40, 5, 2), (768, 12, 3))],
         {
             "each adapter has a fusion of its own here. All n share one.": lambda n, s: s.n * n,
@@ -846,7 +819,6 @@ def training_memory(training_memory, flops_per_token):
     """Bytes to train in float32, part by part, and forward FLOPs of a token."""
     compare(
         training_memory,
-        "training_memory",
         [activations_case(3, 7, 12, 20, 0, 4, *counts) for counts in ((1_000, 1_000), (7_919, 310), (50, 0))],
         {
             "numbers are counted, not bytes. A float32 number takes 4.": lambda n, s: n // 4,
@@ -867,7 +839,6 @@ def training_memory(training_memory, flops_per_token):
     layers = ((3, 7, 12, 20, 2, 4), (2, 5, 8, 9, 3, 2), (1, 11, 30, 14, 1, 5))
     compare(
         training_memory,
-        "training_memory",
         [activations_case(*sizes) for sizes in layers],
         {
             "activations are counted in numbers, not in bytes.": lambda n, s: n // 4,
@@ -896,10 +867,9 @@ def training_memory(training_memory, flops_per_token):
     )
     both = [activations_case(*sizes, 9_000 + sizes[1], 800) for sizes in layers]
     together = "weights, states and activations are right alone and wrong together. They are added."
-    compare(training_memory, "training_memory", both, {}, together)
+    compare(training_memory, both, {}, together)
     compare(
         flops_per_token,
-        "flops_per_token",
         [
             flops_case(*sizes)
             for sizes in ((7, 12, 20, 2, 31), (5, 8, 9, 3, 23), (11, 30, 14, 1, 6), (64, 200, 200, 4, 50_001))
@@ -959,7 +929,6 @@ def training_flops(training_flops, even_length):
     own = "attention's own products"
     compare(
         training_flops,
-        "training_flops",
         [
             training_case(*sizes)
             for sizes in ((31, 12, 20, 2, 7), (23, 8, 9, 3, 5), (6, 30, 14, 1, 11), (50_001, 200, 200, 4, 64))
@@ -997,7 +966,6 @@ def training_flops(training_flops, even_length):
     )
     compare(
         training_flops,
-        "training_flops",
         [training_case(*sizes, True) for sizes in ((31, 12, 20, 2, 7), (23, 8, 9, 3, 5), (6, 30, 14, 1, 11))],
         {
             "`tied` is ignored. A tied head multiplies with the embedding's table: all of N is in products.": (
@@ -1009,10 +977,9 @@ def training_flops(training_flops, even_length):
         "with `tied` the FLOPs are not those that torch's counter sees.",
     )
     cases = [training_case(31, 12, 20, 2, 7, False), training_case(23, 8, 9, 3, 5, False)]
-    compare(training_flops, "training_flops", cases, {}, "tied=False should be the default. It gives another count.")
+    compare(training_flops, cases, {}, "tied=False should be the default. It gives another count.")
     compare(
         even_length,
-        "even_length",
         [even_case(*sizes) for sizes in ((12, 20), (8, 10), (30, 14), (200, 200), (768, 3_072))],
         {
             "one of attention's own products is forgotten: a query meets T keys, and its weights T values.": (

@@ -200,6 +200,11 @@ def read(answer: Any) -> Any:
     return answer._send({}) if type(answer) is Remote else answer
 
 
+def name_of(answer: Remote) -> str:
+    """The student's name for what `answer` stands for, "" if it has none."""
+    return answer._target.get("name", "")
+
+
 def size(answer: Remote) -> int:
     """`len` of a student's object. No `__len__`, which `list(answer)` would call unasked."""
     count = library(answer._ask, "builtins").len(answer)
