@@ -71,6 +71,30 @@ def write_in(ax: Any, matrix: np.ndarray, low: float, high: float) -> None:
             ax.text(column, row, f"{value:.2f}", ha="center", va="center", color=ink, fontsize=8)
 
 
+def images(
+    figure: Figure, matrices: Mapping[str, np.ndarray], limits: tuple[float, float], write: bool, **options: Any
+) -> tuple[np.ndarray, Any]:
+    """Matrices side by side in `figure`, at most four in a row, one per title; the grid of axes, and an image.
+
+    Args:
+        write: whether values are written into the cells of every matrix, or of small ones alone.
+        options: of matplotlib's `subplots`.
+    """
+    columns = min(len(matrices), 4)
+    grid = figure.subplots(-(-len(matrices) // columns), columns, squeeze=False, **options)
+    for ax, (title, matrix) in zip(grid.flat, matrices.items(), strict=False):
+        # Cells of a strip need not be squares: its rows would overlap.
+        square = not write and matrix.shape[0] == matrix.shape[1]
+        image = ax.imshow(matrix, cmap="cividis", vmin=limits[0], vmax=limits[1], aspect="equal" if square else "auto")
+        if write or max(matrix.shape) <= WRITTEN_IN:
+            write_in(ax, matrix, *limits)
+        ax.set(title=title)
+        ax.spines[:].set_visible(False)
+    for ax in grid.flat[len(matrices) :]:
+        ax.set_visible(False)
+    return grid, image
+
+
 def heatmaps(
     panels: Mapping[str, Any],
     *,
@@ -92,27 +116,19 @@ def heatmaps(
         min(matrix.min() for matrix in matrices.values()),
         max(matrix.max() for matrix in matrices.values()),
     )
-    columns = min(len(matrices), 4)
-    rows = -(-len(matrices) // columns)
+    columns, rows = min(len(matrices), 4), -(-len(matrices) // 4)
     side = 2.7 if labels is None or len(labels) < 8 else 3.4
     with matplotlib.rc_context(LOOK):
         figure = Figure(figsize=(side * columns + 0.6, side * rows + 0.2), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False)
-        for ax, (title, matrix) in zip(grid.flat, matrices.items(), strict=False):
-            wide = matrix.shape[0] != matrix.shape[1]  # its cells need not be squares: rows of a strip would overlap
-            image = ax.imshow(matrix, cmap="cividis", vmin=low, vmax=high, aspect="auto" if wide else "equal")
-            if max(matrix.shape) <= WRITTEN_IN:
-                write_in(ax, matrix, low, high)
-            ax.set(title=title, xlabel=xlabel)
-            ax.spines[:].set_visible(False)
+        grid, image = images(figure, matrices, (low, high), write=False)
+        for ax in grid.flat[: len(matrices)]:
+            ax.set_xlabel(xlabel)
             if labels is not None:
                 ax.set_xticks(range(len(labels)), labels, rotation=60, ha="right", rotation_mode="anchor")
                 ax.set_yticks(range(len(labels)), labels)
             else:
                 ax.xaxis.set_major_locator(MaxNLocator(integer=True))
                 ax.yaxis.set_major_locator(MaxNLocator(integer=True))
-        for ax in grid.flat[len(matrices) :]:
-            ax.set_visible(False)
         for ax in grid[:, 0]:
             ax.set_ylabel(ylabel)
         figure.colorbar(image, ax=grid.ravel().tolist(), shrink=0.7, aspect=25)
@@ -259,24 +275,16 @@ def tables(
         panels: title -> matrix of len(rows) by len(columns).
         limits: ends of the one colour scale.
     """
-    wide = min(len(panels), 4)
-    high = -(-len(panels) // wide)
-    low, top = limits
+    wide, high = min(len(panels), 4), -(-len(panels) // 4)
     with matplotlib.rc_context(LOOK):
         size = (0.62 * len(columns) * wide + 1.9, (0.5 * len(rows) + 0.9) * high)
         figure = Figure(figsize=size, layout="constrained")
-        grid = figure.subplots(high, wide, squeeze=False, sharey=True)
-        for ax, (title, matrix) in zip(grid.flat, panels.items(), strict=False):
-            values = numbers(matrix)
-            image = ax.imshow(values, cmap="cividis", vmin=low, vmax=top, aspect="auto")
-            write_in(ax, values, low, top)
-            ax.set(title=title)
+        matrices = {title: numbers(matrix) for title, matrix in panels.items()}
+        grid, image = images(figure, matrices, limits, write=True, sharey=True)
+        for ax in grid.flat[: len(panels)]:
             ax.set_xticks(range(len(columns)), columns)
             ax.set_yticks(range(len(rows)), rows)
             ax.tick_params(length=0)
-            ax.spines[:].set_visible(False)
-        for ax in grid.flat[len(panels) :]:
-            ax.set_visible(False)
         figure.colorbar(image, ax=grid.ravel().tolist(), shrink=0.9, aspect=12)
     return Picture(figure, alt)
 
