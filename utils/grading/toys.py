@@ -11,6 +11,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 
+def backward(result: torch.Tensor) -> None:
+    """Backpropagate a fixed sum over `result`; nothing happens where no gradient is recorded."""
+    if result.requires_grad:
+        weights = torch.linspace(-1, 2, result.numel(), dtype=result.dtype, device=result.device)
+        (result.flatten() * weights).sum().backward()
+
+
 def gradients(call: Callable[..., Any], tensors: list[torch.Tensor], *rest: Any, which: int = 0) -> list[torch.Tensor]:
     """The gradient of a fixed sum over the result of `call(*tensors, *rest)`, for each of `tensors`.
 
@@ -19,10 +26,7 @@ def gradients(call: Callable[..., Any], tensors: list[torch.Tensor], *rest: Any,
     leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
     with torch.enable_grad():
         result = call(*leaves, *rest)
-        result = result[which] if isinstance(result, (tuple, list)) else result
-        if result.requires_grad:
-            weights = torch.linspace(-1, 2, result.numel(), dtype=result.dtype, device=result.device)
-            (result.flatten() * weights).sum().backward()
+        backward(result[which] if isinstance(result, (tuple, list)) else result)
     return [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
 
 
@@ -43,22 +47,30 @@ class Bigram(nn.Module):
         return logits if self.training else 2 * logits
 
 
-class TableModel(nn.Module):
+def mood(module: nn.Module) -> int:
+    """0 as a model should be read: 1 more in training mode, 2 more where gradients are recorded."""
+    return module.training + 2 * torch.is_grad_enabled()
+
+
+class Table(nn.Module):
+    """A base for models that read their numbers off a table, their one parameter."""
+
+    def __init__(self, table: Any):
+        super().__init__()
+        self.table = nn.Parameter(torch.as_tensor(table, dtype=torch.float32).clone())
+
+
+class TableModel(Table):
     """Logits for the next token from a table: the sum of all tokens so far, modulo its rows, picks the row.
 
     It must be used as a model that writes is: in training mode it shifts its logits by one token,
     and where gradients are recorded by two.
     """
 
-    def __init__(self, table: Any):
-        super().__init__()
-        self.table = nn.Parameter(torch.as_tensor(table, dtype=torch.float32).clone())
-
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """From token numbers (B, T) to logits (B, T, V)."""
-        table, shift = self.table, self.training + 2 * torch.is_grad_enabled()
-        logits = table[tokens.cumsum(dim=1) % len(table)]
-        return logits.roll(shift, dims=-1) if shift else logits
+        logits = self.table[tokens.cumsum(dim=1) % len(self.table)]
+        return logits.roll(mood(self), dims=-1) if mood(self) else logits
 
 
 class Letters:
@@ -96,29 +108,22 @@ def descent_in_groups(model: nn.Module, lr: float) -> torch.optim.SGD:
     return torch.optim.SGD([{"params": [part]} for part in model.parameters()], lr=lr)
 
 
-class AddRows(nn.Module):
+class AddRows(Table):
     """Adds row t of a table to position t of x (B, T, d).
 
     The rows count double in training mode, and twice more where gradients are recorded.
     """
 
-    def __init__(self, table: Any):
-        super().__init__()
-        self.table = nn.Parameter(torch.as_tensor(table, dtype=torch.float32).clone())
-
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """From (B, T, d) to the same shape, with at most as many positions as the table has rows."""
-        return x + (1 + self.training + 2 * torch.is_grad_enabled()) * self.table[: x.size(1)]
+        return x + (1 + mood(self)) * self.table[: x.size(1)]
 
 
 def parameter_gradients(module: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
     """The gradient of a fixed sum over `module(x)` for each parameter by name, zeros where none arrives."""
     module.zero_grad()
     with torch.enable_grad():
-        result = module(x)
-        if result.requires_grad:
-            weights = torch.linspace(-1, 2, result.numel(), dtype=result.dtype, device=result.device)
-            (result.flatten() * weights).sum().backward()
+        backward(module(x))
     named = module.named_parameters()
     return {name: torch.zeros_like(part) if part.grad is None else part.grad for name, part in named}
 
@@ -152,8 +157,7 @@ class Reader(nn.Module):
         """From token numbers (B, T) and a mask, true at real tokens, to states (B, T, d)."""
         mask = torch.ones_like(tokens) if mask is None else mask
         read = (self.embedding(tokens) * mask.unsqueeze(-1)).cumsum(dim=1)
-        mood = (self.training + 2 * torch.is_grad_enabled()) if self.moody else 0
-        return self.mix(read) + self.offset + mood
+        return self.mix(read) + self.offset + (mood(self) if self.moody else 0)
 
 
 def total(states: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
@@ -190,20 +194,16 @@ class Plain(nn.Module):
         return self.layers(tokens)
 
 
-class Voter(nn.Module):
+class Voter(Table):
     """Logits from a table: the sum of the real tokens, modulo its rows, picks the row.
 
     In training mode they are rolled by one class, where gradients are recorded by two.
     """
 
-    def __init__(self, table: Any):
-        super().__init__()
-        self.table = nn.Parameter(torch.as_tensor(table, dtype=torch.float32).clone())
-
     def forward(self, tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """From token numbers (B, T) and a mask, true at real tokens, to logits (B, C)."""
         logits = self.table[(tokens * mask).sum(dim=1) % len(self.table)]
-        return logits.roll(int(self.training) + 2 * torch.is_grad_enabled(), dims=-1)
+        return logits.roll(mood(self), dims=-1)
 
 
 class Climb(nn.Module):
