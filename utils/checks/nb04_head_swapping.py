@@ -294,8 +294,9 @@ def without(state: dict[str, torch.Tensor], *names: str) -> dict[str, torch.Tens
 def report_of(result: Any) -> dict[str, list[str]]:
     """What load_base reports: three sorted lists of names."""
     parts = ("missing", "unexpected", "left")
-    for name, names in expect.fields(result, parts, "load_base should return a dict of three lists").items():
-        expect.of_type(names, list, f"`{name}` of the report should be a list")
+    expect.fields(result, parts, "load_base should return a dict of three lists")
+    for name in parts:
+        names = expect.of_type(result[name], list, f"`{name}` of the report should be a list")
         assert all(type(item) is str for item in names), f"`{name}` of the report should hold names, as strings."
         assert names == sorted(names), f"`{name}` of the report should be sorted."
     return result
