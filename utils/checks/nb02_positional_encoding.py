@@ -121,8 +121,26 @@ def sinusoidal_table(sinusoidal_table, lib):
 # 2.2
 
 
-STILL_FITS = "an input exactly as long as the table is refused. It still fits."
-ALONG_THE_BATCH = "with as many sequences as positions, each sequence gets one row. The rows belong to the positions."
+def at_full_length(module: Remote, table: torch.Tensor, seed: int) -> None:
+    """Fail unless as many positions as `table` has rows get theirs, even where there are as many sequences."""
+    rows, width = table.shape
+    whole, square = normal(3, rows, width, seed=seed), normal(rows, rows, width, seed=14)
+    told = "an input exactly as long as the table is refused. It still fits."
+    output = expect.answers(module, whole, says=told, kinds=("ValueError",))
+    expect.close(
+        expect.floats(output, (3, rows, width), "the output for as many positions as there are rows"),
+        whole + table,
+        "an input that is exactly as long as the table comes out wrong.",
+    )
+    along_the_batch = (
+        "with as many sequences as positions, each sequence gets one row. The rows belong to the positions."
+    )
+    expect.like(
+        expect.floats(module(square), (rows, rows, width), "the output for as many sequences as positions"),
+        square + table,
+        "with as many sequences as positions, the output is not x plus row t at position t.",
+        {along_the_batch: square + table[:, None]},
+    )
 
 
 @check("2.2", points=2)
@@ -159,13 +177,7 @@ def fixed_positions(FixedPositions, lib):
         torch.linspace(-1, 2, x.numel()).reshape(x.shape),
         "the gradient does not pass through to x.",
     )
-    whole = normal(3, rows, width, seed=2)
-    output = expect.answers(module, whole, says=STILL_FITS, kinds=("ValueError",))
-    expect.close(
-        expect.floats(output, (3, rows, width), "the output for as many positions as there are rows"),
-        whole + first,
-        "an input that is exactly as long as the table comes out wrong.",
-    )
+    at_full_length(module, first, 2)
     expect.refuses(
         module, normal(2, rows + 1, width), says="an input longer than the table must be refused with ValueError."
     )
@@ -173,13 +185,6 @@ def fixed_positions(FixedPositions, lib):
         module,
         normal(1, rows + 3, width),
         says="an input longer than the table must be refused with ValueError, whatever the batch.",
-    )
-    square = normal(rows, rows, width, seed=14)
-    expect.like(
-        expect.floats(module(square), (rows, rows, width), "the output for as many sequences as positions"),
-        square + first,
-        "with as many sequences as positions, the output is not x plus row t at position t.",
-        {ALONG_THE_BATCH: square + first[:, None]},
     )
     state = module.state_dict()
     assert type(state) is dict, "FixedPositions has no state_dict: it should be an nn.Module."
@@ -380,26 +385,13 @@ def learned_positions(LearnedPositions, lib):
     assert arrived.any(), "no gradient reaches the table, so it never learns."
     expect.close(arrived, wanted, "the gradient of the table is wrong: each row should learn from its position alone.")
     expect.close(lib(toys).gradients(module, [x])[0], weights, "the gradient does not pass through to x.")
-    whole = normal(3, rows, width, seed=6)
-    output = expect.answers(module, whole, says=STILL_FITS, kinds=("ValueError",))
-    expect.close(
-        expect.floats(output, (3, rows, width), "the output for as many positions as there are rows"),
-        whole + table,
-        "an input that is exactly as long as the table comes out wrong.",
-    )
+    at_full_length(module, table, 6)
     for batch, longer in ((2, 10), (1, 14)):
         expect.refuses(
             module,
             normal(batch, longer, width),
             says="there is no row for a position beyond the table: a longer input must raise ValueError.",
         )
-    square = normal(rows, rows, width, seed=14)
-    expect.like(
-        expect.floats(module(square), (rows, rows, width), "the output for as many sequences as positions"),
-        square + table,
-        "with as many sequences as positions, the output is not x plus row t at position t.",
-        {ALONG_THE_BATCH: square + table[:, None]},
-    )
     starts_small(fresh)
     follows(lib, module, x)
     module.eval()
