@@ -1,0 +1,86 @@
+"""What checks say over and over: which sentence an answer gets, and that a right one gets none."""
+
+import pytest
+import torch
+from torch import nn
+
+from utils.grading import dispatch, expect
+from utils.grading.remote import StudentError, libraries, named
+
+GUESSES = {"it is twice too large.": 4.0, "it is what was wanted.": 2.0}
+
+
+def asked(**objects):
+    """The one object as a check sees it."""
+    ((name, _),) = objects.items()
+    return named(lambda request: dispatch.answer(objects, request), name)
+
+
+def says(call, *args, **options):
+    """The sentence with which an expectation fails, None if it does not."""
+    try:
+        call(*args, **options)
+    except AssertionError as told:
+        return str(told)
+    return None
+
+
+@pytest.mark.parametrize(
+    "value, told",
+    [
+        (2.0, None),
+        (2.0001, None),
+        (torch.tensor([2.0]), None),
+        (2.001, "it is wrong."),
+        (4.0001, "it is twice too large."),
+        (0.0, "it is wrong."),
+        (float("nan"), "the sum is NaN."),
+        ([2.0], "the sum should be a number, not a list or a tuple."),
+    ],
+)
+def test_a_number_is_explained_by_its_guess(value, told):
+    assert says(expect.number_like, value, 2.0, "the sum", "it is wrong.", GUESSES) == told
+
+
+def test_what_is_of_another_kind_is_named():
+    assert expect.items([1, 2], 2, "f should return a pair") == [1, 2]
+    assert says(expect.items, [1], 2, "f should return a pair").startswith("f should return a pair, not a list")
+    assert expect.fields({"a": 1, "b": 2}, ("a",), "f should return a dict") == {"a": 1, "b": 2}
+    assert says(expect.fields, {"b": 2}, ("a",), "f should return a dict") == "the report has no `a`."
+    assert says(expect.fields, None, ("a",), "f should return a dict").startswith("f should return a dict, not None")
+    assert says(expect.of_type, True, int, "n should be an int") == "n should be an int, not a bool."
+
+
+def test_what_must_be_refused_and_what_must_not():
+    def picky(number, low=0):
+        if number < low:
+            raise ValueError("too small")
+        if number > 9:
+            raise KeyError(number)
+        if number == 5:
+            raise NotImplementedError
+        return number
+
+    call = asked(picky=picky)
+    assert says(expect.refuses, call, 1, low=2, says="refuse it.") is None
+    assert says(expect.refuses, call, 1, says="refuse it.") == "refuse it."
+    assert says(expect.refuses, call, 10, says="refuse it.") == "refuse it. It raised KeyError."
+    assert says(expect.refuses, call, 10, says="refuse it.", kinds=("KeyError",)) is None
+    assert expect.answers(call, 3, says="take it.") == 3
+    assert says(expect.answers, call, 1, low=2, says="take it.") == "take it. It raised ValueError: too small"
+    for expectation in (expect.refuses, expect.answers):
+        with pytest.raises(StudentError) as blank:  # a stub is no answer, wrong or right
+            expectation(call, 5, says="whatever")
+        assert blank.value.blank
+    with pytest.raises(StudentError):
+        expect.answers(call, 10, says="take it.", kinds=("ValueError",))
+
+
+def test_twins_have_the_same_weights():
+    lib = libraries(lambda request: dispatch.answer({}, request))
+    theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(2, 3), parts.LayerNorm(3)), 7)
+    state, x = ours.state_dict(), expect.normal(4, 2)
+    assert expect.agree(theirs.state_dict(), state) and torch.allclose(theirs(x), ours(x))
+    assert not torch.equal(state["0.bias"], state["1.bias"]) and isinstance(ours, nn.Sequential)
+    theirs.load_state_dict(state | {"1.bias": state["1.bias"] + 1})
+    assert expect.agree(theirs.state_dict(), state, "0") and not expect.agree(theirs.state_dict(), state, "1")
