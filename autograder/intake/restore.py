@@ -4,19 +4,16 @@ And, for a person who marks, what the cells showed that grading does not run: te
 
 The released notebook is the skeleton. Its cells are found again in the hand-in by id, by Colab's
 id, by their text or by what they define; everything else about them (type, tags, points, locks)
-comes from the release. nbgrader's preprocessors then restore what is locked.
+comes from the release, and of a locked cell its text, too.
 """
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
-from nbgrader.api import MissingEntry
-from nbgrader.preprocessors import ClearOutput, DeduplicateIds, OverwriteCells
-from nbgrader.utils import is_grade, is_locked, is_solution
+from nbgrader.utils import is_locked
 
 from autograder import html_cleaning, limited
 from autograder.author.answers import preamble
@@ -61,9 +58,7 @@ def restore(handed_in: "Handed", release: NotebookNode) -> tuple[NotebookNode, l
         remarks.append(f"dropped {handed_in.dropped} cells that are no notebook cells")
     _match(cells, release, remarks)
     notebook = _assemble(cells, release, remarks)
-    restorer = _Restore(release, remarks)
-    for step in (ClearOutput(), DeduplicateIds(), restorer):
-        notebook, _ = step.preprocess(notebook, {"nbgrader": {}})
+    _restore_released(notebook, release, remarks)
     outputs = {cell.match: cell.outputs for cell in cells if cell.match and cell.outputs}
     for cell in notebook.cells:
         if cell.id in outputs and cell.cell_type == "code" and "nbgrader" not in cell.metadata:
@@ -180,6 +175,24 @@ def _assemble(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -
     return nbformat.from_dict(whole)
 
 
+def _restore_released(notebook: NotebookNode, release: NotebookNode, remarks: list[str]) -> None:
+    """Give the graded and locked cells the type that they were released with, and the locked ones their text.
+
+    All else of them is as released already, see `_cell`.
+    """
+    released = {cell.id: cell for cell in release.cells if "nbgrader" in cell.metadata}
+    for index, cell in enumerate(notebook.cells):
+        source = released.get(cell.id)
+        if source is None:
+            continue
+        if cell.cell_type != source.cell_type:
+            remarks.append(f"cell {cell.id}: its cell_type was changed: restored")
+        if is_locked(source) and cell.source != source.source:
+            remarks.append(f"cell {cell.id}: its text was changed: restored")
+        text = source.source if is_locked(source) else cell.source
+        notebook.cells[index] = nbformat.from_dict(dict(source, source=text))
+
+
 def _cell(cell: _Handed, released: dict[str, NotebookNode], spare: Iterator[str]) -> NotebookNode:
     """A cell of the notebook to grade: the source as handed in, all else as released."""
     metadata = nbformat.from_dict(released[cell.match].metadata) if cell.match else NotebookNode()
@@ -215,48 +228,3 @@ def _defines(sources: list[str]) -> list[frozenset[str]]:
     except limited.TooCostly as why:
         raise Ungradable(f"its cells cannot be read as Python: {why}") from None
     return [frozenset(names) for names in found]
-
-
-class _Source(NotebookNode):
-    """A released cell as nbgrader's gradebook would describe it."""
-
-
-class _Restore(OverwriteCells):
-    """nbgrader's preprocessor, fed from the released notebook instead of a query per cell."""
-
-    def __init__(self, release: NotebookNode, remarks: list[str]):
-        super().__init__()
-        self.remarks, self.gradebook = remarks, self
-        self.sources = {
-            cell.metadata.nbgrader.grade_id: _Source(
-                name=cell.metadata.nbgrader.grade_id,
-                cell_type=cell.cell_type,
-                locked=is_locked(cell),
-                checksum=cell.metadata.nbgrader.checksum,
-                source=cell.source,
-                max_score=cell.metadata.nbgrader.points if is_grade(cell) else 0,
-                solution=is_solution(cell),
-            )
-            for cell in release.cells
-            if "nbgrader" in cell.metadata
-        }
-
-    def find_source_cell(self, name: str, *_: str) -> _Source:
-        """What nbgrader's gradebook answers."""
-        if name not in self.sources:
-            raise MissingEntry(name)
-        return self.sources[name]
-
-    find_graded_cell = find_source_cell
-
-    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
-        """Restore type, lock, points and locked source of every cell of the release."""
-        self.notebook_id = self.assignment_id = ""
-        for index, cell in enumerate(nb.cells):
-            nb.cells[index], resources = self.preprocess_cell(cell, resources, index)
-        return nb, resources
-
-    def report_change(self, name: str, attr: str, old: Any, new: Any) -> None:
-        """Say so in the record, not in a log."""
-        what = "its text was changed" if attr == "checksum" else f"its {attr} was changed"
-        self.remarks.append(f"cell {name}: {what}: restored")
