@@ -2,54 +2,36 @@
 
 import io
 import os
-from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch: on small tensors its threads only wait, and take the cores for it
 
 import pytest
 from helpers import built_tree, copied
 from rich.console import Console
-from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from autograder import course, demo
 from autograder.sandbox import kernel
 
-# These need one process and no limits on time.
-ALONE = (
-    *("checks", "pairs", "runs", "fuzz", "wire", "evidence", "execute", "prose", "recorded", "seed_table", "forbidden"),
-    *("forms", "names", "deadlines", "sanitize", "reach", "release", "transfer_data", "adapter_parity", "collect"),
-    *("colab", "first_calls", "setup", "own_code", "structure", "figures", "subwords"),
-)
-# The others grade, with two workers. Those that share the demonstration run one after the other, and so do these:
-CLOSED = ("hostile", "escape", "sandbox", "isolation", "kill", "replay", "resume", "withheld", "devices", "postgres")
+# What whoever writes a check runs: `pytest -m "not grading" -n 2`. All else grades, trains, or runs whole notebooks.
+QUICK = ("test_checks", "test_forbidden", "test_structure", "test_subwords", "test_wire")
+# The groups that take longest begin first.
+FIRST = ("demonstration", "test_hostile", "test_grade", "test_execute", "test_stock", "test_kill", "test_runs")
 
 
-# The longest lanes begin first. A process is given a second lane along with its first: a short one.
-FIRST = ("grading", "closed", "names", "structure", "execute", "runs", "checks", "first_calls", "colab")
-
-
-def lane(nodeid: str) -> str:
-    """The tests that run one after the other with this one, in one process."""
-    name = Path(nodeid.split("::")[0]).stem.removeprefix("test_")
-    return name if name in ALONE else "closed" if name in CLOSED else "grading"
-
-
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
-    """Tests come in the order of their lanes."""
-    items.sort(key=lambda item: FIRST.index(one) if (one := lane(item.nodeid)) in FIRST else len(FIRST))
+    """Tests that share what was made for them run in one process, those of a file unless it says otherwise."""
 
+    def group(item):
+        return item.get_closest_marker("xdist_group").args[0]
 
-class Lanes(LoadScopeScheduling):
-    """Shares the tests out to the processes of `pytest -n 2`."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return lane(nodeid)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Tests that share what was made for them share a process."""
-    return Lanes(config, log)
+    for item in items:
+        file = item.path.stem
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group("demonstration" if "demo_run" in item.fixturenames else file))
+        if file not in QUICK:
+            item.add_marker(pytest.mark.grading)
+    items.sort(key=lambda item: FIRST.index(group(item)) if group(item) in FIRST else len(FIRST))
 
 
 @pytest.fixture(scope="session")

@@ -13,16 +13,26 @@ from utils.grading.evidence import ResultsCheck
 
 COURSE = course.load()
 RELEASED = {entry.name: build.student_notebook(COURSE, entry) for entry in COURSE.notebooks}
+
+
+def parameters(entry, exercise, *given, name):
+    """Of a test of one exercise: those of an exercise run in one process, and where runs are asked for they train."""
+    trains = isinstance(public.checks(entry)[exercise], ResultsCheck)
+    marks = [pytest.mark.xdist_group(f"exercise {exercise}"), *[pytest.mark.grading] * trains]
+    return pytest.param(entry, *given, id=name, marks=marks)
+
+
 CASES = [
-    pytest.param(entry, case, id=f"{case.exercise} {case.name}")
+    parameters(entry, case.exercise, case, name=f"{case.exercise} {case.name}")
     for entry in COURSE.notebooks
     for case in [*answers.reference_cases(COURSE, entry), *answers.answer_cases(entry)]
 ]
 BLANKS = [
-    pytest.param(entry, cell.id.removeprefix("exercise_").replace("_", "."), cell.source, id=cell.id)
+    parameters(entry, number, number, cell.source, name=cell.id)
     for entry in COURSE.notebooks
     for cell in RELEASED[entry.name].cells
     if cell.id.startswith("exercise_")
+    for number in [cell.id.removeprefix("exercise_").replace("_", ".")]
 ]
 
 
