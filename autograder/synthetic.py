@@ -14,8 +14,8 @@ import numpy as np
 from nbformat import NotebookNode
 
 from autograder.author import answers, build
-from autograder.author.public import checks
-from autograder.course import Course, NotebookEntry
+from autograder.author.checks import public_checks
+from autograder.course import Course, CourseError, NotebookEntry, exercise_of, folder_of
 from utils.experiments import rte, student
 from utils.experiments.experiment import DIGITS, Experiment, Run, dumps, parse, path_of, score
 from utils.experiments.runs import run_seeds
@@ -57,6 +57,10 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
     numbers = [number for number in points if number != maker.results]  # those that are graded from code
     middle, late = numbers[len(numbers) // 2], numbers[-1]
     first = {case.exercise: case for case in reversed(maker.cases) if not case.right}
+    missing = [number for number in numbers if number not in first]
+    if missing:
+        path = folder_of(entry) / "wrong_answers.py"
+        raise CourseError(f"{path} has no wrong answer to {', '.join(missing)}: the made-up class hands in one of each")
     others = {case.exercise: case.source for case in maker.cases if case.right}
     mistaken = numbers[1::3]
     half = numbers[: len(numbers) // 2]
@@ -107,8 +111,8 @@ class Maker:
         self.released = build.student_notebook(course, entry)
         self.reference = {case.exercise: case.source for case in answers.reference_cases(course, entry)}
         self.cases = answers.answer_cases(entry)
-        self.points = {number: check.points for number, check in checks(entry).items()}
-        of_files = [number for number, check in checks(entry).items() if isinstance(check, ResultsCheck)]
+        self.points = {number: check.points for number, check in public_checks(entry).items()}
+        of_files = [number for number, check in public_checks(entry).items() if isinstance(check, ResultsCheck)]
         self.results = of_files[0] if of_files else ""  # the exercise that is graded from runs
         self._runs = _runs(entry.name) if self.results else []
 
@@ -135,9 +139,8 @@ class Maker:
         given = {number: self.reference[number] for number in (self.points if solved is None else solved)}
         given |= instead or {}
         for cell in notebook.cells:
-            number = cell.id.removeprefix("exercise_").replace("_", ".")
-            if cell.id.startswith("exercise_") and number in given:
-                cell.source = given[number]
+            if cell.id.startswith("exercise_"):
+                cell.source = given.get(exercise_of(cell.id), cell.source)
             if cell.id.startswith("written_") and solved is None:
                 cell.source = "My answer, for a person to read."
         if change:

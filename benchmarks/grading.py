@@ -41,6 +41,7 @@ sys.path.insert(0, str(ROOT))
 
 from autograder import course, synthetic
 from autograder.author import build
+from autograder.course import exercise_of
 from autograder.gradebook import course_tree
 from autograder.grading import judge
 from autograder.grading.records import handed_in, students_of
@@ -58,9 +59,9 @@ import types
 from utils.grading import dispatch
 from utils.grading.check import Outcome, examine
 _private = {{}}
-_shim = types.ModuleType("autograder.author.private")
+_shim = types.ModuleType("autograder.author.checks")
 _shim.private = lambda exercise, tells: lambda asserts: _private.setdefault(exercise, []).append((tells, asserts))
-sys.modules["autograder.author.private"] = _shim
+sys.modules["autograder.author.checks"] = _shim
 exec({source!r}, {{"__name__": "private_checks"}})
 def _hidden(exercise, names):
     for tells, asserts in _private.get(exercise, []):
@@ -87,7 +88,7 @@ def stock_course(known: course.Course, entry: course.NotebookEntry, folder: Path
     shim.id, shim.metadata = "shim", {"nbgrader": build.locked_metadata("shim")}
     for cell in notebook.cells:
         if cell.id.startswith("check_"):
-            exercise = cell.id.removeprefix("check_").replace("_", ".")
+            exercise = exercise_of(cell.id)
             cell.source = HIDDEN.format(line=cell.source, exercise=exercise)
     kept = [cell for cell in notebook.cells if "experiment" not in cell.metadata.get("tags", [])]
     setup = next(index for index, cell in enumerate(kept) if cell.id == "setup")

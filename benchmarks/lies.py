@@ -27,8 +27,7 @@ import torch
 
 from autograder import course
 from autograder.author import answers, build
-from autograder.author.private import private_checks
-from autograder.author.public import checks
+from autograder.author.checks import private_checks, public_checks
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
 from utils.grading.evidence import ResultsCheck
@@ -105,7 +104,7 @@ def passes(entry: course.NotebookEntry, case: answers.AnswerCase) -> bool:
         def ask(request):
             return dispatch.answer(namespace, request)
 
-        check = checks(entry)[case.exercise]
+        check = public_checks(entry)[case.exercise]
         verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
         hidden = private_checks(entry).get(case.exercise, [])
         return verdict.outcome is Outcome.PASSED and not any(one.failure(ask, b"lies", check.forbids) for one in hidden)
@@ -120,7 +119,7 @@ def main() -> None:
         (entry, case)
         for entry in course.load().select(chosen.notebook)
         for case in answers.answer_cases(entry)
-        if not case.right and not isinstance(checks(entry)[case.exercise], ResultsCheck)
+        if not case.right and not isinstance(public_checks(entry)[case.exercise], ResultsCheck)
     ]
     with concurrent.futures.ProcessPoolExecutor(chosen.workers) as pool:
         told = pool.map(passes, *zip(*cases, strict=True), chunksize=8)

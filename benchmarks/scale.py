@@ -69,6 +69,7 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
 
     from autograder import synthetic
     from autograder.author import build
+    from autograder.course import cell_id
     from autograder.gradebook import course_tree
     from autograder.grading.records import GRADED, Record
     from autograder.intake import restore
@@ -81,7 +82,7 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
     notebook, _ = restore.restore(restore.read(text, known.limits.notebook_mb), release)
     done = Record("", entry.name, GRADED)
     for number, points in course_tree.exercises(known, entry).items():
-        cell = next(cell for cell in notebook.cells if cell.id == f"check_{number.replace('.', '_')}")
+        cell = next(cell for cell in notebook.cells if cell.id == cell_id("check", number))
         cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
         row = {"exercise": number, "points": points, "score": points, "outcome": "passed", "message": "passed"}
         done.exercises.append(row)

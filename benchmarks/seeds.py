@@ -30,7 +30,7 @@ import torch
 
 from autograder import course
 from autograder.author import answers, build
-from autograder.author.private import private_checks
+from autograder.author.checks import private_checks
 from utils.grading import dispatch
 
 RIGHT_FAILED, WRONG_ACCEPTED, OTHER_WORDS = "right_failed", "wrong_accepted", "other_words"

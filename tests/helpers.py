@@ -9,6 +9,7 @@ import nbformat
 import sqlalchemy
 
 from autograder import course, synthetic
+from autograder.course import cell_id
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
 from autograder.grading.records import GRADED, Record, jobs
@@ -92,7 +93,7 @@ def canned(known, student="ada", solved=None):
     notebook, _ = restore.restore(restore.read(text, 20), job.release)
     done = Record(student, entry.name, GRADED)
     for number, points in course_tree.exercises(known, entry).items():
-        cell = next(cell for cell in notebook.cells if cell.id == f"check_{number.replace('.', '_')}")
+        cell = next(cell for cell in notebook.cells if cell.id == cell_id("check", number))
         cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
         done.exercises.append(
             {"exercise": number, "points": points, "score": points, "outcome": "passed", "message": ""}

@@ -5,7 +5,8 @@ import linecache
 import pytest
 
 from autograder import course
-from autograder.author import answers, build, private, public
+from autograder.author import answers, build, checks
+from autograder.course import exercise_of
 from utils.experiments import pair_training
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
@@ -17,7 +18,7 @@ RELEASED = {entry.name: build.student_notebook(COURSE, entry) for entry in COURS
 
 def parameters(entry, exercise, *given, name):
     """Of a test of one exercise: those of an exercise run in one process, and where runs are asked for they train."""
-    trains = isinstance(public.checks(entry)[exercise], ResultsCheck)
+    trains = isinstance(checks.public_checks(entry)[exercise], ResultsCheck)
     marks = [pytest.mark.xdist_group(f"exercise {exercise}"), *[pytest.mark.grading] * trains]
     return pytest.param(entry, *given, id=name, marks=marks)
 
@@ -32,7 +33,7 @@ BLANKS = [
     for entry in COURSE.notebooks
     for cell in RELEASED[entry.name].cells
     if cell.id.startswith("exercise_")
-    for number in [cell.id.removeprefix("exercise_").replace("_", ".")]
+    for number in [exercise_of(cell.id)]
 ]
 
 
@@ -59,7 +60,7 @@ def ask_at_home(entry, source, name):
 @pytest.mark.parametrize("entry, case", CASES)
 def test_verdict_is_the_known_one(entry, case):
     ask = ask_at_home(entry, case.source, case.name)
-    check = public.checks(entry)[case.exercise]
+    check = checks.public_checks(entry)[case.exercise]
     verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
     if case.right or case.private:
         assert verdict.outcome is Outcome.PASSED, verdict.message
@@ -67,7 +68,7 @@ def test_verdict_is_the_known_one(entry, case):
         assert verdict.outcome is not Outcome.PASSED, f"the check {check.__name__} accepts it"
         assert case.says in verdict.message
         return
-    failures = [(item.tells, item.failure(ask)) for item in private.private_checks(entry).get(case.exercise, [])]
+    failures = [(item.tells, item.failure(ask)) for item in checks.private_checks(entry).get(case.exercise, [])]
     told = [tells for tells, failure in failures if failure]
     if case.right:
         assert not told, failures
@@ -78,19 +79,19 @@ def test_verdict_is_the_known_one(entry, case):
 @pytest.mark.parametrize("entry, exercise, source", BLANKS)
 def test_blank_is_not_attempted(entry, exercise, source):
     ask = ask_at_home(entry, source, f"blank {exercise}")
-    assert public.checks(entry)[exercise].verdict(ask, [forbidden.read_cell(source)]).outcome is Outcome.BLANK
+    assert checks.public_checks(entry)[exercise].verdict(ask, [forbidden.read_cell(source)]).outcome is Outcome.BLANK
 
 
 @pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.name)
 def test_there_are_enough_answers(entry):
     cases = answers.answer_cases(entry)
-    for exercise in public.checks(entry):
+    for exercise in checks.public_checks(entry):
         wrong = [case.name for case in cases if case.exercise == exercise and not case.right]
         right = [case.name for case in cases if case.exercise == exercise and case.right]
         assert len(wrong) >= 5 and len(right) >= 2, f"{exercise}: {len(wrong)} wrong, {len(right)} right"
         assert len({*wrong, *right}) == len(wrong) + len(right), f"{exercise}: two answers have one name"
-        of_files = isinstance(public.checks(entry)[exercise], ResultsCheck)  # all that is asked of them can be known
-        assert private.private_checks(entry).get(exercise) or of_files, f"{exercise} has no private check"
+        of_files = isinstance(checks.public_checks(entry)[exercise], ResultsCheck)  # no private case is left to ask
+        assert checks.private_checks(entry).get(exercise) or of_files, f"{exercise} has no private check"
 
 
 @pytest.fixture(scope="module")

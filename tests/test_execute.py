@@ -7,7 +7,8 @@ import nbclient
 import pytest
 
 from autograder import course
-from autograder.author import build, public
+from autograder.author import build, checks
+from autograder.course import cell_id
 from utils.experiments import rte
 from utils.experiments.runs import load_runs
 from utils.experiments.seed_table import SeedTable, compare
@@ -33,9 +34,9 @@ def test_the_solution_runs_whole_and_passes_every_check(entry, monkeypatch, tmp_
         for cell in notebook.cells
         if cell.cell_type == "code"
     }
-    for number, check in public.checks(entry).items():
+    for number, check in checks.public_checks(entry).items():
         points = 0 if isinstance(check, ResultsCheck) else check.points  # runs of the size smoke earn nothing
-        assert f"Exercise {number}: passed ({points:g} point" in printed[f"check_{number.replace('.', '_')}"]
+        assert f"Exercise {number}: passed ({points:g} point" in printed[cell_id("check", number)]
     if entry.name in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION):
         assert (desk / f"{entry.name}.zip").exists()
         assert_arms_differ(entry.name, desk / "results")

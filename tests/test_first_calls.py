@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from autograder import course
-from autograder.author import public
+from autograder.author import checks
 from utils.grading.check import SLOW
 from utils.grading.evidence import ResultsCheck
 
@@ -22,7 +22,7 @@ FIRST_CALLS = """
 import io, json, os, sys
 from contextlib import redirect_stdout
 from autograder import course
-from autograder.author import answers, build, public
+from autograder.author import answers, build, checks
 from utils.grading.check import SLOW, CheckFailed
 from utils.grading.evidence import ResultsCheck
 
@@ -33,7 +33,7 @@ cases = {case.exercise: case.source for case in answers.reference_cases(known, e
 with redirect_stdout(io.StringIO()):  # what a notebook says of itself
     answers.at_home(released, "", "imports")
 sys.modules["torch"].set_num_threads(1)  # a child has no others
-for number, check in public.checks(entry).items():
+for number, check in checks.public_checks(entry).items():
     if isinstance(check, ResultsCheck):
         continue
     receive, send = os.pipe()
@@ -73,9 +73,9 @@ def test_a_first_call_imports_little_or_says_what_it_is_doing(entry):
         [sys.executable, "-c", FIRST_CALLS, entry.number], capture_output=True, text=True, cwd=course.ROOT
     )
     calls = [json.loads(line) for line in ended.stdout.splitlines()]
-    checks = public.checks(entry)
+    known = checks.public_checks(entry)
     assert [number for number, *_ in calls] == [
-        number for number, check in checks.items() if not isinstance(check, ResultsCheck)
+        number for number, check in known.items() if not isinstance(check, ResultsCheck)
     ], ended.stderr
     for number, imported, waits_for, said in calls:
         assert waits_for != "torch._dynamo" or entry.number not in WITH_OPTIMIZERS, f"{number} waits for it"

@@ -10,7 +10,8 @@ import pytest
 from helpers import copied
 
 from autograder import course, synthetic
-from autograder.author import answers, private, public
+from autograder.author import answers, checks
+from autograder.course import exercise_of
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
 from autograder.grading import judge as judging
@@ -50,7 +51,7 @@ def test_every_hand_in_ends_in_a_record(demo_run, entry):
         path = verdict_path(known, entry, student)
         stated = json.loads(path.read_text())
         if stated["status"] == GRADED:
-            assert [row["exercise"] for row in stated["exercises"]] == list(public.checks(entry))
+            assert [row["exercise"] for row in stated["exercises"]] == list(checks.public_checks(entry))
             assert stated["score"] == sum(row["score"] for row in stated["exercises"])
             assert all(row["message"].startswith(f"Exercise {row['exercise']}: ") for row in stated["exercises"])
         else:
@@ -74,7 +75,7 @@ def test_the_gradebook_says_what_the_verdicts_say(demo_run):
                 scores = {row["exercise"]: row["score"] for row in stated.exercises}
                 for mark in marks:
                     if mark.name.startswith("check_"):
-                        assert mark.auto_score == scores.get(mark.name[6:].replace("_", "."), 0)
+                        assert mark.auto_score == scores.get(exercise_of(mark.name), 0)
                         assert not mark.needs_manual_grade
                     elif student == "Ada_Perfect":  # the written answers wait for a person
                         assert mark.name.startswith("written_")
@@ -149,7 +150,7 @@ def test_the_solution_gets_full_marks_every_time(graded, entry):
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_each_exercise_is_graded_as_if_the_others_were_right(graded, entry):
     wrong = {student: one for (name, student), one in graded.items() if name == entry.name and "wrong-" in student}
-    assert {*wrong} == {f"wrong-{number}" for number in public.checks(entry)}
+    assert {*wrong} == {f"wrong-{number}" for number in checks.public_checks(entry)}
     for student, done in wrong.items():
         lost = [row["exercise"] for row in done.exercises if row["score"] == 0]
         assert lost == [student.removeprefix("wrong-")], done.exercises
@@ -158,7 +159,7 @@ def test_each_exercise_is_graded_as_if_the_others_were_right(graded, entry):
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_judge_says_what_the_check_says_at_home(entry):
     """Every wrong answer and every right one, in one kernel: cells run there, the verdict is reached here."""
-    visible, hidden = public.checks(entry), private.private_checks(entry)
+    visible, hidden = checks.public_checks(entry), checks.private_checks(entry)
     cases = [*answers.reference_cases(COURSE, entry), *answers.answer_cases(entry)]
     cases = [case for case in cases if not isinstance(visible[case.exercise], ResultsCheck)]  # judged from files
     notebook = author_notebook(entry)
@@ -232,7 +233,7 @@ def test_an_answer_may_use_what_a_picture_defines(workshop):
 def test_a_notebook_cannot_run_for_ever(workshop):
     limits = workshop.limits.model_copy(update={"notebook_seconds": 6.0, "cell_seconds": 2.0})
     short = workshop.model_copy(update={"limits": limits})
-    numbers = list(public.checks(FIRST))
+    numbers = list(checks.public_checks(FIRST))
     sleepy = dict.fromkeys(numbers, "import time\nfor _ in range(10**9): time.sleep(0.01)")
     from autograder.intake import restore
 

@@ -34,6 +34,7 @@ import pytest
 from autograder import course, synthetic
 from autograder.author import build, release
 from autograder.author.answers import preamble
+from autograder.course import cell_id
 from autograder.gradebook import course_tree
 from autograder.grading import grade
 from autograder.grading.records import GRADED
@@ -186,9 +187,9 @@ class World:
         return source
 
     def checks(self, book):
-        from autograder.author.public import checks
+        from autograder.author.checks import public_checks
 
-        return checks(self.course.notebook(book))
+        return public_checks(self.course.notebook(book))
 
     def answers(self, book, base):
         return self.makers[book].reference if base == "right" else self.wrong[book]
@@ -384,7 +385,7 @@ def test_the_trick_works_where_the_verdict_is_reached_in_the_kernel(world, attac
         running.run(world.filled(attack))
         for exercise, source in world.wrong[attack.book].items():
             running.run(source)
-            name = f"check_{exercise.replace('.', '_')}"
+            name = cell_id("check", exercise)
             check = next(cell.source for cell in notebook.cells if cell.id == name)
             ran = running.run(check)
             fooled += [exercise] if not ran.error else []

@@ -39,9 +39,9 @@ def judged(known, answers):
 
 
 def names(known):
-    from autograder.author.public import checks
+    from autograder.author.checks import public_checks
 
-    return {number: check.names[0] for number, check in checks(known.notebooks[0]).items()}
+    return {number: check.names[0] for number, check in public_checks(known.notebooks[0]).items()}
 
 
 @pytest.mark.parametrize("how", DEATHS)

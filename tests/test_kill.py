@@ -25,6 +25,7 @@ from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
 from autograder import course, synthetic
+from autograder.course import cell_id
 from autograder.gradebook import course_tree
 from autograder.grading import grade, guard
 from autograder.grading.records import GRADED, UNGRADABLE, Record, load_record
@@ -136,7 +137,7 @@ def test_killed_at_many_more_moments_it_ends_with_the_same(built, tmp_path):
         for row in done.exercises:
             if chance.random() < 0.3:
                 row |= {"score": 0.0, "outcome": "wrong"}
-                name = f"check_{row['exercise'].replace('.', '_')}"
+                name = cell_id("check", row["exercise"])
                 next(cell for cell in book.cells if cell.id == name).outputs[-1].data["text/plain"] = "0"
         done.score = sum(row["score"] for row in done.exercises)
         if chance.random() < 0.1:

@@ -112,10 +112,10 @@ def test_times_add_up(entry):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_prices_in_prose_are_those_of_the_checks(entry):
-    from autograder.author.public import checks
+    from autograder.author.checks import public_checks
 
     text = "\n".join(cell.source for cell in cells(entry) if cell.cell_type == "markdown")
     stated = {
         number: float(points) for number, points in re.findall(r"\*\*Exercise (\d+\.\d+)\*\* \((\d+) points?", text)
     }
-    assert stated == {number: check.points for number, check in checks(entry).items()}
+    assert stated == {number: check.points for number, check in public_checks(entry).items()}

@@ -7,7 +7,8 @@ import pytest
 from helpers import canned, outcome
 
 from autograder import cli, course, synthetic
-from autograder.author import build, public
+from autograder.author import build, checks
+from autograder.course import cell_id
 from autograder.gradebook import course_tree, recording
 from autograder.grading import fingerprints, grade, judge
 from autograder.grading.records import UNGRADABLE, Record, jobs, load_record
@@ -30,7 +31,7 @@ def graded(fresh):
             lost = student == "cy" or (student == "bo" and row["exercise"] == first)
             if lost:
                 row |= {"score": 0.0, "outcome": "not attempted yet" if student == "cy" else "wrong"}
-                name = f"check_{row['exercise'].replace('.', '_')}"
+                name = cell_id("check", row["exercise"])
                 cell = next(cell for cell in book.cells if cell.id == name)
                 cell.outputs[-1].data["text/plain"] = "0"
         done.score = sum(row["score"] for row in done.exercises)
@@ -49,7 +50,7 @@ def mark(known, student, name):
 def test_one_exercise_is_judged_again_and_all_else_stays(graded):
     (entry,) = graded.notebooks
     first, second = numbers(graded)[:2]
-    cell, written = f"check_{first.replace('.', '_')}", None
+    cell, written = cell_id("check", first), None
     with recording.open_recorder(graded) as recorder:
         for one in recorder.gradebook.find_submission_notebook(entry.name, entry.name, "bo").grades:
             if one.name.startswith("written_"):
@@ -69,7 +70,7 @@ def test_one_exercise_is_judged_again_and_all_else_stays(graded):
     assert load_record(graded, entry, "cy").exercises == cy.exercises
     stored = nbformat.read(course_tree.place(graded, "autograded", entry, "bo"), as_version=4)
     outputs = {one.id: one.get("outputs") for one in stored.cells}
-    assert "passed" in outputs[cell][0].text and len(outputs[f"check_{second.replace('.', '_')}"]) == 1
+    assert "passed" in outputs[cell][0].text and len(outputs[cell_id("check", second)]) == 1
 
 
 def test_a_changed_check_makes_its_exercise_stale_and_no_other(graded, monkeypatch):
@@ -195,4 +196,4 @@ def test_regrading_everything_says_what_grading_says(fresh):
         ((was, now),) = grade.regrade(fresh, [entry], [one])
         assert now.score == was.score == once.score
     assert outcome(fresh)[0] == before[0] and outcome(fresh)[2] == before[2]
-    assert public.checks(entry)
+    assert checks.public_checks(entry)

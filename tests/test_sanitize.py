@@ -12,15 +12,14 @@ from nbformat.v4 import new_output
 
 from autograder import course
 from autograder.author import answers, build
+from autograder.course import cell_id
 from autograder.intake import reading, restore
 from autograder.intake.restore import Ungradable
 
 COURSE = course.load()
 ENTRY = COURSE.notebooks[0]
 RELEASE = build.student_notebook(COURSE, ENTRY)
-SOLUTION = {
-    f"exercise_{case.exercise.replace('.', '_')}": case.source for case in answers.reference_cases(COURSE, ENTRY)
-}
+SOLUTION = {cell_id("exercise", case.exercise): case.source for case in answers.reference_cases(COURSE, ENTRY)}
 CHECKS = [cell.id for cell in RELEASE.cells if cell.id.startswith("check_")]
 
 

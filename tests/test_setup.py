@@ -176,13 +176,13 @@ WITHOUT = """
 import sys
 sys.modules["adapters"] = None
 from autograder import course
-from autograder.author import answers, build, public
+from autograder.author import answers, build, checks
 from utils.grading.check import CheckFailed
 known = course.load()
 for number in {numbers}:
     entry = known.notebook(number.split(".")[0])
     case = next(one for one in answers.reference_cases(known, entry) if one.exercise == number)
-    check = public.checks(entry)[number]
+    check = checks.public_checks(entry)[number]
     defined = answers.at_home(build.student_notebook(known, entry), case.source, "answer")
     try:
         check(*(defined[name] for name in check.names))

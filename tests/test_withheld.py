@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 from autograder import course
-from autograder.author import build, public
+from autograder.author import build, checks
 from autograder.sandbox import kernel, withheld
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
@@ -67,7 +67,7 @@ def readable():
 def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     asked = 0
-    for number, check in public.checks(entry).items():
+    for number, check in checks.public_checks(entry).items():
         if isinstance(check, ResultsCheck):
             continue
         for path, value in readable.items():

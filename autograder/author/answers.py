@@ -18,7 +18,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from autograder.author import build
-from autograder.course import Course, CourseError, NotebookEntry, folder_of
+from autograder.course import Course, CourseError, NotebookEntry, exercise_of, folder_of
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,14 @@ class AnswerCase:
 
 
 def answer_cases(entry: NotebookEntry) -> list[AnswerCase]:
-    """All answers of the notebook's `wrong_answers.py`.
+    """All answers of the notebook's `wrong_answers.py`; none without that file.
 
     Raises:
         CourseError: a marker is not as it must be.
     """
     path = folder_of(entry) / "wrong_answers.py"
     cases = []
-    for cell in build.parts(path):
+    for cell in build.parts(path) if path.exists() else ():
         match dict(cell.metadata):
             case {"wrong": str(exercise), "name": str(name), "says": str(says), **rest}:
                 cases.append(AnswerCase(exercise, name, cell.source, says, rest.get("private") is True))
@@ -61,11 +61,10 @@ def answer_cases(entry: NotebookEntry) -> list[AnswerCase]:
 def reference_cases(course: Course, entry: NotebookEntry) -> list[AnswerCase]:
     """The author's own solution of each exercise."""
     cells = build.solution_notebook(course, entry).cells
-    prefix = "exercise_"
     return [
-        AnswerCase(cell.id.removeprefix(prefix).replace("_", "."), "the solution", cell.source)
+        AnswerCase(exercise_of(cell.id), "the solution", cell.source)
         for cell in cells
-        if cell.id.startswith(prefix)
+        if cell.id.startswith("exercise_")
     ]
 
 

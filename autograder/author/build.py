@@ -26,7 +26,7 @@ from nbgrader.preprocessors import (
     LockCells,
 )
 
-from autograder.course import ROOT, Course, CourseError, NotebookEntry, folder_of
+from autograder.course import ROOT, Course, CourseError, NotebookEntry, cell_id, folder_of
 from utils import files
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -53,9 +53,9 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     if not source.exists():
         raise CourseError(f"{source} is missing: a notebook of course.toml needs its folder in solutions/")
     notebook = jupytext.read(source)
-    from autograder.author.public import checks  # imports torch, which who reads notebooks does not need
+    from autograder.author.checks import public_checks  # imports torch, which who reads notebooks does not need
 
-    worth = {number: check.points for number, check in checks(entry).items()}
+    worth = {number: check.points for number, check in public_checks(entry).items()}
     badge = BADGE.format(url=COLAB.format(path=course.student_repository.split("github.com/")[-1], name=entry.name))
     notebook.cells.insert(0, nbformat.v4.new_markdown_cell(badge))
     section, count = "start", 0
@@ -71,12 +71,12 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
             cell.metadata.nbgrader = locked_metadata("setup")
         elif marker:
             ((role, exercise),) = marker.items()
-            cell.id = f"{role}_{exercise.replace('.', '_')}"
-            if section != exercise.replace(".", "_"):  # an exercise and its check are one section
-                section, count = exercise.replace(".", "_"), 0
+            cell.id = cell_id(role, exercise)
+            if section != exercise:  # an exercise and its check are one section
+                section, count = exercise, 0
             cell.metadata.nbgrader = _graded(cell, role, exercise, worth, source)
         else:  # numbered within its section, so that an insertion elsewhere moves no id
-            cell.id = f"after_{section}_{count:02d}"
+            cell.id = f"{cell_id('after', section)}_{count:02d}"
             count += 1
         cell.metadata.id = cell.id  # Colab keeps this one and drops the other
     _must_fit(notebook, entry, worth, source)
@@ -134,7 +134,7 @@ def _graded(cell: NotebookNode, role: str, exercise: str, worth: dict[str, float
 def _must_fit(notebook: NotebookNode, entry: NotebookEntry, worth: dict[str, float], source: Path) -> None:
     ids = [cell.id for cell in notebook.cells]
     twice = {name for name in ids if ids.count(name) > 1}
-    wanted = {f"{role}_{number.replace('.', '_')}" for number in worth for role in ("exercise", "check")}
+    wanted = {cell_id(role, number) for number in worth for role in ("exercise", "check")}
     if twice or not wanted <= {*ids} or "setup" not in ids:
         missing = sorted(wanted - {*ids}) + (["a cell tagged setup"] if "setup" not in ids else [])
         raise CourseError(

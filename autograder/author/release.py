@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 
 from autograder.author import build
-from autograder.author.public import checks_module
+from autograder.author.checks import checks_module
 from autograder.course import ROOT, Course, CourseError, folder_of
 
 FOLDERS = ("utils", "data")

@@ -21,7 +21,7 @@ from traitlets.config import Config
 
 from autograder import html_cleaning
 from autograder.author import build
-from autograder.course import Course, CourseError, NotebookEntry
+from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from utils.files import write
 
 SECRET_BYTES = 32
@@ -193,7 +193,7 @@ def exercises(course: Course, entry: NotebookEntry) -> dict[str, float]:
     """The exercises of a released notebook that the judge grades, with their points."""
     cells = release_notebook(course, entry).cells
     graded = {cell.id: cell for cell in cells if cell.id.startswith("check_")}
-    return {name[6:].replace("_", "."): cell.metadata.nbgrader.points for name, cell in graded.items()}
+    return {exercise_of(name): cell.metadata.nbgrader.points for name, cell in graded.items()}
 
 
 def nbgrader_api(course: Course) -> NbGraderAPI:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from autograder.author.public import checks
+from autograder.author.checks import public_checks
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.grading import copied_runs
 from autograder.grading.records import handed_in, students_of
@@ -67,7 +67,7 @@ def accepted(course: Course, entry: NotebookEntry) -> dict[str, dict[str, list[R
     Raises:
         CourseError: the notebook has no experiments that are graded.
     """
-    check = next((one for one in checks(entry).values() if isinstance(one, ResultsCheck)), None)
+    check = next((one for one in public_checks(entry).values() if isinstance(one, ResultsCheck)), None)
     if check is None:
         raise CourseError(f"{entry.name} has no experiments whose results are handed in")
     standings, found = copied_runs.of(course, entry), {}

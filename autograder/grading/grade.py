@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from autograder import html_cleaning
 from autograder.author import build
-from autograder.course import ROOT, Course, CourseError, NotebookEntry
+from autograder.course import ROOT, Course, CourseError, NotebookEntry, cell_id
 from autograder.gradebook import course_tree, recording, roster
 from autograder.grading.cluster import client, in_turn
 from autograder.grading.guard import FULL, exclusive_run, explain_failures
@@ -240,7 +240,7 @@ def keep(
     done.hand_in, done.trusted, done.flags = job.digest, trusted, [*job.copied.flags]
     done.graded_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     if done.status == GRADED:
-        cells = {f"check_{number.replace('.', '_')}" for number in job.only} if job.only else None
+        cells = {cell_id("check", number) for number in job.only} if job.only else None
         recorder.record(entry, student, notebook, not same, cells)
     elif not done.retry:
         recorder.refuse(entry, student, job.release, done.reason)
@@ -269,7 +269,7 @@ def _restore(
         for job in settled:
             if job.entry != entry or job.known is None:
                 continue
-            rows = {f"check_{row['exercise'].replace('.', '_')}": row["score"] for row in job.known.exercises}
+            rows = {cell_id("check", row["exercise"]): row["score"] for row in job.known.exercises}
             has = {name: mark for name, mark in scores.get(job.student, {}).items() if name.startswith("check_")}
             if job.known.status != GRADED:
                 if not has:

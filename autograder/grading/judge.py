@@ -16,9 +16,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from autograder import limited
-from autograder.author.private import PrivateCheck, private_checks
-from autograder.author.public import checks
-from autograder.course import Course, NotebookEntry
+from autograder.author.checks import PrivateCheck, private_checks, public_checks
+from autograder.course import Course, NotebookEntry, cell_id, exercise_of
 from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, Ran, open_kernel
 from utils.experiments.experiment import NO_STANDING, Files, Standing
 from utils.grading import forbidden
@@ -67,7 +66,7 @@ def judge(
     without are put off as well. `runs` are the files of experiments' runs that came with it; `copied`
     says what else is known of them. What private checks ask is drawn for `key`.
     """
-    public, hidden = checks(entry), private_checks(entry)
+    public, hidden = public_checks(entry), private_checks(entry)
     judged = Judged()
     if only:
         shown = {*shown, *spare(notebook, {number: public[number] for number in only})}
@@ -177,7 +176,7 @@ def _sections(notebook: NotebookNode) -> Iterator[tuple[str, list[NotebookNode]]
             yield "", cells
             cells = []
         if cell.id.startswith("check_"):
-            yield cell.id.removeprefix("check_").replace("_", "."), cells
+            yield exercise_of(cell.id), cells
             cells = []
         else:
             cells.append(cell)
@@ -185,7 +184,7 @@ def _sections(notebook: NotebookNode) -> Iterator[tuple[str, list[NotebookNode]]
 
 
 def _graded(notebook: NotebookNode, exercise: str) -> NotebookNode:
-    name = f"check_{exercise.replace('.', '_')}"
+    name = cell_id("check", exercise)
     return next(cell for cell in notebook.cells if cell.id == name)
 
 

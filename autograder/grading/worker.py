@@ -9,7 +9,7 @@ import nbformat
 
 from autograder import html_cleaning
 from autograder.author import build
-from autograder.course import Course, NotebookEntry
+from autograder.course import Course, NotebookEntry, cell_id
 from autograder.grading.fingerprints import released as release_of
 from autograder.grading.records import GRADED, UNGRADABLE, Record
 from autograder.intake import restore
@@ -83,7 +83,7 @@ def grade_one(
         fresh = {cell.id: cell for cell in notebook.cells}
         notebook = nbformat.reads(stored, as_version=4)
         for number in only:
-            name = f"check_{number.replace('.', '_')}"
+            name = cell_id("check", number)
             next(cell for cell in notebook.cells if cell.id == name).outputs = fresh[name].outputs
         rows = done.exercises
         write_scoreboard(notebook, [Verdict(row["exercise"], row["points"], Outcome(row["outcome"])) for row in rows])

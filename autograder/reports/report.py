@@ -10,7 +10,7 @@ import jinja2
 import pandas
 from nbgrader.api import Gradebook
 
-from autograder.course import Course, CourseError, NotebookEntry
+from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import course_tree
 from autograder.grading import grade
 from autograder.grading.records import GRADED, Record, load_record, students_of
@@ -87,7 +87,7 @@ def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
                             {
                                 "student": submission.student_id,
                                 "notebook": entry.name,
-                                "exercise": mark.name.split("_", 1)[1].replace("_", "."),
+                                "exercise": exercise_of(mark.name),
                                 "score": mark.score,
                                 "auto_score": mark.auto_score,
                                 "manual_score": mark.manual_score,

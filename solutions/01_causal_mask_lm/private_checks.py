@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from autograder.author.private import private
+from autograder.author.checks import private
 from utils.checks.nb01_causal_mask_lm import (
     CHANCE,
     SPECIAL,

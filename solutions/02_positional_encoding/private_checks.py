@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from autograder.author.private import private
+from autograder.author.checks import private
 from utils.checks.nb02_positional_encoding import alibi, explained, largest_gap, speed, turned, waves
 from utils.grading import expect, toys
 from utils.grading.expect import draw, generator, normal

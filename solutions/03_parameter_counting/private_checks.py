@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from autograder.author.private import private
+from autograder.author.checks import private
 from utils.checks.nb03_parameter_counting import Case, compare, whole
 from utils.grading import expect
 from utils.grading.expect import draw

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from autograder.author.private import private
+from autograder.author.checks import private
 from utils.checks import nb04_head_swapping as seen
 from utils.grading import expect, toys
 from utils.grading.expect import draw, normal

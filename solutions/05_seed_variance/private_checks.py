@@ -7,7 +7,7 @@ import statistics
 import torch
 from torch import nn
 
-from autograder.author.private import private
+from autograder.author.checks import private
 from utils import tiny_bert
 from utils.checks import nb05_seed_variance as seen
 from utils.grading import expect, toys

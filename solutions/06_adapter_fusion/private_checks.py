@@ -5,7 +5,7 @@ import random
 import torch
 from torch import nn
 
-from autograder.author.private import private
+from autograder.author.checks import private
 from utils import tiny_bert
 from utils.checks import nb06_adapter_fusion as seen
 from utils.grading import expect, toys

@@ -124,7 +124,8 @@ def session(entry, base: Path, made: Path, given: dict[str, str]) -> str:
     Raises:
         AssertionError, CellExecutionError: it does not run whole, or not as it must.
     """
-    from autograder.author import public
+    from autograder.author.checks import public_checks
+    from autograder.course import cell_id
     from utils.grading.evidence import ResultsCheck
     from utils.setup import REPLACED
 
@@ -149,9 +150,9 @@ def session(entry, base: Path, made: Path, given: dict[str, str]) -> str:
     client.execute(cwd=str(content), env=inherited | settings | quiet)
 
     printed = {cell.id: _text(cell) for cell in notebook.cells if cell.cell_type == "code"}
-    checks = public.checks(entry)
+    checks = public_checks(entry)
     for number, check in checks.items():
-        said = printed[f"check_{number.replace('.', '_')}"]
+        said = printed[cell_id("check", number)]
         points = 0 if isinstance(check, ResultsCheck) else check.points  # runs of the size smoke earn nothing
         assert f"Exercise {number}: passed ({points:g} point" in said, f"{number}: {said}"
     installs = "ready(" in setup.source

@@ -66,7 +66,7 @@ def look(*args, **kwargs):
         except (OSError, TypeError):
             pass
         frame, seen = frame.f_back, seen + 1
-    kinds = {"autograder." + name for name in ("author.private", "grading.judge", "grading.grade", "sandbox.kernel")}
+    kinds = {"autograder." + name for name in ("author.checks", "grading.judge", "grading.grade", "sandbox.kernel")}
     found += [repr(item)[:80] for item in gc.get_objects() if getattr(type(item), "__module__", "") in kinds]
     found += [name for name in sys.modules if name in kinds or "private" + "_checks" in name]
     assert seen > 2
@@ -92,7 +92,7 @@ import importlib, sys
 
 found = FOUND
 sys.path += ["PROJECT", "PROJECT/solutions", "PROJECT/tests"]
-for name in ("author.private", "grading.judge", "grading.grade", "synthetic", "author.answers", "author.release"):
+for name in ("author.checks", "grading.judge", "grading.grade", "synthetic", "author.answers", "author.release"):
     try:
         found.append(importlib.import_module("autograder." + name).__file__)
     except ImportError:

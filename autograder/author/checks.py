@@ -1,15 +1,30 @@
-"""Private checks: cases that students never see, asked by the judge after the public check passed."""
+"""The checks of a notebook: the public ones, which students run at home, and the private ones.
 
+Private checks are cases that students never see, asked by the judge after the public check passed.
+"""
+
+import importlib
 import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 from autograder.course import NotebookEntry, folder_of
 from utils.grading import expect
-from utils.grading.check import Outcome, examine
+from utils.grading.check import Check, Outcome, checks_of, examine
 from utils.grading.remote import Ask
+
+
+def checks_module(entry: NotebookEntry) -> ModuleType:
+    """The public checks of a notebook, `utils/checks/nbNN_name.py`."""
+    return importlib.import_module(entry.public_checks)
+
+
+def public_checks(entry: NotebookEntry) -> dict[str, Check]:
+    """The public checks of a notebook by exercise number."""
+    return checks_of(checks_module(entry))
 
 
 @dataclass(frozen=True)
@@ -40,16 +55,17 @@ def private(exercise: str, tells: str) -> Callable[[Callable[..., None]], Privat
 
 
 def private_checks(entry: NotebookEntry) -> dict[str, list[PrivateCheck]]:
-    """The private checks of a notebook by exercise, in the order of its `private_checks.py`."""
+    """The private checks of a notebook by exercise, in the order of its `private_checks.py`; none without that file."""
+    path = folder_of(entry) / "private_checks.py"
     found: dict[str, list[PrivateCheck]] = {}
-    for item in vars(_module(folder_of(entry) / "private_checks.py")).values():
+    for item in vars(_module(path)).values() if path.exists() else ():
         if isinstance(item, PrivateCheck):
             found.setdefault(item.exercise, []).append(item)
     return found
 
 
 @cache
-def _module(path: Path):
+def _module(path: Path) -> ModuleType:
     """A module by its path: `solutions/` is no package, since nothing may import it by name."""
     spec = importlib.util.spec_from_file_location(f"private_{path.parent.name}", path)
     assert spec is not None and spec.loader is not None
