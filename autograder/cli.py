@@ -70,10 +70,10 @@ def build(
     if check:
         if stale:
             raise CourseError(f"stale: {', '.join(stale)}; run `autograder build` and commit the notebooks")
-        console.print(f"{len(course.notebooks)} notebooks are fresh")
+        console.print(f"{len(course.notebooks)} notebooks are up to date")
         return
     course_tree.build_tree(course)
-    console.print(f"wrote {', '.join(stale) or 'no notebook: all were fresh'}; the course tree is {course.tree}")
+    console.print(f"wrote {', '.join(stale) or 'no notebook: all were up to date'}; the course tree is {course.tree}")
 
 
 @app.command()
@@ -90,8 +90,8 @@ def release(
 @app.command()
 def collect(
     source: Annotated[Path, typer.Argument(help="A zip, a folder with a folder per student, or an LMS download.")],
-    notebook: Annotated[str, typer.Option(help="The notebook that files of other names are taken for.")] = "",
-    student: Annotated[str, typer.Option(help="Whose all of it is, whatever it is called.")] = "",
+    notebook: Annotated[str, typer.Option(help="Files whose names are no notebook's are this notebook.")] = "",
+    student: Annotated[str, typer.Option(help="Take everything as this student's.")] = "",
 ) -> None:
     """Take hand-ins into the course tree. The latest of each student counts; all are kept.
 
@@ -126,7 +126,7 @@ Gpus = Annotated[
 ]
 Dashboard = Annotated[bool, typer.Option("--dashboard", help="Serve dask's dashboard, and print its address.")]
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print each record as a line of JSON as soon as it is safe; nothing else.")
+    bool, typer.Option("--json", help="Print each record as a line of JSON as soon as it is stored; nothing else.")
 ]
 
 
@@ -136,7 +136,7 @@ def grade(
     student: Student = None,
     workers: Workers = 2,
     cluster: Cluster = "",
-    again: Annotated[bool, typer.Option("--again", help="Also those whose verdict is up to date.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Grade again also what is up to date.")] = False,
     trust_submissions: Trust = False,
     gpus: Gpus = "",
     dashboard: Dashboard = False,
@@ -201,7 +201,7 @@ def regrade(
     trust_submissions: Trust = False,
     gpus: Gpus = "",
     dashboard: Dashboard = False,
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per hand-in: before and after.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a hand-in: before and after.")] = False,
 ) -> None:
     """Judge some exercises again after a changed check, and show before and after.
 
@@ -284,8 +284,8 @@ def status(
 @app.command()
 def audit(
     notebook: Annotated[str, typer.Argument(help="A notebook with experiments, 05 for example.")],
-    fraction: Annotated[float, typer.Option(help="How much of the class's runs to train again.")] = 0.05,
-    seed: Annotated[int, typer.Option(help="Which ones; the same seed takes the same.")] = 0,
+    fraction: Annotated[float, typer.Option(help="The fraction of the class's runs to train again.")] = 0.05,
+    seed: Annotated[int, typer.Option(help="Draws the sample; the same seed draws the same one.")] = 0,
     data_dir: Annotated[Path | None, typer.Option(help="Holds glue/rte; else COURSE_DATA, else the hub.")] = None,
     confirm: Annotated[str, typer.Option(metavar="STUDENT", help="Decide: these runs do not count.")] = "",
     acquit: Annotated[str, typer.Option(metavar="STUDENT", help="Decide: they count; nothing is flagged.")] = "",
@@ -293,7 +293,7 @@ def audit(
 ) -> None:
     """Train a sample of the handed-in runs again, and compare. Ends with status 1 if one does not agree.
 
-    Half of the sample is what most speaks against, half is chance. No mark changes by itself: look at what
+    Half of the sample are the most suspicious runs, half are drawn at random. No mark changes by itself: look at what
     differs, ask the student, then note what you decided with --confirm, --acquit or --undo. The next `grade`
     applies it.
     """
@@ -358,7 +358,7 @@ def keys(
     if roster:
         wanted += listed(roster)
     if not wanted:
-        raise CourseError("whose keys? Give names, or --roster with a CSV that has a column `student`")
+        raise CourseError("for which students? Give names, or --roster with a CSV that has a column `student`")
     lines = [("student", "key"), *((name, students.key_of(course_tree.secret(course), name)) for name in wanted)]
     if not to:
         for line in lines:
@@ -392,7 +392,7 @@ def feedback(
 
 @app.command()
 def report(notebooks: Names = None) -> None:
-    """Write the class report, one page: who passed what, what the others were told, what was restored."""
+    """Write the class report, one page: who passed what, the messages for the others, which cells were restored."""
     from autograder.reports import progress
     from autograder.reports import report as reporting
 
@@ -427,7 +427,9 @@ def remove(
     student: Annotated[str, typer.Argument(help="The student's folder, as `autograder status` shows it.")],
     notebooks: Annotated[list[str], typer.Argument(metavar="NOTEBOOK...", help="By name or number.")],
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only show what would be removed.")] = False,
-    latest: Annotated[bool, typer.Option("--latest", help="Only what came last: the one before counts again.")] = False,
+    latest: Annotated[
+        bool, typer.Option("--latest", help="Remove the latest only; the one before counts again.")
+    ] = False,
 ) -> None:
     """Remove a hand-in everywhere: files, verdict, feedback and gradebook. All of it is kept in .course/removed/.
 
@@ -458,7 +460,7 @@ def remove(
         for path in found:
             console.print(f"would move {path.relative_to(course.tree)}", markup=False, soft_wrap=True)
         by_hand = sum(mark.get("manual_score") is not None for mark in marks)
-        console.print(f"would remove {entry.name} of {student} from the gradebook, {by_hand} marks by hand included")
+        console.print(f"would remove {entry.name} of {student} from the gradebook, with {by_hand} manual marks")
     if yes:
         console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
     else:
@@ -519,7 +521,7 @@ def print_json(*records: Any) -> None:
 def print_changes(pairs: list) -> None:
     """A line per verdict that is another one, and how many hand-ins and scores changed."""
     table = Table(box=None, header_style="bold")
-    for heading in ("student", "exercise", "before", "after", "what they are told now"):
+    for heading in ("student", "exercise", "before", "after", "message now"):
         table.add_column(heading, justify="right" if heading in ("before", "after") else "left", overflow="fold")
     scores = 0
     for before, after in pairs:

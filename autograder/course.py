@@ -56,7 +56,7 @@ class Grading(_Section):
     gpu: bool = False  # whether kernels see the worker's GPU
     database: str = ""  # the gradebook's URL; "": SQLite in the course tree
     results_profiles: tuple[str, ...] = ("cpu", "gpu")  # in whose sizes experiments may have been run
-    run_keys: bool = False  # whether the seeds of students' runs also hang on keys, see `autograder keys`
+    run_keys: bool = False  # whether the seeds of students' runs also depend on keys, see `autograder keys`
     preload: tuple[str, ...] = ()
     preload_checks: tuple[str, ...] = ()
 

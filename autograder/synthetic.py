@@ -204,7 +204,7 @@ def made_up(run: Run, seed: int, name: str, draw: np.random.Generator) -> Run:
 
 
 def renamed(runs: dict[str, str], name: str) -> dict[str, str]:
-    """Somebody's runs with another name in them, and digests that fit: what a thief with the code would do."""
+    """Somebody's runs with another name in them, and digests that fit: what a copier with the code would do."""
     return {path: dumps(replace(parse(text.encode()), student=name)) for path, text in runs.items()}
 
 

@@ -3,8 +3,8 @@
     python benchmarks/lies.py [--notebook NAME ...] [--workers 2]
 
 The values that an answer computes are left as they are. All else is told as a check would like to hear it: no
-argument was changed, nothing forbidden ran, tensors are on the other device, memory is in order, gradients arrive
-as those of the right answer cannot be guessed and so stay as they are. The table lists the wrong answers that the
+argument was changed, nothing forbidden ran, tensors are on the other device, memory is in order. Gradients are left as
+they are: those of the right answer cannot be guessed. The table lists the wrong answers that the
 lie saves; the last line is a JSON object: `wrong_answers`, `saved`.
 """
 
@@ -73,7 +73,7 @@ LIES = {
 
 
 def lying() -> None:
-    """Make the door of this process a liar."""
+    """Replace the functions of this process that answer questions by lies."""
     honest = dispatch._find
 
     def find(namespace, asked):

@@ -1,6 +1,6 @@
 """From what an author writes to a notebook: `solutions/NN_name/notebook.py` to nbgrader's cells.
 
-An author writes percent cells and four markers:
+An author writes percent cells and four markers::
 
     # %% exercise="1.2"                        a solution, the answer between ### BEGIN / END SOLUTION
     # %% check="1.2"                           the graded cell below it

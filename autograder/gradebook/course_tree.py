@@ -102,7 +102,7 @@ def secret(course: Course) -> bytes:
     """The course's secret, 32 random bytes for the instructor's account alone, made when it is first asked for.
 
     Raises:
-        CourseError: the file is not as it was made.
+        CourseError: the file was changed or damaged.
     """
     path = course.tree / "secret"
     if not path.exists():

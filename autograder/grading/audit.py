@@ -56,7 +56,7 @@ class Audited:
 
     @property
     def asked(self) -> str:
-        """What was asked for."""
+        """The likeness that a run had to reach, as text."""
         known = "" if self.tolerance is not None else "; these devices were never compared"
         return f"likeness of {NEAR:g}{known}"
 
@@ -118,7 +118,7 @@ def audit(
 ) -> Iterator[Audited]:
     """Train a `fraction` of the class's accepted runs again, at least one, and tell each as it is done.
 
-    Half of them are those that most speaks against, the others are taken by chance.
+    Half of them are the most suspicious ones, the others are drawn at random.
 
     `seed` decides which; the same seed takes the same sample of the same hand-ins. `folder` holds the data.
 

@@ -1,4 +1,4 @@
-"""Digests of all that the verdicts of a notebook hang on besides the hand-in."""
+"""Digests of all that the verdicts of a notebook depend on besides the hand-in."""
 
 import ast
 import hashlib
@@ -19,7 +19,7 @@ MARKERS = ("check", "private", "results_check")  # the decorators that say which
 
 
 def fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
-    """For each exercise a digest of all that its verdict hangs on besides the hand-in.
+    """For each exercise a digest of all that its verdict depends on besides the hand-in.
 
     That is its own checks, and what all exercises share: the rest of the check modules, all that they, the
     cells and the judge can reach (see `reach`), the release, the limits.

@@ -52,7 +52,7 @@ def grade(
 ) -> list[Record]:
     """Grade what is handed in and not graded yet; the records of all selected hand-ins.
 
-    A hand-in is graded anew when it or anything that its verdict hangs on has changed, or with
+    A hand-in is graded anew when it or anything that its verdict depends on has changed, or with
     `again`. An interrupted run loses what was being graded then, and nothing else. `on_record` is told
     each record that is new, as soon as it is safe.
 

@@ -1,4 +1,4 @@
-"""What a verdict hangs on besides the hand-in: the modules that checks and cells can reach, and the data they name."""
+"""What a verdict depends on besides the hand-in: modules that checks and cells can reach, and data that they name."""
 
 import ast
 import hashlib

@@ -39,7 +39,7 @@ class Record:
     slowest_cell: list[Any] = field(default_factory=list)  # its id and seconds
     trusted: bool = False
     hand_in: str = ""  # sha256 of the file
-    grader: str = ""  # sha256 of all that the verdict hangs on
+    grader: str = ""  # sha256 of all that the verdict depends on
     graded_at: str = ""
     late_seconds: float = 0.0  # after the deadline, extensions considered
     penalty: float = 0.0  # points that this costs of all marks, a person's included; not taken off `score`

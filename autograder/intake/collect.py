@@ -114,7 +114,7 @@ def pack(runs: Files) -> bytes:
 
 
 def unpack(packed: bytes) -> dict[str, bytes]:
-    """What `pack` packed."""
+    """The files of runs that `pack` put into bytes, by name."""
     return {name: content.encode() for name, content in json.loads(packed or b"{}").items()}
 
 

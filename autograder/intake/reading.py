@@ -28,7 +28,7 @@ Cell = tuple[str, str, list[str], list[Output]]
 
 
 def cells(text: bytes, shown: Collection[str] = ()) -> tuple[list[Cell], int]:
-    """The cells of a notebook file of any format: type, source, names that each goes by, outputs; how many are none.
+    """The cells of a notebook file of any format (type, source, names, outputs); and how many entries are no cell.
 
     Of cells that go by a name in `shown` the outputs' text and pictures are taken, as far as there is room.
 
@@ -111,7 +111,7 @@ def _converted(stated: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cell(cell: Any) -> tuple[str, str, list[str]] | None:
-    """A cell as it was handed in, or None if it is none."""
+    """A cell as it was handed in; None if the entry is no cell."""
     if not isinstance(cell, dict) or cell.get("cell_type") not in TYPES:
         return None
     source, metadata = _text(cell.get("source", "")), cell.get("metadata")

@@ -33,7 +33,7 @@ def read(text: bytes, most_mb: float, shown: Collection[str] = ()) -> "Handed":
     Of cells that go by a name in `shown` outputs are taken, too.
 
     Raises:
-        Ungradable: it is none, or too large or too costly to read.
+        Ungradable: it is no notebook, or too large or too costly to read.
     """
     if not text.strip():
         raise Ungradable("the file is empty")

@@ -1,6 +1,6 @@
-"""What the fork server imports first: until `warm.settle`, nothing is looked through for garbage.
+"""What the fork server imports first: it turns garbage collection off until `preload.settle`.
 
-What it imports stays, and a fifth of the time would go into looking at it again and again.
+Imported modules stay, and to look through them again and again would take a fifth of the time.
 """
 
 import gc

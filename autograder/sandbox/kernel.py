@@ -43,7 +43,7 @@ class KernelDied(KernelGone):
 
 @dataclass
 class Ran:
-    """How one cell fared."""
+    """The result of running one cell: its outputs and its error."""
 
     outputs: list[NotebookNode] = field(default_factory=list)
     error: str = ""

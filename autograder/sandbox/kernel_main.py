@@ -119,24 +119,24 @@ class Publisher(DisplayPublisher):
             self.shell.outputs.display(data)
 
     def clear_output(self, wait: bool = False) -> None:
-        """Nobody watches."""
+        """Do nothing: no terminal shows output as it comes."""
 
 
 class Hook(DisplayHook):
     """Where the value of a cell's last line leads to."""
 
     def start_displayhook(self) -> None:
-        """No prompt is printed."""
+        """Print no prompt."""
 
     def write_output_prompt(self) -> None:
-        """No prompt is printed."""
+        """Print no prompt."""
 
     def write_format_data(self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None) -> None:
         """Put out the value in all its forms."""
         self.shell.outputs.display(format_dict)  # type: ignore[union-attr]
 
     def finish_displayhook(self) -> None:
-        """No line is ended."""
+        """Print no end of line after a result."""
 
 
 class HandInShell(InteractiveShell):
@@ -150,7 +150,7 @@ class HandInShell(InteractiveShell):
         super().__init__(**options)
 
     def enable_gui(self, gui: str | None = None) -> None:
-        """There are no windows."""
+        """Do nothing: there is no window system for a GUI event loop."""
 
     def ask_exit(self) -> None:
         """`exit()` in a cell: the judge ends the conversation, nobody else."""

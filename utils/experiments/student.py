@@ -35,7 +35,7 @@ def sign(name: str, key: str = "") -> None:
     `key` is what an instructor may have given to this student; most give none.
 
     Raises:
-        ValueError: the name is none, or the key belongs to another name; says what to do.
+        ValueError: the name is empty or no name, or the key belongs to another name; says what to do.
     """
     global _signed
     if type(name) is not str or type(key) is not str or len(name) > MAX_NAME or not name.isprintable():

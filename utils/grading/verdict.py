@@ -16,7 +16,7 @@ def legible(text: str, most: int = MAX_MESSAGE) -> str:
 
 
 class Outcome(enum.StrEnum):
-    """How an exercise fared."""
+    """The result of a check."""
 
     PASSED = "passed"
     WRONG = "wrong"
