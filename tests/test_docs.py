@@ -16,7 +16,11 @@ import typer
 from helpers import built_tree
 
 from autograder import cli, course
-from autograder.author import build
+from autograder.author import answers, build
+from autograder.author import checks as authors_checks
+from utils.checks import nb02_positional_encoding
+from utils.grading import dispatch, forbidden
+from utils.grading.check import Outcome
 
 ROOT = course.ROOT
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "THREAT_MODEL.md", *(ROOT / "docs").glob("*.md")])
@@ -215,3 +219,34 @@ def test_the_glossary_is_short():
 
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 120
+
+
+NEEDED = """
+from autograder.author.checks import private
+from utils.grading import expect
+from utils.grading.expect import draw
+"""
+
+
+def test_the_exercise_of_contributing_works(tmp_path, monkeypatch):
+    """Its four pieces fit: the solution passes, and each answer has the verdict that it states."""
+    blocks = [text for language, text in BLOCK.findall(BY_NAME["CONTRIBUTING.md"].read_text()) if language == "python"]
+    for name, text in zip(("notebook", "public", "private_checks", "wrong_answers"), blocks, strict=False):
+        (tmp_path / f"{name}.py").write_text(NEEDED + text if name == "private_checks" else text)
+    for module in (answers, authors_checks):
+        monkeypatch.setattr(module, "folder_of", lambda entry: tmp_path)
+    entry = course.load().notebook("02")
+    defined = dict(vars(nb02_positional_encoding))
+    exec((tmp_path / "public.py").read_text(), defined)
+    check, (hidden,) = defined["from_end"], authors_checks.private_checks(entry)["2.8"]
+    (solution,) = [one for one in build.parts(tmp_path / "notebook.py") if "exercise" in one.metadata]
+    cases = [answers.AnswerCase("2.8", "the solution", solution.source), *answers.answer_cases(entry)]
+    assert [case.right for case in cases] == [True, False, False, True]
+    released = build.student_notebook(course.load(), entry)
+    for case in cases:
+        ask = functools.partial(dispatch.answer, answers.at_home(released, case.source, case.name))
+        verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
+        assert (verdict.outcome is Outcome.PASSED) == (case.right or case.private), f"{case.name}: {verdict.message}"
+        assert case.right or case.says in (hidden.tells if case.private else verdict.message), case.name
+        if case.right or case.private:
+            assert bool(hidden.failure(ask)) == case.private, case.name

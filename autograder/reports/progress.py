@@ -37,7 +37,7 @@ def to_mark(course: Course, entry: NotebookEntry) -> dict[str, int]:
 def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
     """The students of whom the gradebook says something else than the records, and what to do about it.
 
-    So it is when somebody graded past this project, or removed files by hand.
+    It happens when somebody grades with another tool, or removes files by hand.
     """
     found = {}
     with open_recorder(course) as recorder:

@@ -1,4 +1,4 @@
-"""Plain data across the wall between a student's kernel and whoever checks it.
+"""Plain data between a student's kernel and the process that checks it.
 
 Everything goes by value: None, bool, int, float, str, bytes, lists and tuples of any kind (all arrive as
 lists), dicts with plain keys, numpy arrays and torch tensors. Anything else stays where it is, and
