@@ -150,7 +150,7 @@ def grade(
     course = begin(notebooks, cluster, trust_submissions, dashboard)
 
     from autograder.grading import grade as grading
-    from autograder.grading.records import GRADED, Record, known_students
+    from autograder.grading.records import GRADED, Options, Record, known_students
     from autograder.reports import progress
     from autograder.reports import report as reporting
 
@@ -163,18 +163,8 @@ def grade(
         if json:
             print_json(record)
 
-    records = grading.grade(
-        course,
-        entries,
-        student,
-        workers,
-        cluster or None,
-        trust_submissions,
-        again,
-        on_record,
-        devices(gpus),
-        dashboard,
-    )
+    options = Options(workers, cluster, trust_submissions, devices(gpus), dashboard)
+    records = grading.grade(course, entries, student, options, again, on_record)
     if json:
         for record in records:
             if (record.notebook, record.student) not in new:
@@ -212,21 +202,12 @@ def regrade(
     course = begin(wanted, cluster, trust_submissions, dashboard)
 
     from autograder.grading import grade as grading
-    from autograder.grading.records import known_students
+    from autograder.grading.records import Options, known_students
     from autograder.reports import report as reporting
 
     known_students(course, course.select(wanted), student)
-    pairs = grading.regrade(
-        course,
-        course.select(wanted),
-        exercise or (),
-        student,
-        workers,
-        cluster or None,
-        trust_submissions,
-        gpus=devices(gpus),
-        dashboard=dashboard,
-    )
+    options = Options(workers, cluster, trust_submissions, devices(gpus), dashboard)
+    pairs = grading.regrade(course, course.select(wanted), exercise or (), student, options)
     done = [(before, after) for before, after in pairs if not after.retry]
     if json:
         for before, after in done:

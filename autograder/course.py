@@ -206,6 +206,10 @@ class Course(_Section):
         preload = tuple(dict.fromkeys((*self.grading.preload, *names)))
         return self.model_copy(update={"grading": self.grading.model_copy(update={"preload": preload})})
 
+    def handed_in(self, entries: Sequence[NotebookEntry]) -> list[NotebookEntry]:
+        """Those of these notebooks that somebody has handed in."""
+        return [entry for entry in entries if any(self.tree.glob(f"submitted/*/{entry.name}/{entry.name}.ipynb"))]
+
     def select(self, names: list[str] | None) -> list[NotebookEntry]:
         """The notebooks called `names`, each once, or all of them."""
         return list(dict.fromkeys(self.notebook(name) for name in names) if names else self.notebooks)

@@ -11,7 +11,7 @@ from autograder.author import build
 from autograder.course import ROOT, Course
 from autograder.gradebook import course_tree
 from autograder.grading import grade
-from autograder.grading.records import GRADED
+from autograder.grading.records import GRADED, Options
 from autograder.intake import collect as collecting
 from autograder.reports import feedback, report
 from autograder.synthetic import Made, made_up_class, zipped
@@ -45,7 +45,7 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
         collecting.collect(course, path)
         wanted |= {(entry.name, collecting.slug(one.student)): one for one in made}
     console.print(f"grading {len(wanted)} hand-ins with {workers} workers ...")
-    records = grade.grade(course, list(course.notebooks), workers=workers)
+    records = grade.grade(course, list(course.notebooks), options=Options(workers))
     pages = feedback.write_feedback(course, list(course.notebooks), workers)
     page = report.write_report(course, list(course.notebooks))
     rows = report.export(course, list(course.notebooks), root / "grades.csv")

@@ -10,12 +10,15 @@ import html as escaping
 import re
 import time
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import nh3
-from nbformat import NotebookNode
 
 from autograder import limited
 from utils.grading.verdict import legible
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 # Text, tables, closed hints. No script, style, form, frame, or picture from elsewhere.
 TAGS = [
@@ -85,7 +88,7 @@ def line(text: object, most: int = 2000) -> str:
     return " ".join(legible(str(text), most).split())
 
 
-def fit(notebook: NotebookNode) -> int:
+def fit(notebook: "NotebookNode") -> int:
     """Leave out what is too much for a page of a graded notebook: whole outputs, and the ends of code; how often."""
     left, of_html, dropped = MAX_OUTPUT, MAX_ALL, 0
     for cell in notebook.cells:

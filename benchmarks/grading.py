@@ -4,9 +4,10 @@
 
 A class hands in notebooks 01 to 04, and all of it is graded four times, from the command to its end,
 start-up included: by `autograder grade` with two workers; by stock nbgrader, one hand-in after the other;
-by two processes of it at once, each with half of the students and a gradebook of its own, as its users
-work around that; and by ours once more, since a shared machine is not always the same. No hand-in is
-broken or endless: stock nbgrader ends its batch at the first copied test cell. The stock notebook asks
+by as many processes of it as there are cores, each with its share of the students and a gradebook of its own, as
+its users work around that; and by ours once more, since a shared machine is not always the same. The same is done
+with 20 hand-ins of the first notebook; and ours grades one hand-in, three times, of which the median counts. No
+hand-in is broken or endless: stock nbgrader ends its batch at the first copied test cell. The stock notebook asks
 the same as ours: its graded cells run the public check and, as hidden tests, the private ones.
 
 CPU seconds are those of all processes, kernels included, as the operating system accounts them. What
@@ -44,13 +45,15 @@ from autograder.author import build
 from autograder.course import exercise_of
 from autograder.gradebook import course_tree
 from autograder.grading import judge
-from autograder.grading.records import handed_in, students_of
+from autograder.grading.records import HandIn, handed_in, students_of
 from autograder.intake import restore
 from autograder.sandbox.kernel import Ran
 from utils.grading import dispatch
 
 PR_SET_CHILD_SUBREAPER = 36
 SAMPLE_SECONDS = 5.0
+CORES = len(os.sched_getaffinity(0))
+SMALL, ONCE = 20, 3  # a small class; how often one hand-in is graded
 WRONG = 36  # named wrong answers in a class, one in each hand-in
 SHIM = """\
 import sys
@@ -171,6 +174,22 @@ def stock(trees: list[Path], entries: list[course.NotebookEntry]) -> dict[str, f
     return figures
 
 
+def graded_by_stock(
+    made: dict[str, dict[str, bytes]], known: course.Course, entries: list[course.NotebookEntry], root: Path
+) -> list[dict[str, float]]:
+    """Stock nbgrader on the hand-ins `made`, by notebook and student: one process of it, and one for each core."""
+    students, runs = [*next(iter(made.values()))], []
+    for processes in (1, CORES):
+        trees = [root / f"{processes}_{number}" for number in range(processes)]
+        for number, folder in enumerate(trees):
+            for entry in entries:
+                stock_course(known, entry, folder)
+                theirs = {student: made[entry.name][student] for student in students[number::processes]}
+                hand_in(theirs, entry, folder, shim=True)
+        runs.append(stock(trees, entries))
+    return runs
+
+
 def ours(known: course.Course, entries: list[course.NotebookEntry], workers: int) -> dict[str, float]:
     """`autograder grade` on all of them."""
     command = [sys.executable, "-m", "autograder.cli", "--tree", str(known.tree), "grade"]
@@ -230,7 +249,7 @@ def cells_and_checks(known: course.Course, entries: list[course.NotebookEntry]) 
             with open(os.devnull, "w") as nowhere, tempfile.TemporaryDirectory() as folder:
                 back, sys.stdout = os.getcwd(), nowhere
                 os.chdir(folder)
-                judge.judge(known, entry, notebook, restore.shown(notebook, released))
+                judge.judge(known, HandIn(entry), notebook, restore.shown(notebook, released))
                 sys.stdout = sys.__stdout__
                 os.chdir(back)
             if not first:
@@ -251,44 +270,64 @@ def main() -> None:
     chosen = options.parse_args()
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with tempfile.TemporaryDirectory() as name:
-        folders = [Path(name, folder) for folder in ("stock", "first", "second")]
         known = course.load(tree=Path(name, "ours"))
         entries = known.select(chosen.notebooks)
         course_tree.build_tree(known)
         students = [f"student{number:03d}" for number in range(chosen.students)]
         some = students[: len(students) if chosen.stock_students is None else chosen.stock_students]
-        halves = (some, some[::2], some[1::2])
+        made = {}
         for entry in entries:
-            made = dict(zip(students, islice(cycle(ordinary(known, entry)), len(students)), strict=True))
-            hand_in(made, entry, known.tree, shim=False)
-            for folder, those in zip(folders, halves, strict=True) if some else ():
-                stock_course(known, entry, folder)
-                hand_in({student: made[student] for student in those}, entry, folder, shim=True)
+            made[entry.name] = dict(zip(students, islice(cycle(ordinary(known, entry)), len(students)), strict=False))
+            hand_in(made[entry.name], entry, known.tree, shim=False)
+        first = entries[:1]
+        small = known.model_copy(update={"tree": Path(name, "small")})
+        single = known.model_copy(update={"tree": Path(name, "single")})
+        for tree, size in ((small, SMALL), (single, 1)):
+            course_tree.build_tree(tree)
+            hand_in(dict(islice(made[first[0].name].items(), size)), first[0], tree.tree, shim=False)
         each = len(students) * len(entries)
-        ours(known, entries[:1], chosen.workers)  # the first run compiles what pip has just installed
+        ours(known, first, chosen.workers)  # the first run compiles what pip has just installed
         title = f"autograder grade, {chosen.workers} workers"
-        runs = {title: ours(known, entries, chosen.workers)}
+        runs, few = {title: ours(known, entries, chosen.workers)}, {title: ours(small, first, chosen.workers)}
         if some:
-            runs["nbgrader autograde"] = stock(folders[:1], entries)
-            runs["nbgrader autograde, 2 processes"] = stock(folders[1:], entries)
-            runs[f"{title}, again"] = ours(known, entries, chosen.workers)  # a shared machine is not always the same
+            theirs = {name: {student: files[student] for student in some} for name, files in made.items()}
+            titles = ("nbgrader autograde", f"nbgrader autograde, {CORES} processes")
+            runs |= zip(titles, graded_by_stock(theirs, known, entries, Path(name, "stock")), strict=True)
+            theirs = {first[0].name: dict(islice(made[first[0].name].items(), SMALL))}
+            few |= zip(titles, graded_by_stock(theirs, known, first, Path(name, "stock_small")), strict=True)
+            runs[f"{title}, again"] = ours(known, entries, chosen.workers)
+            few[f"{title}, again"] = ours(small, first, chosen.workers)
+        once = [ours(single, first, chosen.workers) for _ in range(ONCE)]
         bare = cells_and_checks(known, entries) / each
+    ratios, few_ratios = told(runs), told(few)
+    print(f"{'cells and checks alone':36}{'':28}{bare:12.3f}")
+    alone = sorted(once, key=lambda run: run["wall"])[ONCE // 2]
+    print(f"one hand-in: {alone['wall']:.2f} s, {alone['cpu']:.2f} CPU s")
+    mine = [run for title, run in runs.items() if title.startswith("autograder")]
+    figures = {
+        "throughput_ratio": ratios[0],
+        "throughput_ratio_all_cores": ratios[1],
+        "throughput_ratio_20": few_ratios[0],
+        "throughput_ratio_20_all_cores": few_ratios[1],
+        "single_seconds": round(alone["wall"], 2),
+        "single_cpu_seconds": round(alone["cpu"], 2),
+        "overhead_cpu_seconds": round(statistics.mean(run["each"] for run in mine) - bare, 3),
+        "peak_mb": round(max(run["peak_mb"] for run in mine)),
+        "cores": CORES,
+    }
+    print(json.dumps(figures))
+
+
+def told(runs: dict[str, dict[str, float]]) -> list[float | None]:
+    """Print a line for each run; how many times the hand-ins a minute of each of stock's are ours."""
     print(f"{'':36}{'hand-ins':>9}{'wall s':>9}{'a minute':>10}{'CPU s each':>12}{'peak MB':>9}")
     for title, run in runs.items():
         run["rate"], run["each"] = 60 * run["graded"] / run["wall"], run["cpu"] / run["graded"]
         columns = f"{run['graded']:9.0f}{run['wall']:9.1f}{run['rate']:10.1f}{run['each']:12.3f}{run['peak_mb']:9.0f}"
         print(f"{title:36}{columns}")
-    print(f"{'cells and checks alone':36}{'':28}{bare:12.3f}")
-    mine = [run for title, run in runs.items() if title.startswith("autograder")]
-    rate = statistics.mean(run["rate"] for run in mine)
-    ratios = [round(rate / run["rate"], 2) for run in runs.values() if run not in mine] or [None, None]
-    figures = {
-        "throughput_ratio": ratios[0],
-        "throughput_ratio_2proc": ratios[1],
-        "overhead_cpu_seconds": round(statistics.mean(run["each"] for run in mine) - bare, 3),
-        "peak_mb": round(max(run["peak_mb"] for run in mine)),
-    }
-    print(json.dumps(figures))
+    rate = statistics.mean(run["rate"] for title, run in runs.items() if title.startswith("autograder"))
+    theirs = [run for title, run in runs.items() if title.startswith("nbgrader")]
+    return [round(rate / run["rate"], 2) for run in theirs] or [None, None]
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ NAMESPACES = 4
 SOON = {"DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "15s", "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "20s"}
 
 
-def canned(course: Any, entry: Any, student: str, *_: Any, **__: Any) -> Any:
+def canned(course: Any, hand_in: Any, *_: Any) -> Any:
     """Stands in for `autograder.grading.grade.grade_one`: the same answer for everybody, from the course tree."""
     import json as encoder
     import time as clock
@@ -50,7 +50,7 @@ def canned(course: Any, entry: Any, student: str, *_: Any, **__: Any) -> Any:
 
     stated, notebook, wait = encoder.loads((course.tree / "canned.json").read_text())
     clock.sleep(wait)
-    return Record(**(stated | {"student": student})), notebook
+    return Record(**(stated | {"student": hand_in.student})), notebook
 
 
 def course_in(folder: Path) -> Any:
@@ -97,22 +97,24 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
 def one(folder: Path, workers: int) -> dict[str, float]:
     """Grade a class: seconds, CPU seconds and most memory (MB) of this process, seconds to do nothing the next time."""
     from autograder.grading import grade
+    from autograder.grading.records import Options
 
     known = course_in(folder)
     begun: list[float] = []
-    opened = grade.client
+    prepared, answers = grade.worker.prepare, grade._Run._answers
 
-    @contextmanager
-    def client(*args: Any, **options: Any) -> Iterator[Any]:
+    def prepare(*given: Any) -> None:
         before = time.monotonic()
-        with opened(*args, **options) as made:
-            begun.append(time.monotonic() - before)
-            yield made
-            begun.append(time.monotonic())
+        prepared(*given)
+        begun.append(time.monotonic() - before)
 
-    grade.client, grade.grade_one = client, canned  # type: ignore[assignment]
+    def timed(run: Any) -> Iterator[Any]:
+        yield from answers(run)
+        begun.append(time.monotonic())
+
+    grade.worker.prepare, grade._Run._answers, grade.grade_one = prepare, timed, canned  # type: ignore[assignment]
     started, cpu = time.monotonic(), time.process_time()
-    records = grade.grade(known, list(known.notebooks), workers=workers)
+    records = grade.grade(known, list(known.notebooks), options=Options(workers))
     used = time.process_time() - cpu
     seconds = begun[1] - started - begun[0]
     again = time.monotonic()
@@ -167,7 +169,7 @@ def cut_off(folder: Path) -> dict[str, float]:
     from distributed import Client
 
     from autograder.grading import grade
-    from autograder.grading.records import GRADED, Record
+    from autograder.grading.records import GRADED, Options, Record
 
     size, after = CUT
     call("--make", folder, size, 0.05)
@@ -198,7 +200,7 @@ def cut_off(folder: Path) -> dict[str, float]:
                 ip("link", "set", names[0], "down")
 
         started = time.monotonic()
-        grade.grade(known, list(known.notebooks), cluster=address, heard=hear)
+        grade.grade(known, list(known.notebooks), options=Options(cluster=address), on_record=hear)
         seconds = time.monotonic() - started
     stated = [json.loads(path.read_text()) for path in known.tree.glob("verdicts/*/*.json")]
     return {"lost": size - sum(one["status"] == GRADED for one in stated), "seconds": seconds}

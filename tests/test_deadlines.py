@@ -15,7 +15,7 @@ from nbgrader.utils import parse_utc
 from autograder import course
 from autograder.author import build
 from autograder.gradebook import course_tree, recording, stock
-from autograder.grading import grade
+from autograder.grading import grade, lateness
 from autograder.grading.records import GRADED, Record, load_record, verdict_path
 from autograder.intake import collect
 from autograder.reports import feedback, report
@@ -188,7 +188,7 @@ def late_class(fresh):
             when = (due + datetime.timedelta(seconds=after)).astimezone(UTC)
             place = course_tree.place(known, "submitted", entry, student)
             course_tree.write(place, build.write(text))
-            course_tree.write(place.with_name("timestamp.txt"), recording.timestamp(when))
+            course_tree.write(place.with_name("timestamp.txt"), course_tree.timestamp(when))
             recorder.record(entry, student, build.write(text))
             stated = Record(student, entry.name, GRADED, score=points, points=points)
             course_tree.write_json(verdict_path(known, entry, student), grade.asdict(stated))
@@ -198,7 +198,7 @@ def late_class(fresh):
 def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
     known, points = late_class
     entry = known.notebooks[0]
-    grade.settle(known, [entry])
+    lateness.settle(known, [entry])
     lost = {"ann": 0, "bo": 0, "cy": 0.2 * points, "di": 0.1 * points, "ed": 0, "flo": 0}
     seconds = {"ann": 0, "bo": 600, "cy": DAY + 60, "di": DAY + 60 - 3600, "ed": 0, "flo": 0}
 
@@ -242,7 +242,7 @@ def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
     with (known.tree / "extensions.csv").open("a") as file:
         file.write("bo,1,1 day,\n")
     seconds["bo"] = 0
-    grade.settle(known, [entry])
+    lateness.settle(known, [entry])
     assert everywhere() == pytest.approx(lost | {"cy": 0.2 * (points + 2)})
     page = report.write_report(known, [entry]).read_text()
     assert f"24.0 hours late: {0.2 * (points + 2):g} points less" in page and page.count("points less") == 2
@@ -257,11 +257,11 @@ def test_an_extension_that_cannot_be_read_is_named_by_its_line(late_class, line)
     with (known.tree / "extensions.csv").open("a") as file:
         file.write(line + "\n")
     with pytest.raises(course.CourseError, match="line 5"):
-        grade.settle(known, list(known.notebooks))
+        lateness.settle(known, list(known.notebooks))
 
 
 def test_an_extension_of_nobody_in_the_roster_is_named(late_class):
     known, _ = late_class
     (known.tree / "students.csv").write_text("id\nann\ned\n")
     with pytest.raises(course.CourseError, match=r"extensions.csv, line 2: `\w+` is no id in students.csv"):
-        grade.settle(known, list(known.notebooks))
+        lateness.settle(known, list(known.notebooks))

@@ -8,11 +8,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from distributed import Client, LocalCluster
 
 from autograder import cli, course, synthetic
 from autograder.gradebook import course_tree
-from autograder.grading import cluster, worker
+from autograder.grading import cluster
+from autograder.grading.local import Workers
+from autograder.grading.records import Options
 from autograder.sandbox import kernel, launch, preload, sandbox, withheld
 
 
@@ -53,20 +54,15 @@ def test_a_kernel_with_a_gpu_sees_the_one_of_its_worker(monkeypatch):
     assert "CUDA_VISIBLE_DEVICES" not in launch._environment("gpu", True)
 
 
-def device_of_this_worker(gpus):
-    worker._take_device(gpus)
-    time.sleep(0.2)  # long enough that the other worker takes the next one
+def device_of_this_worker(job):
     return os.environ["CUDA_VISIBLE_DEVICES"]
 
 
 def test_each_worker_takes_one_device():
-    size = {"n_workers": 2, "threads_per_worker": 1, "resources": {"GPU": 1}, "dashboard_address": "127.0.0.1:0"}
-    with LocalCluster(memory_limit=0, **size) as local, Client(local) as client:
-        asked = [
-            client.submit(device_of_this_worker, ("5", "7"), pure=False, resources={"GPU": 1}, workers=[place])
-            for place in local.scheduler.workers
-        ]
-        assert sorted(client.gather(asked)) == ["5", "7"]
+    with Workers(2, device_of_this_worker, gpus=("5", "7")) as workers:
+        workers.add([1, 2])
+        found = [device for _, device in workers.in_turn()]
+    assert sorted(found) == ["5", "7"] and "CUDA_VISIBLE_DEVICES" not in os.environ
 
 
 def also_there(monkeypatch, folder):
@@ -151,7 +147,7 @@ def test_two_fork_servers_draw_the_same():
 
 
 def test_the_dashboard_is_served_when_asked_for_and_needs_bokeh(monkeypatch):
-    with cluster.client(course.load(), [], 1, None, dashboard=True) as client:
+    with cluster.client(Options(workers=1, dashboard=True)) as client:
         assert client.dashboard_link.startswith("http://127.0.0.1:")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(course.CourseError, match="pip install bokeh"):

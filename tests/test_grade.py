@@ -15,7 +15,7 @@ from autograder.course import exercise_of
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
 from autograder.grading import judge as judging
-from autograder.grading.records import GRADED, UNGRADABLE, load_record, students_of, verdict_path
+from autograder.grading.records import GRADED, UNGRADABLE, HandIn, Options, load_record, students_of, verdict_path
 from autograder.intake.collect import pack
 from autograder.reports import report
 from autograder.sandbox.kernel import open_kernel
@@ -84,7 +84,7 @@ def test_the_gradebook_says_what_the_verdicts_say(demo_run):
 def test_grading_again_runs_nothing_and_changes_nothing(demo_run, monkeypatch):
     known, _, _ = demo_run
     before = {path: path.read_bytes() for path in known.tree.glob("verdicts/*/*.json")}
-    monkeypatch.setattr(grade, "client", None)  # a worker would be an error
+    monkeypatch.setattr(grade._Run, "_answers", None)  # a worker would be an error
     records = grade.grade(known, list(known.notebooks))
     assert len(records) == len(before)
     assert before == {path: path.read_bytes() for path in known.tree.glob("verdicts/*/*.json")}
@@ -196,7 +196,7 @@ def test_without_sandboxes_nothing_is_graded(workshop, monkeypatch):
 
 def test_trusting_is_possible_and_is_written_down(workshop):
     hand_in(workshop, FIRST, "ada", synthetic.Maker(workshop, FIRST).file())
-    done = grade.grade(workshop, [FIRST], trusted=True)[0]
+    done = grade.grade(workshop, [FIRST], options=Options(trusted=True))[0]
     assert done.score == done.points and done.trusted
     assert "--trust-submissions" in report.write_report(workshop, [FIRST]).read_text()
 
@@ -204,16 +204,18 @@ def test_trusting_is_possible_and_is_written_down(workshop):
 def test_an_error_of_the_grader_itself_is_a_record_and_stops_nobody(workshop, monkeypatch):
     maker = synthetic.Maker(workshop, FIRST)
     hand_in(workshop, FIRST, "ada", maker.file())
-    monkeypatch.setattr(grade, "build", None)  # what the coordinator sends is broken, whatever the reason
-    with pytest.raises(AttributeError):
-        grade.grade(workshop, [FIRST])
-    done, notebook = grade._result(Broken(), FIRST, "ada")
-    assert done.status == UNGRADABLE and "grader itself failed" in done.reason and notebook == ""
+    hand_in(workshop, FIRST, "bo", maker.file())
 
+    def broken(course, hand_in, trusted, server):
+        if hand_in.student == "ada":
+            raise KeyError("bug")
+        return grade_one(course, hand_in, trusted, server)
 
-class Broken:
-    def result(self):
-        raise KeyError("bug")
+    grade_one = grade.grade_one
+    monkeypatch.setattr(grade, "grade_one", broken)
+    ada, bo = grade.grade(workshop, [FIRST])
+    assert ada.status == UNGRADABLE and "grader itself failed" in ada.reason and "KeyError" in ada.reason
+    assert bo.status == GRADED and bo.score == bo.points
 
 
 def test_an_answer_may_use_what_a_picture_defines(workshop):
@@ -239,7 +241,7 @@ def test_a_notebook_cannot_run_for_ever(workshop):
 
     maker = synthetic.Maker(short, FIRST)
     notebook, _ = restore.restore(restore.read(maker.file(sleepy), 20), maker.released)
-    judged = judging.judge(short, FIRST, notebook)
+    judged = judging.judge(short, HandIn(FIRST), notebook)
     assert all(verdict.score == 0 for verdict in judged.verdicts)
     assert any("in all" in remark or "longer than" in remark for remark in judged.remarks)
 

@@ -7,6 +7,7 @@ import pytest
 
 from autograder import synthetic
 from autograder.grading import judge
+from autograder.grading.records import HandIn
 from autograder.intake import restore
 from autograder.sandbox import kernel, launch
 
@@ -35,7 +36,7 @@ def judged(known, answers):
     (entry,) = known.notebooks
     maker = synthetic.Maker(known, entry)
     notebook, _ = restore.restore(restore.read(maker.file(answers), 20), maker.released)
-    return judge.judge(known, entry, notebook, restore.shown(notebook, maker.released))
+    return judge.judge(known, HandIn(entry), notebook, restore.shown(notebook, maker.released))
 
 
 def names(known):

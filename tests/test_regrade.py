@@ -1,6 +1,7 @@
 """A check changed: only what hangs on it is run again, and the person who changed it sees what that did."""
 
 import json
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -78,17 +79,17 @@ def test_a_changed_check_makes_its_exercise_stale_and_no_other(graded, monkeypat
     first = numbers(graded)[0]
     before = fingerprints.fingerprints(graded, entry)
     assert grade.regrade(graded, [entry]) == []
-    read = grade.Path.read_text
+    read = Path.read_text
     changed = f'\n\n@check("{first}", points=2)\ndef another(causal_mask):\n    assert causal_mask\n'
     module = f"nb{entry.name}.py"
-    monkeypatch.setattr(grade.Path, "read_text", lambda path: read(path) + (changed if path.name == module else ""))
+    monkeypatch.setattr(Path, "read_text", lambda path: read(path) + (changed if path.name == module else ""))
     after = fingerprints.fingerprints(graded, entry)
     assert {number for number in after if after[number] != before[number]} == {first}
     assert {state for one in jobs(graded, entry) for state in [one.state()]} == {
         "a check, a limit or the notebook changed"
     }
     asked = []
-    monkeypatch.setattr(grade, "_run", lambda course, recorder, entries, waiting, *rest: asked.extend(waiting) or [])
+    monkeypatch.setattr(grade._Run, "begin", lambda run, jobs: asked.extend(jobs))
     with pytest.raises(KeyError):  # nothing came back
         grade.regrade(graded, [entry])
     assert [(job.student, job.only) for job in asked] == [("ada", (first,)), ("bo", (first,))]
@@ -97,15 +98,15 @@ def test_a_changed_check_makes_its_exercise_stale_and_no_other(graded, monkeypat
 
 def test_what_all_checks_share_makes_all_stale(graded, monkeypatch):
     (entry,) = graded.notebooks
-    before, read = fingerprints.fingerprints(graded, entry), grade.Path.read_text
+    before, read = fingerprints.fingerprints(graded, entry), Path.read_text
     module = f"nb{entry.name}.py"
     monkeypatch.setattr(
-        grade.Path, "read_text", lambda path: read(path) + ("\nEVERYWHERE = 1\n" if path.name == module else "")
+        Path, "read_text", lambda path: read(path) + ("\nEVERYWHERE = 1\n" if path.name == module else "")
     )
     after = fingerprints.fingerprints(graded, entry)
     assert all(after[number] != before[number] for number in before)
     comment = "\n# a comment changes nothing\n"
-    monkeypatch.setattr(grade.Path, "read_text", lambda path: read(path) + (comment if path.name == module else ""))
+    monkeypatch.setattr(Path, "read_text", lambda path: read(path) + (comment if path.name == module else ""))
     assert fingerprints.fingerprints(graded, entry) == before
 
 

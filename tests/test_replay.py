@@ -7,7 +7,7 @@ import pytest
 
 from autograder import course, synthetic
 from autograder.grading import judge
-from autograder.grading.records import key_of
+from autograder.grading.records import HandIn, key_of
 from autograder.intake import restore
 from utils.grading.verdict import Outcome
 
@@ -44,7 +44,7 @@ def judged(entry, answers, before, after, key):
     first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
     notebook.cells.insert(first, nbformat.v4.new_code_cell(before, id="before"))
     notebook.cells.append(nbformat.v4.new_code_cell(after, id="after"))
-    said = judge.judge(known, entry, notebook, restore.shown(notebook, maker.released), key=key)
+    said = judge.judge(known, HandIn(entry, drawn_for=key), notebook, restore.shown(notebook, maker.released))
     printed = "".join(output.get("text", "") for output in notebook.cells[-1].outputs)
     return said, printed
 

@@ -144,7 +144,7 @@ def test_a_lost_gradebook_is_written_again_from_the_records(fresh, result, monke
     keep(fresh, *result)
     before = outcome(fresh)
     (fresh.tree / "gradebook.db").unlink()
-    monkeypatch.setattr(grade, "client", None)  # nothing is run for it
+    monkeypatch.setattr(grade._Run, "_answers", None)  # nothing is run for it
     grade.grade(fresh, list(fresh.notebooks))
     assert outcome(fresh) == before
 
@@ -198,7 +198,7 @@ def test_a_hand_in_that_cannot_be_read_stops_nobody(fresh, result, monkeypatch):
     stray = course_tree.results_path(fresh, entry, "ada")
     stray.write_text('{"x/seed_1.json": "{"}')  # beside a notebook without experiments
     monkeypatch.setattr(grade, "require_sandboxes", lambda: None)
-    monkeypatch.setattr(grade, "client", None)  # nothing is run for it
+    monkeypatch.setattr(grade._Run, "_answers", None)  # nothing is run for it
     for _ in range(2):
         records = {one.student: one for one in grade.grade(fresh, [entry])}
         assert records["ada"].status == GRADED and records["bo"].status == UNGRADABLE

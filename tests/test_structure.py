@@ -75,9 +75,10 @@ def test_no_test_is_imported(folder):
         assert not [one for one in above if one in ("tests", "conftest") or one.startswith("test_")], path
 
 
-def test_status_imports_neither_dask_nor_torch():
-    """It is asked often, and waits for neither."""
-    script = "import sys\nfrom autograder.reports import progress\n"
+@pytest.mark.parametrize("module", ["reports.progress", "reports.report", "grading.grade"])
+def test_commands_import_neither_dask_nor_torch(module):
+    """Status is asked often, and waits for neither; to grade, torch is imported when something waits."""
+    script = f"import sys, autograder.{module}\n"
     script += "print(sorted({'dask', 'distributed', 'torch'} & {*sys.modules}))"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=course.ROOT, check=True)
     assert ended.stdout.strip() == "[]"

@@ -14,17 +14,8 @@ Every id, every piece of nbgrader metadata and the set-up cell are written here,
 
 from pathlib import Path
 
-import jupytext
 import nbformat
 from nbformat import NotebookNode
-from nbgrader.preprocessors import (
-    CheckCellMetadata,
-    ClearMarkScheme,
-    ClearOutput,
-    ClearSolutions,
-    ComputeChecksums,
-    LockCells,
-)
 
 from autograder.course import ROOT, Course, CourseError, NotebookEntry, cell_id, folder_of
 from utils import files
@@ -52,8 +43,12 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     source = folder_of(entry) / "notebook.py"
     if not source.exists():
         raise CourseError(f"{source} is missing: a notebook of course.toml needs its folder in solutions/")
+    import jupytext  # grading only writes notebooks, and does not wait for these
+    from nbgrader.preprocessors import ClearOutput, ComputeChecksums, LockCells
+
+    from autograder.author.checks import public_checks
+
     notebook = jupytext.read(source)
-    from autograder.author.checks import public_checks  # imports torch, which who reads notebooks does not need
 
     worth = {number: check.points for number, check in public_checks(entry).items()}
     badge = BADGE.format(url=COLAB.format(path=course.student_repository.split("github.com/")[-1], name=entry.name))
@@ -91,6 +86,8 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
 
 def student_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     """What students open: no solution, no mark scheme, no output."""
+    from nbgrader.preprocessors import CheckCellMetadata, ClearMarkScheme, ClearSolutions, ComputeChecksums
+
     notebook = solution_notebook(course, entry)
     for step in (ClearSolutions(), ClearMarkScheme(), ComputeChecksums(), CheckCellMetadata()):
         notebook, _ = step.preprocess(notebook, {})
@@ -105,6 +102,8 @@ def write(notebook: NotebookNode) -> str:
 
 def parts(path: Path) -> list[NotebookNode]:
     """The marked cells of another percent file of the author's (`wrong_answers.py`)."""
+    import jupytext
+
     return jupytext.read(path).cells
 
 

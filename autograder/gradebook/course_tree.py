@@ -10,19 +10,15 @@ import json
 import os
 import secrets
 from pathlib import Path
-
-import nbformat
-from nbformat import NotebookNode
-from nbgrader.apps import NbGraderAPI
-from nbgrader.coursedir import CourseDirectory
-from sqlalchemy import make_url
-from sqlalchemy.exc import ArgumentError
-from traitlets.config import Config
+from typing import TYPE_CHECKING
 
 from autograder import html_cleaning
-from autograder.author import build
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from utils.files import write
+
+if TYPE_CHECKING:  # who only looks where something lies does not wait for these
+    from nbformat import NotebookNode
+    from nbgrader.apps import NbGraderAPI
 
 SECRET_BYTES = 32
 NBGRADER_CONFIG = """\
@@ -83,6 +79,9 @@ def database(course: Course) -> str:
     """The gradebook's URL."""
     if not course.grading.database:
         return f"sqlite:///{course.tree}/gradebook.db"
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
     try:
         url = make_url(course.grading.database)
     except ArgumentError:
@@ -95,6 +94,8 @@ def database(course: Course) -> str:
 
 def shown_database(course: Course) -> str:
     """The gradebook's URL as a message may show it, without a password."""
+    from sqlalchemy import make_url
+
     return make_url(database(course)).render_as_string(hide_password=True)
 
 
@@ -129,6 +130,8 @@ def build_tree(course: Course) -> None:
 
     What is there already and unchanged is left alone, so that a gradebook with grades stays as it is.
     """
+    from autograder.author import build
+
     secret(course)
     write_settings(course)
     write(course.tree / "jupyter_server_config.py", SERVER_CONFIG.format(policy=POLICY))
@@ -177,7 +180,7 @@ def enter(course: Course, entry: NotebookEntry) -> None:
         gradebook.update_or_create_assignment(entry.name, duedate=due(entry))
 
 
-def release_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
+def release_text(course: Course, entry: NotebookEntry) -> str:
     """What was released to students, as the tree holds it.
 
     Raises:
@@ -186,18 +189,29 @@ def release_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     path = place(course, "release", entry)
     if not path.exists():
         raise CourseError(f"{path} is missing: run `autograder build` first")
-    return nbformat.read(path, as_version=4)
+    return path.read_text()
+
+
+def release_notebook(course: Course, entry: NotebookEntry) -> "NotebookNode":
+    """The same as a notebook."""
+    import nbformat
+
+    return nbformat.reads(release_text(course, entry), as_version=4)
 
 
 def exercises(course: Course, entry: NotebookEntry) -> dict[str, float]:
     """The exercises of a released notebook that the judge grades, with their points."""
-    cells = release_notebook(course, entry).cells
-    graded = {cell.id: cell for cell in cells if cell.id.startswith("check_")}
-    return {exercise_of(name): cell.metadata.nbgrader.points for name, cell in graded.items()}
+    cells = json.loads(release_text(course, entry))["cells"]
+    graded = {cell["id"]: cell["metadata"]["nbgrader"] for cell in cells if cell["id"].startswith("check_")}
+    return {exercise_of(name): about["points"] for name, about in graded.items()}
 
 
-def nbgrader_api(course: Course) -> NbGraderAPI:
+def nbgrader_api(course: Course) -> "NbGraderAPI":
     """nbgrader's own interface to the tree."""
+    from nbgrader.apps import NbGraderAPI
+    from nbgrader.coursedir import CourseDirectory
+    from traitlets.config import Config
+
     config = Config()
     config.CourseDirectory.root = str(course.tree)
     config.CourseDirectory.course_id = course.course_id
@@ -211,6 +225,11 @@ def nbgrader_api(course: Course) -> NbGraderAPI:
 def write_json(path: Path, value: object) -> None:
     """`write` a value as readable JSON."""
     write(path, json.dumps(value, indent=1, ensure_ascii=False) + "\n")
+
+
+def timestamp(when: datetime.datetime) -> str:
+    """A time as nbgrader's timestamp.txt wants it."""
+    return when.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S.%f UTC")
 
 
 def due(entry: NotebookEntry) -> datetime.datetime | None:

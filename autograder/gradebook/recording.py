@@ -33,7 +33,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from autograder import html_cleaning
 from autograder.author import build
 from autograder.course import Course, NotebookEntry
-from autograder.gradebook import course_tree, roster
+from autograder.gradebook import course_tree, marks, roster
 
 WAITS = (1.0, 2.0, 4.0)  # seconds: formgrader may hold SQLite's lock, a server may be starting anew
 HOPELESS = ("full", "readonly", "not a database", "malformed")  # waiting mends none of these
@@ -108,19 +108,10 @@ class Recorder:
         Raises:
             MissingEntry: it does not know the notebook.
         """
-        self.gradebook.find_notebook(entry.name, entry.name)
-        found: dict[str, dict[str, float | None]] = {}
-        rows = (
-            self.gradebook.db.query(SubmittedAssignment.student_id, BaseCell.name, Grade.auto_score)
-            .select_from(Grade)
-            .join(SubmittedNotebook, Grade.notebook_id == SubmittedNotebook.id)
-            .join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-            .join(Notebook, SubmittedNotebook.notebook_id == Notebook.id)
-            .join(BaseCell, Grade.cell_id == BaseCell.id)
-        )
-        for student, cell, score in rows.filter(Notebook.name == entry.name):
-            found.setdefault(student, {})[cell] = score
+        found = marks.scores(self.gradebook.db.connection(), entry)
         self.gradebook.db.rollback()  # ends the transaction: nobody waits for a reader
+        if found is None:
+            raise MissingEntry(f"the gradebook has no notebook {entry.name}")
         return found
 
     def settle(self, entry: NotebookEntry, student: str = "") -> dict[str, tuple[float, float]]:
@@ -134,22 +125,6 @@ class Recorder:
             SQLAlchemyError, InvalidEntry: the gradebook cannot be written.
         """
         return _patiently(lambda: self._settle(entry, student), self._reconnect)
-
-    def to_mark(self, entry: NotebookEntry) -> dict[str, int]:
-        """How many marks of each student wait for a person."""
-        database = self.gradebook.db.connection()
-        asked = (
-            select(SubmittedAssignment.student_id, func.count())
-            .select_from(Grade)
-            .join(SubmittedNotebook, Grade.notebook_id == SubmittedNotebook.id)
-            .join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-            .join(Assignment, SubmittedAssignment.assignment_id == Assignment.id)
-            .where(Assignment.name == entry.name, Grade.needs_manual_grade.is_(True))
-            .group_by(SubmittedAssignment.student_id)
-        )
-        found = {student: number for student, number in database.execute(asked)}
-        self.gradebook.db.rollback()
-        return found
 
     def _settle(self, entry: NotebookEntry, student: str) -> dict[str, tuple[float, float]]:
         database = self.gradebook.db.connection()
@@ -226,8 +201,8 @@ class Recorder:
         sheet = self._sheet(database, entry)
         mine = self._submitted(database, sheet, student, parse_utc(when.strip()) if when else None)
         columns = (Grade.cell_id, Grade.auto_score, Grade.manual_score, Grade.needs_manual_grade)
-        marks = select(*columns).where(Grade.cell_id.in_(sheet.grades.values()), Grade.notebook_id == mine)
-        before = {mark.cell_id: mark for mark in database.execute(marks)}
+        asked = select(*columns).where(Grade.cell_id.in_(sheet.grades.values()), Grade.notebook_id == mine)
+        before = {mark.cell_id: mark for mark in database.execute(asked)}
         grades, comments = [], []
         for cell in notebook.cells:
             if only is not None and cell.id not in only:
@@ -334,9 +309,4 @@ def _patiently(use: Callable[[], Any], renew: Callable[[], None]) -> Any:
     raise AssertionError
 
 
-def timestamp(when: datetime.datetime) -> str:
-    """A time as nbgrader's timestamp.txt wants it."""
-    return when.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S.%f UTC")
-
-
-__all__ = ["DATABASE_ERRORS", "MissingEntry", "Recorder", "open_recorder", "timestamp"]
+__all__ = ["DATABASE_ERRORS", "MissingEntry", "Recorder", "open_recorder"]

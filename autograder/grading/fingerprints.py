@@ -4,15 +4,18 @@ import ast
 import hashlib
 import json
 import re
+import sys
+from contextlib import suppress
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-import nbformat
-from nbformat import NotebookNode
-
-from autograder.author import build
 from autograder.course import ROOT, Course, NotebookEntry, folder_of
 from autograder.gradebook import course_tree
 from autograder.grading import reach
+from utils.files import write
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
 
 IMPORT = re.compile(r"\s*(import|from) [\w.]+( import [\w, ]+)?( as \w+)?$")
 MARKERS = ("check", "private", "results_check")  # the decorators that say which exercise a function is for
@@ -22,11 +25,39 @@ def fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
     """For each exercise a digest of all that its verdict depends on besides the hand-in.
 
     That is its own checks, and what all exercises share: the rest of the check modules, all that they, the
-    cells and the judge can reach (see `reach`), the release, the limits.
+    cells and the judge can reach (see `reach`), the release, the limits. Working that out takes a second for a
+    course, so the tree keeps it for as long as no file of the course changes.
     """
+    path, key = course.tree / "cache" / f"{entry.name}.json", _everything(course, entry)
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        stated = json.loads(path.read_text())
+        if stated["key"] == key:
+            return stated["graders"]
+    found = _fingerprints(course, entry)
+    with suppress(OSError):  # no room, or not ours to write: it is worked out anew the next time
+        write(path, json.dumps({"key": key, "graders": found}))
+    return found
+
+
+def _everything(course: Course, entry: NotebookEntry) -> str:
+    """A digest of all files of the course that `fingerprints` may look at, which are more than it does look at."""
+    whole = hashlib.sha256(f"{sys.version} {ROOT}\n".encode())
+    whole.update(course.model_dump_json(exclude={"tree": True, "grading": {"database"}}).encode())
+    whole.update(course_tree.release_text(course, entry).encode())
+    paths = [path for package in ("autograder", *reach.PACKAGES) for path in (ROOT / package).rglob("*.py")]
+    texts = {
+        path: path.read_text().encode() for path in [*paths, folder_of(entry) / "private_checks.py"] if path.exists()
+    }
+    stored = [path for path in (ROOT / "data").rglob("*") if path.suffix not in (".py", ".pyc") and path.is_file()]
+    for path, content in sorted((texts | {path: path.read_bytes() for path in stored}).items()):
+        whole.update(f"{path} {hashlib.sha256(content).hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def _fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
     grading = course.grading.model_dump_json(exclude={"database"})
     common = hashlib.sha256(course.limits.model_dump_json().encode() + grading.encode())
-    release = _release_text(course, entry)
+    release = course_tree.release_text(course, entry)
     common.update(release.encode())
     modules = (ROOT / "utils" / "checks" / f"nb{entry.name}.py", folder_of(entry) / "private_checks.py")
     common.update(reach.digest(modules, _imports(release), ROOT))
@@ -52,14 +83,11 @@ def combined_digest(graders: dict[str, str]) -> str:
 
 
 @lru_cache(maxsize=16)
-def released(text: str) -> NotebookNode:
+def released(text: str) -> "NotebookNode":
     """The released notebook, parsed once for all hand-ins of a worker; nobody changes it."""
+    import nbformat
+
     return nbformat.reads(text, as_version=4)
-
-
-def _release_text(course: Course, entry: NotebookEntry) -> str:
-    path = course_tree.place(course, "release", entry)
-    return path.read_text() if path.exists() else build.write(course_tree.release_notebook(course, entry))
 
 
 @lru_cache(maxsize=64)

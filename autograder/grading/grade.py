@@ -2,34 +2,33 @@
 
 import datetime
 import sys
-import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import distributed
 import nbformat
 from tqdm import tqdm
 
 from autograder import html_cleaning
-from autograder.author import build
-from autograder.course import ROOT, Course, CourseError, NotebookEntry, cell_id
-from autograder.gradebook import course_tree, recording, roster
-from autograder.grading.cluster import client, in_turn
-from autograder.grading.guard import FULL, exclusive_run, explain_failures
+from autograder.course import Course, CourseError, NotebookEntry, cell_id
+from autograder.gradebook import course_tree, roster
+from autograder.grading import worker
+from autograder.grading.fingerprints import released
+from autograder.grading.guard import FULL, exclusive_run, explain_failures, where
+from autograder.grading.lateness import settle_records
+from autograder.grading.local import Workers
 from autograder.grading.records import (
     GRADED,
     UNGRADABLE,
+    HandIn,
     Job,
+    Options,
     Record,
     combined_digest,
-    handed_in,
+    hand_in,
     jobs,
-    key_of,
-    load_record,
     make_plain,
-    students_of,
     verdict_path,
 )
 from autograder.grading.worker import grade_one
@@ -37,18 +36,19 @@ from autograder.sandbox import preload
 from autograder.sandbox.sandbox import SandboxError, require_sandboxes
 from utils.grading.verdict import Outcome
 
+if TYPE_CHECKING:
+    from autograder.gradebook.recording import Recorder
+
+DEFAULT = Options()
+
 
 def grade(
     course: Course,
     entries: list[NotebookEntry],
     students: list[str] | None = None,
-    workers: int = 2,
-    cluster: str | None = None,
-    trusted: bool = False,
+    options: Options = DEFAULT,
     again: bool = False,
     on_record: Callable[[Record], None] = lambda record: None,
-    gpus: tuple[str, ...] = (),
-    dashboard: bool = False,
 ) -> list[Record]:
     """Grade what is handed in and not graded yet; the records of all selected hand-ins.
 
@@ -61,7 +61,7 @@ def grade(
         CourseError: the course tree was not built, or another run is at work in it.
         GradingStopped: the disk is full or the gradebook is gone.
     """
-    if not trusted:
+    if not options.trusted:
         require_sandboxes()
     with explain_failures(course), exclusive_run(course):
         course_tree.write_settings(course)  # of a tree that an older version built
@@ -70,40 +70,20 @@ def grade(
         settled: list[Job] = []
         waiting: list[Job] = []
         for job in (job for entry in entries for job in jobs(course, entry, students)):
-            (waiting if again or job.state(trusted) else settled).append(job)
+            (waiting if again or job.state(options.trusted) else settled).append(job)
             if job.known and job.known.flags != [*job.copied.flags]:  # another hand-in came, or a person decided
                 job.known.flags = [*job.copied.flags]
                 course_tree.write_json(verdict_path(course, job.entry, job.student), asdict(job.known))
-        with recording.open_recorder(course) as recorder:
-            lost = _restore(course, recorder, entries, settled)
-            waiting += lost
-            records = [job.known for job in settled if job.known and job not in lost]
-            records += _run(course, recorder, entries, waiting, workers, cluster, trusted, on_record, gpus, dashboard)
-            for entry in entries:
-                _settle_records(course, recorder, entry, records)
+        with _Run(course, entries, options, on_record) as run:
+            run.begin(waiting)
+            with _recorder(course) as recorder:
+                lost = _restore(course, recorder, entries, settled)
+                run.begin(lost)
+                records = [job.known for job in settled if job.known and job not in lost]
+                records += run.keep_all(recorder)
+                for entry in entries:
+                    settle_records(course, recorder, entry, records)
     return sorted(records, key=lambda one: (one.notebook, one.student))
-
-
-def settle(course: Course, entries: list[NotebookEntry]) -> None:
-    """Bring lateness and its penalties up to date, in gradebook and records: marks of a person, extensions, deadlines.
-
-    Raises:
-        CourseError: the roster or the list of extensions cannot be read.
-        GradingStopped: the gradebook cannot be used.
-    """
-    with explain_failures(course), recording.open_recorder(course) as recorder:
-        for entry in entries:
-            known = (load_record(course, entry, student) for student in students_of(course, entry))
-            _settle_records(course, recorder, entry, [one for one in known if one is not None])
-
-
-def _settle_records(course: Course, recorder: recording.Recorder, entry: NotebookEntry, records: list[Record]) -> None:
-    settled = recorder.settle(entry)
-    for one in records:
-        late = settled.get(one.student)  # None: the gradebook was lost, and `grade` writes it again
-        if late and one.notebook == entry.name and (one.late_seconds, one.penalty) != late and not one.retry:
-            one.late_seconds, one.penalty = late
-            course_tree.write_json(verdict_path(course, entry, one.student), asdict(one))
 
 
 def regrade(
@@ -111,12 +91,8 @@ def regrade(
     entries: list[NotebookEntry],
     exercises: Collection[str] = (),
     students: list[str] | None = None,
-    workers: int = 2,
-    cluster: str | None = None,
-    trusted: bool = False,
+    options: Options = DEFAULT,
     on_record: Callable[[Record], None] = lambda record: None,
-    gpus: tuple[str, ...] = (),
-    dashboard: bool = False,
 ) -> list[tuple[Record, Record]]:
     """Judge some exercises again and keep the other verdicts; the records before and after.
 
@@ -125,7 +101,7 @@ def regrade(
 
     Raises: as `grade`; and CourseError if no selected notebook has one of `exercises`.
     """
-    if not trusted:
+    if not options.trusted:
         require_sandboxes()
     known = {number for entry in entries for number in course_tree.exercises(course, entry)}
     if not known.issuperset(exercises):
@@ -135,7 +111,9 @@ def regrade(
         waiting = []
         for job in (job for entry in entries for job in jobs(course, entry, students)):
             before = job.known
-            if before is None or before.status != GRADED or before.hand_in != job.digest or before.trusted != trusted:
+            if before is None or before.status != GRADED or before.hand_in != job.digest:
+                continue
+            if before.trusted != options.trusted:
                 continue
             stale = [row for row in before.exercises if row.get("grader") != job.graders.get(row["exercise"])]
             rows = [row for row in before.exercises if row["exercise"] in exercises] if exercises else stale
@@ -144,13 +122,10 @@ def regrade(
                 _note(course, job, before, {row["exercise"] for row in rows})
             elif only and course_tree.place(course, "autograded", job.entry, job.student).exists():
                 waiting.append(replace(job, only=only))
-        with recording.open_recorder(course) as recorder:
-            after = {
-                (one.notebook, one.student): one
-                for one in _run(
-                    course, recorder, entries, waiting, workers, cluster, trusted, on_record, gpus, dashboard
-                )
-            }
+        with _Run(course, entries, options, on_record) as run:
+            run.begin(waiting)
+            with _recorder(course) as recorder:
+                after = {(one.notebook, one.student): one for one in run.keep_all(recorder)}
     pairs = ((job.known, after[job.entry.name, job.student]) for job in waiting)
     return [(before, done) for before, done in pairs if before is not None]
 
@@ -165,72 +140,99 @@ def _note(course: Course, job: Job, known: Record, judged: Collection[str]) -> N
     course_tree.write_json(verdict_path(course, job.entry, job.student), asdict(known))
 
 
-def _run(
-    course: Course,
-    recorder: recording.Recorder,
-    entries: list[NotebookEntry],
-    waiting: list[Job],
-    workers: int,
-    cluster: str | None,
-    trusted: bool,
-    on_record: Callable[[Record], None],
-    gpus: tuple[str, ...],
-    dashboard: bool,
-) -> list[Record]:
-    """Spread the hand-ins over the workers, and keep each result as it comes."""
-    if not waiting:
-        return []
-    records = []
-    for job in [job for job in waiting if job.unreadable]:
-        waiting.remove(job)
-        failed = Record(job.student, job.entry.name, UNGRADABLE, job.unreadable)
-        records.append(keep(course, recorder, job, failed, "", trusted))
-        on_record(records[-1])
-    if not waiting:
-        return records
-    server = "" if cluster or trusted else preload.fork_server(course.running(entries).grading.preload).start()
-    public = course.model_copy(update={"grading": course.grading.model_copy(update={"database": ""})})  # has a password
-    needs = {"resources": {"GPU": 1}} if gpus else {}
-    releases = {job.entry.name: build.write(job.release) for job in waiting}
-    with client(course, entries, min(workers, len(waiting)), cluster, gpus, dashboard) as dask_client:
+class _Run:
+    """The hand-ins of a run at their workers, and what is kept of them."""
 
-        def submit(job: Job) -> distributed.Future:
-            text, results = handed_in(course, job.entry, job.student)
-            what = (public, job.entry, job.student, text, releases[job.entry.name], trusted, server)
-            partly: tuple[Any, ...] = ()
-            if job.only:
-                stored = course_tree.place(course, "autograded", job.entry, job.student).read_text()
-                partly = (job.only, job.known, stored)
-            more = {"gpus": gpus, "results": results, "copied": job.copied}
-            more["drawn_for"] = key_of(course, job.entry, job.student, text)
-            return dask_client.submit(grade_one, *what, *partly, **more, retries=2, pure=False, **needs)
+    def __init__(
+        self,
+        course: Course,
+        entries: list[NotebookEntry],
+        options: Options,
+        on_record: Callable[[Record], None],
+    ):
+        self.course, self.entries, self.options, self._on_record = course, entries, options, on_record
+        self._jobs: list[Job] = []
+        self._unreadable: list[Job] = []
+        self._on_dask = bool(options.cluster or options.dashboard)
+        self._workers = Workers(options.workers, grade_one, self._arguments, options.gpus)
+        self._server = ""
 
-        bar = tqdm(
-            in_turn(dask_client, waiting, submit), total=len(waiting), unit="notebook", disable=None, file=sys.stderr
-        )
+    def __enter__(self) -> "_Run":
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._workers.__exit__(*raised)
+
+    def begin(self, jobs: list[Job]) -> None:
+        """Have these hand-ins graded, too; on this machine the first of them begin at once."""
+        self._unreadable += [job for job in jobs if job.unreadable]
+        jobs = [job for job in jobs if not job.unreadable]
+        if not jobs:
+            return
+        self._jobs += jobs
+        if not self.options.trusted and not self.options.cluster:
+            there = self.course.handed_in(self.entries)  # as when it was begun, see `preload.begin`
+            self._server = preload.fork_server(self.course.running(there).grading.preload).start()
+        if not self._on_dask:
+            worker.prepare(self.course, list(dict.fromkeys(job.entry for job in jobs)))
+            preload.settle()
+            self._workers.add(jobs)
+
+    def keep_all(self, recorder: "Recorder") -> list[Record]:
+        """Keep each result as it comes; all records."""
+        from autograder.gradebook.recording import DATABASE_ERRORS
+
+        records = []
+        for job in self._unreadable:
+            failed = Record(job.student, job.entry.name, UNGRADABLE, job.unreadable)
+            records.append(keep(self.course, recorder, job, failed, "", self.options.trusted))
+            self._on_record(records[-1])
+        if not self._jobs:
+            return records
         slowest = 0.0
-        for job, future in bar:
-            done, notebook = _result(future, job.entry, job.student)
+        bar = tqdm(self._answers(), total=len(self._jobs), unit="notebook", disable=None, file=sys.stderr)
+        for job, answer in bar:
+            done, notebook = _result(answer, job.entry, job.student)
             try:
-                done = keep(course, recorder, job, done, notebook, trusted)
-            except (OSError, *recording.DATABASE_ERRORS):
+                done = keep(self.course, recorder, job, done, notebook, self.options.trusted)
+            except (OSError, *DATABASE_ERRORS):
                 raise
             except Exception as bug:
-                done = keep(course, recorder, job, _failed(bug, job.entry, job.student), "", trusted)
+                failed = _failed(bug, job.entry, job.student)
+                done = keep(self.course, recorder, job, failed, "", self.options.trusted)
             if done.status != GRADED:
                 tqdm.write(f"{done.student} {done.notebook}: ungradable: {done.reason}", file=sys.stderr)
             if done.slowest_cell and done.slowest_cell[1] > slowest:
                 cell, slowest = done.slowest_cell
                 bar.set_postfix_str(f"slowest cell {slowest:.1f} s: {done.student} {done.notebook} {cell}")
-            on_record(done)
+            self._on_record(done)
             records.append(done)
-            future.release()
-    return records
+        return records
+
+    def _answers(self) -> Iterator[tuple[Job, Any]]:
+        """Each hand-in with what its worker answered or raised, as it is done."""
+        if not self._on_dask:
+            return self._workers.in_turn()
+        from autograder.grading import cluster  # dask takes half a second to import
+
+        return cluster.in_turn(self.options, self._jobs, grade_one, self._arguments)
+
+    def _arguments(self, job: Job) -> tuple[Course, HandIn, bool, str]:
+        grading = self.course.grading.model_copy(update={"database": ""})  # its URL may hold a password
+        public = self.course.model_copy(update={"grading": grading})
+        return public, hand_in(self.course, job), self.options.trusted, self._server
 
 
-def keep(
-    course: Course, recorder: recording.Recorder, job: Job, done: Record, notebook: str, trusted: bool = False
-) -> Record:
+@contextmanager
+def _recorder(course: Course) -> Iterator["Recorder"]:
+    """The one writer. Its libraries are imported only now, while the first hand-in is being graded."""
+    from autograder.gradebook import recording
+
+    with recording.open_recorder(course) as recorder:
+        yield recorder
+
+
+def keep(course: Course, recorder: "Recorder", job: Job, done: Record, notebook: str, trusted: bool = False) -> Record:
     """Put a result where it stays: gradebook, graded notebook, record. Killed anywhere, doing it again mends it."""
     entry, student = job.entry, job.student
     make_plain(done)
@@ -243,7 +245,7 @@ def keep(
         cells = {cell_id("check", number) for number in job.only} if job.only else None
         recorder.record(entry, student, notebook, not same, cells)
     elif not done.retry:
-        recorder.refuse(entry, student, job.release, done.reason)
+        recorder.refuse(entry, student, released(job.release), done.reason)
     if not done.retry:
         done.late_seconds, done.penalty = recorder.settle(entry, student).get(student, (0.0, 0.0))
     # Written last: it says that this hand-in is done, whatever happens next.
@@ -252,18 +254,18 @@ def keep(
     return done
 
 
-def _restore(
-    course: Course, recorder: recording.Recorder, entries: list[NotebookEntry], settled: list[Job]
-) -> list[Job]:
+def _restore(course: Course, recorder: "Recorder", entries: list[NotebookEntry], settled: list[Job]) -> list[Job]:
     """Put into the gradebook what the records say and it does not, as when it was lost or is another one.
 
     Answers with the hand-ins that must be graded anew because their graded notebook is missing, too.
     """
+    from autograder.gradebook.recording import MissingEntry
+
     lost = []
     for entry in entries:
         try:
             scores = recorder.scores(entry)
-        except recording.MissingEntry:
+        except MissingEntry:
             course_tree.enter(course, entry)
             scores = {}
         for job in settled:
@@ -273,7 +275,7 @@ def _restore(
             has = {name: mark for name, mark in scores.get(job.student, {}).items() if name.startswith("check_")}
             if job.known.status != GRADED:
                 if not has:
-                    recorder.refuse(entry, job.student, job.release, job.known.reason)
+                    recorder.refuse(entry, job.student, released(job.release), job.known.reason)
             elif has != rows:
                 graded = course_tree.place(course, "autograded", entry, job.student)
                 text = graded.read_text() if graded.is_file() else ""
@@ -296,14 +298,11 @@ def _scores(text: str) -> dict[str, float] | None:
     return found
 
 
-def _result(future: distributed.Future, entry: NotebookEntry, student: str) -> tuple[Record, str]:
+def _result(answer: Any, entry: NotebookEntry, student: str) -> tuple[Record, str]:
     """What the worker answered; a failure of the grader itself becomes a record as well."""
-    try:
-        return future.result()
-    except Exception as bug:
-        if isinstance(bug, OSError) and bug.errno in FULL:
-            raise
-        return _failed(bug, entry, student), ""
+    if isinstance(answer, OSError) and answer.errno in FULL:
+        raise answer
+    return (_failed(answer, entry, student), "") if isinstance(answer, Exception) else answer
 
 
 def _failed(bug: Exception, entry: NotebookEntry, student: str) -> Record:
@@ -311,11 +310,10 @@ def _failed(bug: Exception, entry: NotebookEntry, student: str) -> Record:
 
     What the exception says may be the hand-in's own words: it goes to the terminal and into no record.
     """
-    frames = [frame for frame in traceback.extract_tb(bug.__traceback__) if frame.filename.startswith(str(ROOT))]
-    where = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
-    tqdm.write(f"{student} {entry.name}: {type(bug).__name__}{where}: {html_cleaning.line(bug, 500)}", file=sys.stderr)
+    place = next(iter(getattr(bug, "__notes__", ())), None) or where(bug)  # a worker has noted it
+    tqdm.write(f"{student} {entry.name}: {type(bug).__name__}{place}: {html_cleaning.line(bug, 500)}", file=sys.stderr)
     again = isinstance(bug, (SandboxError, ConnectionError, TimeoutError))
-    reason = f"the grader itself failed, please report it ({type(bug).__name__}{where})"
+    reason = f"the grader itself failed, please report it ({type(bug).__name__}{place})"
     if not again:
         reason += "; `autograder grade --again` tries once more"
     return Record(student, entry.name, UNGRADABLE, reason, retry=again)

@@ -1,13 +1,15 @@
 """What stops a grading run, in one sentence; and that one runs at a time."""
 
 import errno
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from autograder.course import Course, CourseError
-from autograder.gradebook import course_tree, recording
+from autograder.course import ROOT, Course, CourseError
+from autograder.gradebook import course_tree
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
@@ -40,12 +42,22 @@ def explain_failures(course: Course) -> Iterator[None]:
             raise
         where = f" ({bad.filename})" if bad.filename else ""
         raise GradingStopped(f"grading stopped: {bad.strerror}{where}. {go_on('Make room')}") from bad
-    except recording.DATABASE_ERRORS as bad:
+    except Exception as bad:
+        from autograder.gradebook.recording import DATABASE_ERRORS  # nbgrader's, which takes its time to import
+
+        if not isinstance(bad, DATABASE_ERRORS):
+            raise
         said = str(getattr(bad, "orig", None) or bad).strip().splitlines()[0]
         where = course_tree.shown_database(course)
         raise GradingStopped(
             f"grading stopped: the gradebook {where} cannot be used: {said}. {go_on('Mend it')}"
         ) from bad
+
+
+def where(bug: BaseException) -> str:
+    """Where in the grader it was raised, as the end of a sentence; "" if that is not known."""
+    frames = [frame for frame in traceback.extract_tb(bug.__traceback__) if frame.filename.startswith(str(ROOT))]
+    return f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
 
 
 def go_on(do: str) -> str:

@@ -17,9 +17,10 @@ from nbformat.v4 import new_output
 
 from autograder import limited
 from autograder.author.checks import PrivateCheck, private_checks, public_checks
-from autograder.course import Course, NotebookEntry, cell_id, exercise_of
+from autograder.course import Course, cell_id, exercise_of
+from autograder.grading.records import HandIn
+from autograder.intake.collect import unpack
 from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, Ran, open_kernel
-from utils.experiments.experiment import NO_STANDING, Files, Standing
 from utils.grading import forbidden
 from utils.grading.check import Check, Scoreboard
 from utils.grading.evidence import ResultsCheck
@@ -48,31 +49,28 @@ class Judged:
 
 def judge(
     course: Course,
-    entry: NotebookEntry,
+    hand_in: HandIn,
     notebook: NotebookNode,
     shown: Collection[str] = (),
     trusted: bool = False,
     server: str = "",
-    only: Collection[str] = (),
-    runs: Files | None = None,
-    copied: Standing = NO_STANDING,
-    key: bytes = b"",
 ) -> Judged:
     """Run the cells of `notebook` in order and judge each exercise where its graded cell stands.
 
-    Outputs are written into the notebook, the graded cells' as nbgrader reads partial credit. The
+    `notebook` is `hand_in` restored. Outputs are written into it, as nbgrader reads partial credit. The
     cells whose ids are in `shown` only show what answers do; they are put off, and run when an answer
-    misses a name, if ever. With `only`, these exercises alone are judged, and cells that they can do
-    without are put off as well. `runs` are the files of experiments' runs that came with it; `copied`
-    says what else is known of them. What private checks ask is drawn for `key`.
+    misses a name, if ever. With `hand_in.only`, these exercises alone are judged, and cells that they can do
+    without are put off as well. Kernels come from the fork server at the socket `server`; if the submissions are
+    `trusted` they are ordinary processes.
     """
+    entry, only, runs = hand_in.entry, hand_in.only, unpack(hand_in.results)
     public, hidden = public_checks(entry), private_checks(entry)
     judged = Judged()
     if only:
         shown = {*shown, *spare(notebook, {number: public[number] for number in only})}
     left = set(only)
     with ExitStack() as stack:
-        session = _Session(course.running([entry]), (trusted, server), stack, judged, key)
+        session = _Session(course.running([entry]), (trusted, server), stack, judged, hand_in.drawn_for)
         put_off: list[NotebookNode] = []
         for exercise, cells in _sections(notebook):
             mine = [cell for cell in cells if _runs(cell)]
@@ -89,7 +87,7 @@ def judge(
             left.discard(exercise)
             check = public[exercise]
             if isinstance(check, ResultsCheck):  # of files, which no kernel can touch
-                verdict, against, unsure = check.verdict_on(runs or {}, course.grading.results_profiles, copied)
+                verdict, against, unsure = check.verdict_on(runs, course.grading.results_profiles, hand_in.copied)
                 judged.remarks += [f"exercise {exercise}: {why}" for why in [*against[1:], *unsure]]
                 private = ""
             else:

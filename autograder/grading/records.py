@@ -8,12 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from nbformat import NotebookNode
-
 from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
-from autograder.grading import copied_runs
 from autograder.grading.fingerprints import combined_digest, fingerprints
 from utils.experiments.experiment import NO_STANDING, Standing
 from utils.grading.verdict import legible
@@ -47,13 +44,40 @@ class Record:
 
 
 @dataclass(frozen=True)
+class Options:
+    """How a run grades."""
+
+    workers: int = 2  # hand-ins at a time on this machine
+    cluster: str = ""  # the address of a dask scheduler whose workers grade instead
+    trusted: bool = False  # hand-ins run without a sandbox
+    gpus: tuple[str, ...] = ()  # devices that the workers take in turn
+    dashboard: bool = False  # serve dask's
+
+
+@dataclass(frozen=True)
+class HandIn:
+    """All that a worker is told of one hand-in; it reads no file of the tree."""
+
+    entry: NotebookEntry
+    student: str = ""
+    text: bytes = b""  # the notebook as it was handed in
+    results: bytes = b""  # the runs that came with it
+    release: str = ""  # the released notebook
+    copied: Standing = NO_STANDING  # what all hand-ins together say of its runs
+    drawn_for: bytes = b""  # what the questions of private checks follow from
+    only: tuple[str, ...] = ()  # these exercises are judged, the rest is taken from `known` and `stored`; (): all are
+    known: Record | None = None
+    stored: str = ""  # the graded notebook as it is
+
+
+@dataclass(frozen=True)
 class Job:
     """One hand-in to be graded."""
 
     entry: NotebookEntry
     student: str
     digest: str  # what tells this hand-in from an earlier one
-    release: NotebookNode
+    release: str  # the released notebook's text
     graders: dict[str, str]  # by exercise, see `fingerprints`
     known: Record | None = None
     only: tuple[str, ...] = ()  # these exercises; (): all
@@ -113,9 +137,15 @@ def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None
     Raises:
         CourseError: the course tree was not built.
     """
-    release, graders = course_tree.release_notebook(course, entry), fingerprints(course, entry)
-    copied, found = copied_runs.of(course, entry) if entry.has_experiments else {}, []
-    for student in students_of(course, entry, students):
+    release, there = course_tree.release_text(course, entry), students_of(course, entry, students)
+    graders = fingerprints(course, entry) if there else {}
+    copied: dict[str, Standing] = {}
+    if there and entry.has_experiments:
+        from autograder.grading import copied_runs  # brings numpy, and torch if there are runs
+
+        copied = copied_runs.of(course, entry)
+    found = []
+    for student in there:
         whose, unreadable = copied.get(student, NO_STANDING), ""
         try:
             content = b"".join(handed_in(course, entry, student))
@@ -126,6 +156,14 @@ def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None
         known = load_record(course, entry, student)
         found.append(Job(entry, student, digest, release, graders, known, copied=whose, unreadable=unreadable))
     return found
+
+
+def hand_in(course: Course, job: Job) -> HandIn:
+    """What a worker is told of a hand-in."""
+    text, results = handed_in(course, job.entry, job.student)
+    stored = course_tree.place(course, "autograded", job.entry, job.student).read_text() if job.only else ""
+    known, drawn_for = job.known if job.only else None, key_of(course, job.entry, job.student, text)
+    return HandIn(job.entry, job.student, text, results, job.release, job.copied, drawn_for, job.only, known, stored)
 
 
 def handed_in(course: Course, entry: NotebookEntry, student: str) -> tuple[bytes, bytes]:

@@ -1,63 +1,39 @@
 """A worker's part of a grading run: one hand-in, from its bytes to its record."""
 
 import datetime
-import os
-from functools import cache
+import importlib
+from collections.abc import Collection
 
-import distributed
 import nbformat
 
 from autograder import html_cleaning
 from autograder.author import build
 from autograder.course import Course, NotebookEntry, cell_id
 from autograder.grading.fingerprints import released as release_of
-from autograder.grading.records import GRADED, UNGRADABLE, Record
+from autograder.grading.records import GRADED, UNGRADABLE, HandIn, Record
 from autograder.intake import restore
-from autograder.intake.collect import unpack
-from autograder.sandbox import preload
-from utils.experiments.experiment import NO_STANDING, Standing
 from utils.grading.verdict import Outcome, Verdict
 
 
-def grade_one(
-    course: Course,
-    entry: NotebookEntry,
-    student: str,
-    text: bytes,
-    release: str,
-    trusted: bool,
-    server: str,
-    only: tuple[str, ...] = (),
-    known: Record | None = None,
-    stored: str = "",
-    gpus: tuple[str, ...] = (),
-    results: bytes = b"",
-    copied: Standing = NO_STANDING,
-    drawn_for: bytes = b"",
-) -> tuple[Record, str]:
+def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: str = "") -> tuple[Record, str]:
     """Grade one hand-in, in a worker: its record, and the graded notebook as text ("" if ungradable).
 
-    `text` is the file as handed in, `release` the released notebook; no file is read or written.
-    With `only`, these exercises are judged and the rest is taken from the record `known` and the
-    graded notebook `stored`. `results` are the runs that were handed in, `copied` says what else is
-    known of them; what private checks ask follows from `drawn_for`. Of the devices `gpus` the kernels of this
-    worker see one.
+    No file is read or written. `trusted` and `server` are as in `judge`.
     """
-    from autograder.grading.judge import judge, write_scoreboard  # imports torch, which the coordinator does not need
+    from autograder.grading.judge import judge, write_scoreboard  # imports torch, which only workers need
 
     _settle()
-    _take_device(gpus)
-    started = datetime.datetime.now()
-    done = Record(student, entry.name, GRADED)
+    started, only = datetime.datetime.now(), hand_in.only
+    done = Record(hand_in.student, hand_in.entry.name, GRADED)
     try:
-        released = release_of(release)
-        handed = restore.read(text, course.limits.notebook_mb, restore.illustrating(released))
+        released = release_of(hand_in.release)
+        handed = restore.read(hand_in.text, course.limits.notebook_mb, restore.illustrating(released))
         notebook, done.remarks = restore.restore(handed, released)
     except restore.Ungradable as why:
         done.status, done.reason = UNGRADABLE, str(why)
         return done, ""
     shown = set() if course.grading.pictures else restore.shown(notebook, released)
-    judged = judge(course, entry, notebook, shown, trusted, server, only, unpack(results), copied, drawn_for)
+    judged = judge(course, hand_in, notebook, shown, trusted, server)
     for verdict in judged.verdicts:
         done.exercises.append(
             {
@@ -75,13 +51,13 @@ def grade_one(
     if dropped:
         done.remarks.append(f"{dropped} outputs or ends of cells are left out of the page: they are too large to show")
     done.slowest_cell = [*judged.slowest]
-    if only and known:
+    if only and hand_in.known:
         new = {row["exercise"]: row for row in done.exercises}
-        done.exercises = [new.get(row["exercise"], row) for row in known.exercises]
-        done.remarks = [*dict.fromkeys([*known.remarks, *done.remarks])]
-        done.slowest_cell = max(known.slowest_cell, done.slowest_cell, key=lambda cell: cell[1] if cell else 0)
+        done.exercises = [new.get(row["exercise"], row) for row in hand_in.known.exercises]
+        done.remarks = [*dict.fromkeys([*hand_in.known.remarks, *done.remarks])]
+        done.slowest_cell = max(hand_in.known.slowest_cell, done.slowest_cell, key=lambda cell: cell[1] if cell else 0)
         fresh = {cell.id: cell for cell in notebook.cells}
-        notebook = nbformat.reads(stored, as_version=4)
+        notebook = nbformat.reads(hand_in.stored, as_version=4)
         for number in only:
             name = cell_id("check", number)
             next(cell for cell in notebook.cells if cell.id == name).outputs = fresh[name].outputs
@@ -93,17 +69,21 @@ def grade_one(
     return done, build.write(notebook)
 
 
-@cache
+def prepare(course: Course, entries: Collection[NotebookEntry]) -> None:
+    """Import what workers need for these notebooks, before they are forked."""
+    from autograder.author.checks import private_checks
+
+    _settle()
+    modules = ["autograder.grading.judge", *course.grading.preload_checks]
+    modules += [name for entry in entries for name in (entry.public_checks, *entry.preload_checks)]
+    for name in modules:
+        importlib.import_module(name)
+    for entry in entries:
+        private_checks(entry)
+
+
 def _settle() -> None:
-    """Once in each worker: what its hand-ins have in common."""
+    """One core a judge: threads that wait for each other spin, and starve the kernels."""
     import torch
 
-    torch.set_num_threads(1)  # one core a judge: threads that wait for each other spin, and starve the kernels
-    preload.settle()
-
-
-def _take_device(gpus: tuple[str, ...]) -> None:
-    """The device of this worker: by its name, so that a worker which is started anew gets the same."""
-    name = distributed.get_worker().name if gpus else None
-    if isinstance(name, int):  # ours; the workers of a cluster have the devices that they were started with
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[name % len(gpus)]
+    torch.set_num_threads(1)

@@ -16,7 +16,6 @@ from pathlib import Path, PurePosixPath
 from autograder import limited
 from autograder.course import Course, CourseError, NotebookEntry, Platform
 from autograder.gradebook import course_tree, roster
-from autograder.gradebook.recording import timestamp
 from autograder.intake import reading
 from autograder.intake.archive import Found, Reader, listed
 from autograder.intake.platforms import Claim, assignment_claims, claim_of
@@ -302,8 +301,8 @@ def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
         place.unlink(missing_ok=True)
     if taken is None:
         stamp.unlink(missing_ok=True)
-    elif not stamp.exists() or stamp.read_text() != timestamp(taken) + "\n":
-        course_tree.write(stamp, timestamp(taken) + "\n")
+    elif not stamp.exists() or stamp.read_text() != course_tree.timestamp(taken) + "\n":
+        course_tree.write(stamp, course_tree.timestamp(taken) + "\n")
 
 
 def _order(kept: Path) -> tuple[str, int]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
-from nbgrader.utils import is_locked
 
 from autograder import html_cleaning, limited
 from autograder.author.answers import preamble
@@ -164,7 +163,7 @@ def _assemble(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -
             built.extend(_cell(cell, released, spare) for cell in groups[name])
         else:
             built.append(nbformat.from_dict(released[name]))
-            kind = "put back" if is_locked(released[name]) else "missing: put back without an answer"
+            kind = "put back" if _is_locked(released[name]) else "missing: put back without an answer"
             remarks.append(f"cell {name} was deleted: {kind}")
         if name == "setup":  # the imports that every exercise counts on
             for wanted in preamble(release):
@@ -187,9 +186,9 @@ def _restore_released(notebook: NotebookNode, release: NotebookNode, remarks: li
             continue
         if cell.cell_type != source.cell_type:
             remarks.append(f"cell {cell.id}: its cell_type was changed: restored")
-        if is_locked(source) and cell.source != source.source:
+        if _is_locked(source) and cell.source != source.source:
             remarks.append(f"cell {cell.id}: its text was changed: restored")
-        text = source.source if is_locked(source) else cell.source
+        text = source.source if _is_locked(source) else cell.source
         notebook.cells[index] = nbformat.from_dict(dict(source, source=text))
 
 
@@ -228,3 +227,9 @@ def _defines(sources: list[str]) -> list[frozenset[str]]:
     except limited.TooCostly as why:
         raise Ungradable(f"its cells cannot be read as Python: {why}") from None
     return [frozenset(names) for names in found]
+
+
+def _is_locked(cell: NotebookNode) -> bool:
+    """Whether nobody but the author may change its text, as `nbgrader.utils` decides it, which takes half a second."""
+    about = cell.metadata.nbgrader
+    return not about.get("solution") and bool(about.get("grade") or about.get("locked"))

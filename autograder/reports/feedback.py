@@ -22,7 +22,7 @@ from tqdm import tqdm
 from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
-from autograder.grading import grade
+from autograder.grading.lateness import settle
 from autograder.grading.records import load_record
 from autograder.sandbox import preload
 
@@ -46,7 +46,7 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
         FeedbackError: nbgrader could not write one; the others are written. The message has its log.
     """
 
-    grade.settle(course, entries)
+    settle(course, entries)
     stale = {entry: _stale(course, entry) for entry in entries}
     tasks = []
     for entry, states in stale.items():
@@ -56,7 +56,7 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
     told: list[str] = []
     if tasks:
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["autograder.sandbox.before_imports", "autograder.reports.feedback"])
+        context.set_forkserver_preload(["autograder.reports.feedback"])
         pool = ProcessPoolExecutor(min(workers, len(tasks)), context, _settle)
         bar = tqdm(total=sum(map(len, stale.values())), unit="page", disable=None, file=sys.stderr)
         with bar:

@@ -1,7 +1,7 @@
 """How far grading is: what is graded, what waits and for whom, and where the gradebook says something else."""
 
 from autograder.course import Course, NotebookEntry
-from autograder.gradebook.recording import MissingEntry, open_recorder
+from autograder.gradebook import marks
 from autograder.grading.records import GRADED, jobs, load_record, students_of
 
 STATES = ("graded", "waiting", "ungradable")
@@ -29,8 +29,8 @@ def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
 
 def to_mark(course: Course, entry: NotebookEntry) -> dict[str, int]:
     """How many answers of each student wait for a person's mark; of students whose hand-ins are there."""
-    with open_recorder(course) as recorder:
-        waiting = recorder.to_mark(entry)
+    with marks.reading(course) as gradebook:
+        waiting = marks.to_mark(gradebook, entry) if gradebook else {}
     return {student: waiting[student] for student in students_of(course, entry) if student in waiting}
 
 
@@ -40,13 +40,10 @@ def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
     It happens when somebody grades with another tool, or removes files by hand.
     """
     found = {}
-    with open_recorder(course) as recorder:
-        try:
-            scores = recorder.scores(entry)
-        except MissingEntry:
-            return {}
+    with marks.reading(course) as gradebook:
+        scores = (marks.scores(gradebook, entry) if gradebook else None) or {}
     there = students_of(course, entry)
-    for student, marks in scores.items():
+    for student, theirs in scores.items():
         if student not in there:
             do = f"`autograder remove {student} {entry.number}` removes the rest"
             found[student] = f"the gradebook has it, and the hand-in is gone: {do}"
@@ -54,7 +51,7 @@ def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
         stated = load_record(course, entry, student)
         if stated is None or stated.retry:
             continue
-        book = sum(score or 0 for name, score in marks.items() if name.startswith("check_"))
+        book = sum(score or 0 for name, score in theirs.items() if name.startswith("check_"))
         if abs(book - stated.score) > 1e-6:
             found[student] = f"the gradebook says {book:g} points, the verdict {stated.score:g}: run `autograder grade`"
     return found

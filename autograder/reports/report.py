@@ -2,17 +2,16 @@
 
 import collections
 import json
+import statistics
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jinja2
-import pandas
-from nbgrader.api import Gradebook
 
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import course_tree
-from autograder.grading import grade
+from autograder.grading.lateness import settle
 from autograder.grading.records import GRADED, Record, load_record, students_of
 from autograder.reports import progress
 from utils.experiments.experiment import Run
@@ -33,8 +32,7 @@ def records_of(course: Course, entry: NotebookEntry) -> list[Record]:
 
 def write_report(course: Course, entries: list[NotebookEntry]) -> Path:
     """Write the class report, one page; nothing that a student wrote reaches it unescaped."""
-
-    grade.settle(course, entries)
+    settle(course, entries)
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     template = jinja2.Environment(loader=loader, autoescape=True).get_template("report.html.jinja")
     sections = [_section(course, entry) for entry in entries]
@@ -75,8 +73,10 @@ def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
 
     Who loses points for being late has one more row, with what is lost as its score: scores add up.
     """
+    import pandas  # heavy, and no report needs it
+    from nbgrader.api import Gradebook
 
-    grade.settle(course, entries)
+    settle(course, entries)
     rows: list[dict] = []
     with Gradebook(course_tree.database(course), course.course_id) as gradebook:
         for entry in entries:
@@ -133,7 +133,7 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
         raise
     except Exception as bug:  # of somebody's runs: the rest of the page is for everybody
         why = type(bug).__name__
-    scores = pandas.Series([record.score for record in complete], dtype=float)
+    scores = [record.score for record in complete]
     return {
         "entry": entry,
         "numbers": numbers,
@@ -142,6 +142,8 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
         "students": students,
         "shares": shares,
         "scores": scores,
+        "median": statistics.median(scores) if scores else 0.0,
+        "mean": statistics.fmean(scores) if scores else 0.0,
         "points": sum(points.values()),
         "table": table,
         "comparisons": comparisons,

@@ -1,0 +1,72 @@
+"""What the gradebook says, read from its tables: nbgrader's classes, which writing needs, take longer to import."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, NullPool, create_engine, inspect, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from autograder.course import Course, CourseError, NotebookEntry
+from autograder.gradebook import course_tree
+
+KNOWN = text("""
+select 1 from notebook join assignment on notebook.assignment_id = assignment.id
+where notebook.name = :name and assignment.name = :name
+""")
+SCORES = text("""
+select submitted_assignment.student_id, base_cell.name, grade.auto_score
+from grade join base_cell on grade.cell_id = base_cell.id
+join submitted_notebook on grade.notebook_id = submitted_notebook.id
+join submitted_assignment on submitted_notebook.assignment_id = submitted_assignment.id
+join notebook on submitted_notebook.notebook_id = notebook.id
+where notebook.name = :name
+""")
+TO_MARK = text("""
+select submitted_assignment.student_id, count(*)
+from grade join submitted_notebook on grade.notebook_id = submitted_notebook.id
+join submitted_assignment on submitted_notebook.assignment_id = submitted_assignment.id
+join assignment on submitted_assignment.assignment_id = assignment.id
+where assignment.name = :name and grade.needs_manual_grade
+group by submitted_assignment.student_id
+""")
+
+
+def scores(database: Connection, entry: NotebookEntry) -> dict[str, dict[str, float | None]] | None:
+    """What the gradebook holds of a notebook: each student's automatic scores by cell; None if it does not know it."""
+    if database.execute(KNOWN, {"name": entry.name}).first() is None:
+        return None
+    found: dict[str, dict[str, float | None]] = {}
+    for student, cell, score in database.execute(SCORES, {"name": entry.name}):
+        found.setdefault(student, {})[cell] = score
+    return found
+
+
+def to_mark(database: Connection, entry: NotebookEntry) -> dict[str, int]:
+    """How many marks of each student wait for a person."""
+    return {student: number for student, number in database.execute(TO_MARK, {"name": entry.name})}
+
+
+@contextmanager
+def reading(course: Course) -> Iterator[Connection | None]:
+    """A connection to the gradebook, for reading; None if there is none yet.
+
+    Raises:
+        CourseError: it cannot be read.
+    """
+    try:
+        engine = _engine(course_tree.database(course))
+        if engine.url.get_backend_name() == "sqlite" and not Path(engine.url.database or "").exists():
+            yield None  # to connect would make one
+            return
+        with engine.connect() as database:
+            yield database if inspect(database).has_table("grade") else None
+    except SQLAlchemyError as bad:
+        said = str(getattr(bad, "orig", None) or bad).strip().splitlines()[0]
+        raise CourseError(f"the gradebook {course_tree.shown_database(course)} cannot be read: {said}") from bad
+
+
+@cache
+def _engine(url: str) -> Engine:
+    return create_engine(url, poolclass=NullPool)

@@ -1,0 +1,37 @@
+"""Lateness and its penalties, in gradebook and records alike."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from autograder.course import Course, NotebookEntry
+from autograder.gradebook import course_tree
+from autograder.grading.guard import explain_failures
+from autograder.grading.records import Record, load_record, students_of, verdict_path
+
+if TYPE_CHECKING:
+    from autograder.gradebook.recording import Recorder
+
+
+def settle(course: Course, entries: list[NotebookEntry]) -> None:
+    """Bring lateness and its penalties up to date, in gradebook and records: marks of a person, extensions, deadlines.
+
+    Raises:
+        CourseError: the roster or the list of extensions cannot be read.
+        GradingStopped: the gradebook cannot be used.
+    """
+    from autograder.gradebook import recording
+
+    with explain_failures(course), recording.open_recorder(course) as recorder:
+        for entry in entries:
+            known = (load_record(course, entry, student) for student in students_of(course, entry))
+            settle_records(course, recorder, entry, [one for one in known if one is not None])
+
+
+def settle_records(course: Course, recorder: "Recorder", entry: NotebookEntry, records: list[Record]) -> None:
+    """The same of one notebook and these records."""
+    settled = recorder.settle(entry)
+    for one in records:
+        late = settled.get(one.student)  # None: the gradebook was lost, and `grade` writes it again
+        if late and one.notebook == entry.name and (one.late_seconds, one.penalty) != late and not one.retry:
+            one.late_seconds, one.penalty = late
+            course_tree.write_json(verdict_path(course, entry, one.student), asdict(one))
