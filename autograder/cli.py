@@ -267,7 +267,7 @@ def audit(
     notebook: Annotated[str, typer.Argument(help="A notebook with experiments, 05 for example.")],
     fraction: Annotated[float, typer.Option(help="The fraction of the class's runs to train again.")] = 0.05,
     seed: Annotated[int, typer.Option(help="Draws the sample; the same seed draws the same one.")] = 0,
-    data_dir: Annotated[Path | None, typer.Option(help="Holds glue/rte; else COURSE_DATA, else the hub.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Holds the data; else COURSE_DATA, else the hub.")] = None,
     confirm: Annotated[str, typer.Option(metavar="STUDENT", help="Decide: these runs do not count.")] = "",
     acquit: Annotated[str, typer.Option(metavar="STUDENT", help="Decide: they count; nothing is flagged.")] = "",
     undo: Annotated[str, typer.Option(metavar="STUDENT", help="Take a decision back.")] = "",
@@ -296,8 +296,8 @@ def audit(
         "student",
         "experiment",
         "seed",
-        "handed in, %",
-        "found, %",
+        "handed in",
+        "found",
         "equal, %",
         "likeness",
         "asked for",
@@ -305,11 +305,11 @@ def audit(
         "why",
     )
     for heading in headings:
-        right = "%" in heading or heading in ("seed", "likeness")
+        right = heading in ("seed", "handed in", "found", "equal, %", "likeness")
         table.add_column(heading, justify="right" if right else "left", overflow="fold")
     done = list(auditing.audit(course, entry, fraction, seed, data_dir))
     for one in done:
-        shares = (f"{100 * share:.1f}" for share in (one.claimed, one.found, one.agreement))
+        shares = (one.claimed, one.found, f"{100 * one.agreement:.1f}")
         verdict = one.verdict if one.verdict == auditing.AGREES else f"{one.verdict.upper()}: ask the student"
         why = Text("; ".join(one.reasons) or "by chance")
         likeness = f"{one.likeness:.4f}"

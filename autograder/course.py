@@ -1,16 +1,20 @@
 """The course as `course.toml` states it, and where its files lie."""
 
 import datetime
+import importlib.util
 import math
 import re
 import tomllib
 import zoneinfo
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
+
+if TYPE_CHECKING:
+    from utils.experiments.experiment import Experiment, Experiments
 
 ROOT = Path(__file__).resolve().parents[1]
 HOUR, DAY = 3600, 86400  # seconds
@@ -124,7 +128,8 @@ class NotebookEntry(_Section):
     name: Name
     title: str
     deadline: datetime.datetime | None = None
-    preload: tuple[str, ...] = ()  # what its kernels import besides `Grading.preload`
+    experiments: str = ""  # the module that has them, see `utils.experiments.experiment.Experiments`
+    preload: tuple[str, ...] = ()  # what its kernels import besides `Grading.preload` and its experiments
     preload_checks: tuple[str, ...] = ()  # what its checks import later besides `Grading.preload_checks`
 
     @field_validator("deadline")
@@ -144,11 +149,19 @@ class NotebookEntry(_Section):
         """The module with the checks that students have, too."""
         return f"utils.checks.nb{self.name}"
 
+    def experiments_of(self, profile: str | None = None) -> "Mapping[str, Experiment]":
+        """Its experiments of a profile by name, in the order of its table."""
+        return self.experiment_module().experiments(self.name, profile)
+
+    def experiment_module(self) -> "Experiments":
+        """The module that has its experiments, which brings torch."""
+        return cast("Experiments", importlib.import_module(self.experiments))
+
     @property
     def has_experiments(self) -> bool:
         """Whether one of its checks is of experiments' runs; those of other notebooks are not collected."""
-        checks = ROOT / "utils" / "checks" / f"nb{self.name}.py"
-        return checks.exists() and "\n@results_check(" in checks.read_text()
+        found = importlib.util.find_spec(self.public_checks)
+        return found is not None and "\n@results_check(" in Path(str(found.origin)).read_text()
 
 
 class Course(_Section):
@@ -202,7 +215,7 @@ class Course(_Section):
 
     def running(self, entries: Sequence[NotebookEntry]) -> "Course":
         """The course for a run of these notebooks: `Grading.preload` holds all that their kernels import."""
-        names = [name for entry in entries for name in (*entry.preload, entry.public_checks)]
+        names = [name for one in entries for name in (*one.preload, one.experiments, one.public_checks) if name]
         preload = tuple(dict.fromkeys((*self.grading.preload, *names)))
         return self.model_copy(update={"grading": self.grading.model_copy(update={"preload": preload})})
 

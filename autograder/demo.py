@@ -15,8 +15,6 @@ from autograder.grading.records import GRADED, Options
 from autograder.intake import collect as collecting
 from autograder.reports import feedback, report
 from autograder.synthetic import Made, made_up_class, zipped
-from utils.experiments import rte
-from utils.experiments.seed_table import SeedTable
 
 TREE = ROOT / ".demo"
 CELL_SECONDS = 6.0  # so that the endless loop does not keep you waiting
@@ -64,7 +62,7 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
         remarks = record.reason or _first(record.remarks)
         table.add_row(record.student, record.notebook, shown, expected, remarks, style="" if right else "bold red")
     console.print(table, markup=False)
-    print_seed_tables(console)
+    print_seed_tables(course, console)
     console.print(f"class report    {page}", soft_wrap=True)
     console.print(f"feedback        {len(pages)} pages, the first is {pages[0]}", soft_wrap=True)
     console.print(f"scores          {rows} rows in {root / 'grades.csv'}", soft_wrap=True)
@@ -78,12 +76,12 @@ def run(workers: int, console: Console, root: Path = TREE) -> bool:
     return not wrong and not wanted
 
 
-def print_seed_tables(console: Console) -> None:
+def print_seed_tables(course: Course, console: Console) -> None:
     """The recorded experiments that come with the course."""
-    for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION):
-        table = SeedTable(rte.recorded(notebook))
-        console.print(f"\n{notebook}, RTE with the packaged encoder (data/results/, see data/README.md)")
-        console.print(repr(table), markup=False, soft_wrap=True)
+    for entry in course.notebooks:
+        for table in report.recorded_tables(entry):
+            console.print(f"\n{entry.name}, the recorded runs of the profile cpu (data/results/, see data/README.md)")
+            console.print(repr(table), markup=False, soft_wrap=True)
     console.print()
 
 

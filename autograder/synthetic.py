@@ -3,11 +3,11 @@
 import io
 import json
 import random
-import tempfile
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Any
 
 import nbformat
 import numpy as np
@@ -16,9 +16,9 @@ from nbformat import NotebookNode
 from autograder.author import answers, build
 from autograder.author.checks import public_checks
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of, folder_of
-from utils.experiments import rte, student
+from utils.experiments import student
 from utils.experiments.experiment import DIGITS, Experiment, Run, dumps, parse, path_of, score
-from utils.experiments.runs import run_seeds
+from utils.experiments.runs import RECORDED_SEEDS, run_seeds
 from utils.grading.evidence import SEEDS, ResultsCheck
 
 SEED = 0
@@ -114,7 +114,7 @@ class Maker:
         self.points = {number: check.points for number, check in public_checks(entry).items()}
         of_files = [number for number, check in public_checks(entry).items() if isinstance(check, ResultsCheck)]
         self.results = of_files[0] if of_files else ""  # the exercise that is graded from runs
-        self._runs = _runs(entry.name) if self.results else []
+        self._runs = _runs(entry) if self.results else []
 
     def runs(self, name: str) -> dict[str, str]:
         """The files of all runs as a student of this name would have made them: with the seeds of that name.
@@ -184,7 +184,11 @@ class Maker:
 
 
 def made_up(run: Run, seed: int, name: str, draw: np.random.Generator) -> Run:
-    """A run as another student's, consistent in itself: noise on all logits, and what follows from them."""
+    """A run as another student's, consistent in itself: noise on all that is no count, and what follows from it."""
+    seconds = round(run.seconds + float(draw.uniform(0, 1)), 6)
+    if not run.logits:
+        predictions = [_noisy(one, draw) for one in run.predictions]
+        return replace(run, seed=seed, student=name, predictions=predictions, seconds=seconds)
     tables = [np.array(table) + draw.normal(0, 0.1, np.shape(table)) for table in (*run.epochs, run.logits)]
     *epochs, logits = (table.round(DIGITS) for table in tables)
     curve = []
@@ -199,8 +203,15 @@ def made_up(run: Run, seed: int, name: str, draw: np.random.Generator) -> Run:
         predictions=logits.argmax(1).tolist(),
         epochs=[table.tolist() for table in epochs],
         curve=curve,
-        seconds=round(run.seconds + float(draw.uniform(0, 1)), 6),
+        seconds=seconds,
     )
+
+
+def _noisy(entry: Any, draw: np.random.Generator) -> Any:
+    """An entry of predictions, its fractions moved by about a tenth."""
+    if isinstance(entry, list):
+        return [_noisy(one, draw) for one in entry]
+    return entry * float(draw.uniform(0.9, 1.1)) if isinstance(entry, float) else entry
 
 
 def renamed(runs: dict[str, str], name: str) -> dict[str, str]:
@@ -209,8 +220,6 @@ def renamed(runs: dict[str, str], name: str) -> dict[str, str]:
 
 
 @cache
-def _runs(notebook: str) -> list[tuple[Experiment, list[Run]]]:
+def _runs(entry: NotebookEntry) -> list[tuple[Experiment, list[Run]]]:
     """Every run of a notebook's experiments, small ones, with the recorded runs' seeds."""
-    with tempfile.TemporaryDirectory() as folder:
-        experiments = rte.experiments(notebook, "smoke").values()
-        return [(one, run_seeds(one, rte.RECORDED_SEEDS, folder)) for one in experiments]
+    return [(one, run_seeds(one, RECORDED_SEEDS, None)) for one in entry.experiments_of("smoke").values()]

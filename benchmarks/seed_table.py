@@ -28,20 +28,20 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from data import encoders, pairs
 from utils.experiments import pair_training, profiles, rte
-from utils.experiments.experiment import Experiment
+from utils.experiments.pair_experiment import PairExperiment
 
 MAX_LEN = 128
 SAMPLE = 24  # batches whose matrix multiplications are timed
 REPEATS = 3  # of each; the quickest counts
 
 
-def ours(experiment: Experiment, seed: int, folder: Path, precision: torch.dtype | None = None) -> tuple[float, float]:
+def ours(experiment: PairExperiment, seed: int, folder: Path, precision: str | None = None) -> tuple[float, float]:
     """Seconds, and accuracy on validation."""
     run = pair_training.run_seed(experiment, seed, folder=folder, precision=precision)
     return run.seconds, run.accuracy
 
 
-def trainer(experiment: Experiment, seed: int, folder: Path, best: bool) -> tuple[float, float]:
+def trainer(experiment: PairExperiment, seed: int, folder: Path, best: bool) -> tuple[float, float]:
     """The same with transformers' Trainer, with run_glue.py's settings or at its `best`."""
     from datasets import Dataset
     from transformers import BertForSequenceClassification, DataCollatorWithPadding, Trainer, TrainingArguments
@@ -105,7 +105,7 @@ def multiplications(config: Any, size: int, length: int) -> list[tuple[int, int,
     return [*maps, *attention] * config.num_hidden_layers
 
 
-def limit(experiment: Experiment, folder: Path, precision: torch.dtype, device: torch.device) -> float:
+def limit(experiment: PairExperiment, folder: Path, precision: torch.dtype, device: torch.device) -> float:
     """Seconds of nothing but the matrix products of one run: forward, and twice as many backward.
 
     A sample of an epoch's batches is timed; the others count by their number of operations.
@@ -191,7 +191,7 @@ def main() -> None:
         own: lambda seed: ours(experiment, seed, folder),
     }
     if given.float32 and native is not torch.float32:
-        sides["ours, float32"] = lambda seed: ours(experiment, seed, folder, torch.float32)
+        sides["ours, float32"] = lambda seed: ours(experiment, seed, folder, "float32")
     found = {side: [] for side in sides}
     limits = []
     for seed in range(1, given.seeds + 1):

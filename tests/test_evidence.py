@@ -16,7 +16,7 @@ from autograder.grading.records import handed_in
 from autograder.intake.collect import collect, pack, unpack
 from autograder.reports import report
 from utils import hand_in
-from utils.experiments import rte, student
+from utils.experiments import pair_experiment, rte, student
 from utils.experiments.experiment import (
     DIGITS,
     NO_STANDING,
@@ -42,7 +42,7 @@ FIRST = next(iter(EXPERIMENTS.values()))
 NESTED = b'{"a": ' + b"[" * 900 + b"]" * 900 + b"}"
 
 
-@results_check("5.11", points=4, notebook=rte.SEED_VARIANCE)
+@results_check("5.11", points=4, source=rte, notebook=rte.SEED_VARIANCE)
 def over_seeds(run_all):
     """All experiments, all seeds."""
 
@@ -137,14 +137,14 @@ def test_another_configuration(honest, tmp_path):
 
 
 def test_impossible_accuracies(honest, tmp_path, monkeypatch):
-    monkeypatch.setitem(evidence.CEILING, "tiny", 0.9)
+    monkeypatch.setitem(pair_experiment.CEILING, "tiny", 90.0)
     files = read_files(honest)
     labels = parse(files[name_of(1)]).labels
     logits = [[1.0 - label, float(label)] for label in labels]
     loss, _ = score(np.array(logits), np.array(labels))
     curve = [{"train_loss": 0.1, "loss": loss, "accuracy": 1.0}] * FIRST.epochs
     best = {"predictions": labels, "logits": logits, "curve": curve, "epochs": [logits] * (FIRST.epochs - 1)}
-    assert "an accuracy of 1.00 cannot be" in refused(rewritten(files, 1, tmp_path, **best))
+    assert "accuracy of 100.0% cannot be" in refused(rewritten(files, 1, tmp_path, **best))
 
 
 def test_every_recorded_step_is_that_of_its_logits(honest, tmp_path):
@@ -397,7 +397,7 @@ def reordered_within_classes(experiment, known, number):
 
 def around_the_shipped(experiment, known, number):
     """Their mean, moved as one honest seed is, with as much noise: nothing in it contradicts anything."""
-    margins = np.array([run.margins for run in known])
+    margins = np.array([run.outputs for run in known])
     moved = margins.mean(1, keepdims=True)
     noise = (margins - moved - (margins - moved).mean(0)).std() * 1.1
     own = (margins - moved).mean(0) + moved[number] + draw(experiment, number).normal(0, noise, margins.shape[1])
@@ -426,7 +426,7 @@ def around_the_shipped(experiment, known, number):
     ids=lambda one: getattr(one, "__name__", None),
 )
 def test_a_forged_table_earns_nothing(notebook, forge, says):
-    check = evidence.ResultsCheck(TABLES[notebook], 4, notebook, lambda run_all: None)
+    check = evidence.ResultsCheck(TABLES[notebook], 4, rte, notebook, lambda run_all: None)
     verdict, against, _ = check.verdict_on(claimed(notebook, forge), ["cpu", "gpu"], NO_STANDING)
     assert verdict.score == 0 and says in "; ".join(against), against
 
@@ -434,7 +434,7 @@ def test_a_forged_table_earns_nothing(notebook, forge, says):
 @pytest.mark.parametrize("notebook", TABLES)
 def test_what_still_passes_until_it_is_audited(notebook):
     """THREAT_MODEL.md says so. If this fails because it is refused now: good, say that there."""
-    check = evidence.ResultsCheck(TABLES[notebook], 4, notebook, lambda run_all: None)
+    check = evidence.ResultsCheck(TABLES[notebook], 4, rte, notebook, lambda run_all: None)
     files = claimed(notebook, around_the_shipped)
     verdict, _, _ = check.verdict_on(files, ["cpu", "gpu"], NO_STANDING)
     assert verdict.score == 4
@@ -443,7 +443,7 @@ def test_what_still_passes_until_it_is_audited(notebook):
     for text in files.values():
         run = parse(text)
         real = dataclasses.replace(recorded[run.experiment["name"]][0], seed=run.seed)
-        told.append(audit.compared("eve", run, real).verdict)
+        told.append(audit.compared("eve", FIRST, run, real).verdict)
     assert audit.AGREES not in told and told.count(audit.DIFFERS) >= 10
 
 
@@ -456,21 +456,19 @@ def test_real_runs_of_honest_seeds_are_not_accused(notebook, tmp_path, monkeypat
         shutil.copytree(rte.RECORDED / one, tmp_path / "recorded" / one)
     files = claimed(notebook, shipped, "Honest Person")
     monkeypatch.setattr(rte, "RECORDED", tmp_path / "recorded")
-    evidence.recorded_margins.cache_clear()
-    check = evidence.ResultsCheck(TABLES[notebook], 4, notebook, lambda run_all: None)
+    check = evidence.ResultsCheck(TABLES[notebook], 4, rte, notebook, lambda run_all: None)
     verdict, against, unsure = check.verdict_on(files, ["cpu", "gpu"], NO_STANDING)
-    evidence.recorded_margins.cache_clear()
     assert (verdict.score, against, unsure) == (4, [], [])
 
 
 def test_what_honest_seeds_have_in_common_is_as_the_thresholds_say():
     """The figures above `evidence.NEAR`, from the recorded runs."""
     within, between_arms, summed, ordered, means = [], [], [], [], {}
-    rows = {name: evidence.shapes(some) for name, some in evidence.recorded_margins().items()}
+    rows = {name: evidence.shapes(some) for name, some in evidence.recorded_outputs(rte.RECORDED).items()}
     for name, (straight, ranked, in_order, _) in rows.items():
         upper = np.triu_indices(len(straight), 1)
         within += [*(straight @ straight.T)[upper], *(ranked @ ranked.T)[upper]]
-        some = evidence.recorded_margins()[name]
+        some = evidence.recorded_outputs(rte.RECORDED)[name]
         summed += [evidence.explained(one, np.delete(some, place, 0)) for place, one in enumerate(some)]
         for other, theirs in rows.items():
             if other != name:
@@ -489,16 +487,17 @@ def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
     """Two thirds of what recorded runs have in common is asked where that is below UNLIKE; noise has none of it."""
     experiment = rte.experiments(rte.ADAPTER_FUSION, "cpu")[arm]
     known = rte.recorded(rte.ADAPTER_FUSION)[arm]
-    assert evidence._in_common(experiment, known) == []
+    ours = evidence.recorded_outputs(rte.RECORDED)[experiment.folder("").name]
+    assert len(ours) == 5 and evidence._in_common(experiment, known, ours) == []
 
     def mixed(share):
         """The recorded runs, with so much of each replaced by noise that is its own."""
         made = []
         for number, run in enumerate(known):
-            own = draw(arm, number).normal(0, run.margins.std(), len(run.margins))
-            margins = (1 - share) * run.margins + share * own
+            own = draw(arm, number).normal(0, run.outputs.std(), len(run.outputs))
+            margins = (1 - share) * run.outputs + share * own
             made.append(dataclasses.replace(run, logits=np.stack([-margins / 2, margins / 2], 1).tolist()))
-        return evidence._in_common(experiment, made)
+        return evidence._in_common(experiment, made, ours)
 
     assert "nothing in common" in mixed(1)[0] and f"above {least}" in mixed(1)[0]
     assert mixed(0.8)
@@ -638,7 +637,7 @@ def test_a_persons_decision_is_applied_and_undone(honest, small):
 
 def test_the_recorded_runs_of_the_course_are_nobodys_own():
     for notebook in TABLES:
-        check = evidence.ResultsCheck(TABLES[notebook], 4, notebook, lambda run_all: None)
+        check = evidence.ResultsCheck(TABLES[notebook], 4, rte, notebook, lambda run_all: None)
         verdict, against, _ = check.verdict_on(read_files(rte.RECORDED), ["cpu"], NO_STANDING)
         assert verdict.score == 0 and "do not say whose they are" in against[0]
 
@@ -712,15 +711,15 @@ def test_naming_another_device_helps_no_forger():
     lies = {"device": "Tesla T4", "precision": "float32"}
     logits = random_predictions("x", [real], 0)
     wrong = dataclasses.replace(real, logits=logits.tolist(), predictions=logits.argmax(1).tolist())
-    assert audit.compared("eve", dataclasses.replace(wrong, **lies), real).verdict == audit.DIFFERS
-    assert audit.compared("eve", wrong, real).verdict == audit.DIFFERS
-    assert audit.compared("eve", other_seed, real).verdict == audit.DIFFERS
-    assert audit.compared("eve", dataclasses.replace(other_seed, **lies), real).verdict == audit.UNKNOWN
+    assert audit.compared("eve", FIRST, dataclasses.replace(wrong, **lies), real).verdict == audit.DIFFERS
+    assert audit.compared("eve", FIRST, wrong, real).verdict == audit.DIFFERS
+    assert audit.compared("eve", FIRST, other_seed, real).verdict == audit.DIFFERS
+    assert audit.compared("eve", FIRST, dataclasses.replace(other_seed, **lies), real).verdict == audit.UNKNOWN
     newer = dataclasses.replace(other_seed, versions=real.versions | {"torch": "9"})
-    assert audit.compared("eve", newer, real).verdict == audit.UNKNOWN
+    assert audit.compared("eve", FIRST, newer, real).verdict == audit.UNKNOWN
     assert (
-        audit.compared("bo", real, real).verdict
-        == audit.compared("bo", dataclasses.replace(real, **lies), real).verdict
+        audit.compared("bo", FIRST, real, real).verdict
+        == audit.compared("bo", FIRST, dataclasses.replace(real, **lies), real).verdict
     )
 
 

@@ -9,7 +9,7 @@ import torch
 from autograder import course
 from autograder.author import answers, build
 from utils.experiments import pair_training, rte, student
-from utils.experiments.experiment import Experiment
+from utils.experiments.pair_experiment import PairExperiment
 from utils.experiments.runs import run_seeds
 from utils.grading.verdict import Outcome, Verdict
 
@@ -19,11 +19,11 @@ NAMES = {
     "06": ("train_only", "compose", "sources", "pair_logits"),
 }
 TINY = {"train_examples": 16, "epochs": 1, "batch": 8, "max_len": 24, "lr": 1e-2}
-PARTS = tuple(Experiment(f"{one} adapter", f"made-up-{one}", "tiny", method="adapter", **TINY) for one in rte.FUSED)
+PARTS = tuple(PairExperiment(f"{one} adapter", f"made-up-{one}", "tiny", method="adapter", **TINY) for one in rte.FUSED)
 ARMS = {
-    "full": Experiment("full", "made-up-rte", "tiny", start="random", **TINY),
-    "adapter": Experiment("adapter", "made-up-rte", "tiny", method="adapter", **TINY),
-    "fusion": Experiment("fusion", "made-up-rte", "tiny", method="fusion", after=PARTS, **TINY),
+    "full": PairExperiment("full", "made-up-rte", "tiny", start="random", **TINY),
+    "adapter": PairExperiment("adapter", "made-up-rte", "tiny", method="adapter", **TINY),
+    "fusion": PairExperiment("fusion", "made-up-rte", "tiny", method="fusion", after=PARTS, **TINY),
 }
 
 

@@ -14,11 +14,12 @@ import torch
 
 from data import pairs
 from utils.experiments import pair_training, rte, student
-from utils.experiments.experiment import BadRun, Experiment, parse, path_of, read, write
+from utils.experiments.experiment import BadRun, parse, path_of, read, write
+from utils.experiments.pair_experiment import PairExperiment
 from utils.experiments.runs import load_runs, run_seeds
 
 ROOT = Path(__file__).resolve().parents[1]
-QUICK = Experiment(
+QUICK = PairExperiment(
     "quick", "made-up-rte", "tiny", start="random", train_examples=64, epochs=2, batch=8, lr=1e-3, max_len=24
 )
 KILLS = int(os.environ.get("COURSE_KILLS", "20"))
@@ -208,7 +209,7 @@ def small_run(experiment, generators, model, classes=2):
 
 def fusion_of_two(**changes):
     """A small fusion without parts to train first, its experiment and its value matrices."""
-    experiment = Experiment("f", "made-up-rte", "tiny", method="fusion", epochs=2, batch=8, max_len=24, **changes)
+    experiment = PairExperiment("f", "made-up-rte", "tiny", method="fusion", epochs=2, batch=8, max_len=24, **changes)
     model = encoders_model()
     from adapters.composition import Fuse
 

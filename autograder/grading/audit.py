@@ -4,6 +4,7 @@ What is asked for is how well two runs with one seed agree on two kinds of devic
 measured, a person decides. No outcome changes a mark by itself: `copies.decide` notes what a person made of it.
 """
 
+import json
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 from tqdm import tqdm
 
 from autograder.author.checks import public_checks
@@ -19,18 +19,11 @@ from autograder.course import Course, CourseError, NotebookEntry
 from autograder.grading import copied_runs
 from autograder.grading.records import handed_in, students_of
 from autograder.intake.collect import unpack
-from utils.experiments import pair_training, rte
 from utils.experiments.experiment import NO_STANDING, Experiment, Run
+from utils.experiments.runs import load_table
 from utils.grading.evidence import NEAR, UNLIKE, ResultsCheck, centred
 
 AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "unknown, a person decides"
-# By kind of device and precision, the likeness below which two runs with one seed differ. Measured with the
-# experiment `pretrained` on its first 640 pairs (120 steps) on a CPU: with float32, one thread and two end at the same
-# training loss, validation loss and accuracy in all six digits; 0.95 is chosen, below what a repeat should reach. Above
-# NEAR, which no two seeds reach, they agree; between, and for every other pair, a person decides:
-# bfloat16 against float32 was compared by losses alone (3e-4 in training, 3e-5 in validation), GPUs not at all.
-TOLERANCE = {("cpu float32", "cpu float32"): 0.95, ("cpu bfloat16", "cpu bfloat16"): 0.95}
-GOOD = 0.06  # an accuracy so far above the recorded runs' mean is suspicious: four deviations between seeds
 
 
 @dataclass(frozen=True)
@@ -40,10 +33,10 @@ class Audited:
     student: str
     experiment: str
     seed: int
-    claimed: float  # accuracy from the handed-in predictions, a fraction
-    found: float  # accuracy of the new run
+    claimed: str  # the metric of the handed-in predictions, with its unit
+    found: str  # that of the new run
     agreement: float  # share of equal predictions
-    likeness: float  # correlation of the margins
+    likeness: float  # correlation of the outputs; of predictions that have none, the share of equal ones
     tolerance: float | None  # below it runs of these two kinds of device differ; None: not measured
     reasons: tuple[str, ...] = ()  # why it was taken; () is by chance
 
@@ -61,15 +54,25 @@ class Audited:
         return f"likeness of {NEAR:g}{known}"
 
 
+def check_of(entry: NotebookEntry) -> ResultsCheck:
+    """The check of a notebook's experiments.
+
+    Raises:
+        CourseError: the notebook has no experiments that are graded.
+    """
+    for check in public_checks(entry).values():
+        if isinstance(check, ResultsCheck):
+            return check
+    raise CourseError(f"{entry.name} has no experiments whose results are handed in")
+
+
 def accepted(course: Course, entry: NotebookEntry) -> dict[str, dict[str, list[Run]]]:
     """The runs of each student that stand up to the check, by experiment; without those that a person took out.
 
     Raises:
         CourseError: the notebook has no experiments that are graded.
     """
-    check = next((one for one in public_checks(entry).values() if isinstance(one, ResultsCheck)), None)
-    if check is None:
-        raise CourseError(f"{entry.name} has no experiments whose results are handed in")
+    check = check_of(entry)
     standings, found = copied_runs.of(course, entry), {}
     for student in students_of(course, entry):
         standing = standings.get(student, NO_STANDING)
@@ -87,7 +90,8 @@ def suspicions(
 ) -> dict[tuple[str, str, int], list[str]]:
     """Why a run should be trained again, by student, experiment and seed; the more reasons, the sooner."""
     flags = {student: standing.flags for student, standing in copied_runs.of(course, entry).items()}
-    recorded = {name: some for name, some in rte.recorded(entry.name).items() if some}
+    known = _experiments(course, entry)
+    recorded = load_table({one.folder("").name: one for one in known.values()}, check_of(entry).source.RECORDED)
     seconds = Counter(run.seconds for some in accepted_runs.values() for runs in some.values() for run in runs)
     found: dict[tuple[str, str, int], list[str]] = {}
     for student, experiments in accepted_runs.items():
@@ -98,15 +102,16 @@ def suspicions(
                     why.append("another run took the same time to the last digit")
                 if run.degenerate:
                     why.append("it predicts one class only")
-                losses = [point["train_loss"] for point in run.curve]
-                if losses[-1] >= losses[0] and len(losses) > 1:
+                losses = [point["train_loss"] for point in run.curve if "train_loss" in point]
+                if len(losses) > 1 and losses[-1] >= losses[0]:
                     why.append("its training loss does not fall")
-                known = recorded.get(name, [])
-                if known and known[0].experiment == run.experiment:
-                    usual = sum(one.accuracy for one in known) / len(known)
-                    if run.accuracy > usual + GOOD:
-                        why.append(f"{100 * (run.accuracy - usual):.0f} points above the recorded runs")
-                    if run.seconds < min(one.seconds for one in known) / 50:
+                experiment = known[_configuration(run)]
+                usual, metric = recorded[experiment.folder("").name], experiment.metrics[0]
+                if usual:
+                    ahead = metric.of(run) - sum(map(metric.of, usual)) / len(usual)
+                    if (-ahead if metric.lower_is_better else ahead) > experiment.lead:
+                        why.append(f"{ahead:+.{metric.digits}f} {metric.difference_unit} beside the recorded runs")
+                    if run.seconds < min(one.seconds for one in usual) / 50:
                         why.append("it was very fast")
                 if why:
                     found[student, name, run.seed] = why
@@ -127,20 +132,26 @@ def audit(
     """
     if not 0 < fraction <= 1:
         raise CourseError(f"--fraction is {fraction}; it must be above 0 and at most 1")
-    known = {
-        one.digest(): one
-        for profile in course.grading.results_profiles
-        for one in rte.experiments(entry.name, profile).values()
-    }
     stand = accepted(course, entry)
     runs = [(student, run) for student, some in stand.items() for runs in some.values() for run in runs]
     if not runs:
         raise CourseError(f"no runs of {entry.name} have been handed in that could be audited")
-    by_digest = {str(sorted(one.plain().items())): one for one in known.values()}
+    known = _experiments(course, entry)
     why = suspicions(course, entry, stand)
     for student, run in tqdm(sample(runs, why, max(1, round(fraction * len(runs))), seed), unit="run"):
         reasons = why.get((student, run.experiment["name"], run.seed), [])
-        yield again(student, run, by_digest[str(sorted(run.experiment.items()))], folder, tuple(reasons))
+        yield again(student, run, known[_configuration(run)], folder, tuple(reasons))
+
+
+def _experiments(course: Course, entry: NotebookEntry) -> dict[str, Experiment]:
+    """The experiments that may have been run, by configuration."""
+    check = check_of(entry)
+    some = (one for profile in course.grading.results_profiles for one in check.experiments(profile))
+    return {json.dumps(one.plain(), sort_keys=True): one for one in some}
+
+
+def _configuration(run: Run) -> str:
+    return json.dumps(run.experiment, sort_keys=True)
 
 
 def sample(
@@ -172,21 +183,28 @@ def again(
     student: str, run: Run, experiment: Experiment, folder: Path | None = None, reasons: tuple[str, ...] = ()
 ) -> Audited:
     """Train one run again, with its own precision, and compare."""
-    precision = torch.bfloat16 if run.precision == "bfloat16" else torch.float32
-    new = pair_training.run_seed(experiment, run.seed, precision=precision, folder=folder)
-    return compared(student, run, new, reasons)
+    new = experiment.run_seed(run.seed, precision=run.precision, folder=folder)
+    return compared(student, experiment, run, new, reasons)
 
 
-def compared(student: str, run: Run, new: Run, reasons: tuple[str, ...] = ()) -> Audited:
+def compared(student: str, experiment: Experiment, run: Run, new: Run, reasons: tuple[str, ...] = ()) -> Audited:
     """A run as handed in against the same one as trained here."""
-    equal = sum(one == other for one, other in zip(run.predictions, new.predictions, strict=True)) / len(run.labels)
-    rows = centred(np.array([run.margins, new.margins]))
-    kinds = sorted((kind_of(run), kind_of(new)))
-    tolerance = TOLERANCE.get((kinds[0], kinds[1])) if run.versions == new.versions else None
-    name = str(new.experiment["name"])
-    return Audited(
-        student, name, run.seed, run.accuracy, new.accuracy, equal, float(rows[0] @ rows[1]), tolerance, reasons
+    metric = experiment.metrics[0]
+    equal = sum(one == other for one, other in zip(run.predictions, new.predictions, strict=True)) / len(
+        run.predictions
     )
+    kinds = sorted((kind_of(run), kind_of(new)))
+    tolerance = experiment.tolerance.get((kinds[0], kinds[1])) if run.versions == new.versions else None
+    claimed, found = (metric.show(metric.of(one)) for one in (run, new))
+    alike = _likeness(run.outputs, new.outputs, equal)
+    return Audited(student, experiment.name, run.seed, claimed, found, equal, alike, tolerance, reasons)
+
+
+def _likeness(handed_in: np.ndarray, found: np.ndarray, equal: float) -> float:
+    if not found.size or handed_in.shape != found.shape:
+        return equal if handed_in.shape == found.shape else 0.0
+    one, other = centred(np.array([handed_in, found]))
+    return float(one @ other)
 
 
 def kind_of(run: Run) -> str:

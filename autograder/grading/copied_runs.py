@@ -6,6 +6,7 @@ until a person says so. The times of hand-ins are those that the platform states
 
 import datetime
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -19,13 +20,14 @@ from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.intake.collect import RESULTS, unpack
 from utils.experiments import student as students
-from utils.experiments.experiment import Standing
+from utils.experiments.experiment import Standing, outputs_of
 from utils.grading.verdict import legible
 
 ROWS = 512  # that are compared with all others at a time
 MOST = 4  # other hand-ins that one student's flags name
 CONFIRMED = "a person looked at these runs and decided that they do not count: ask your instructor"
-LARGEST = 20_000  # examples of a run
+LARGEST = 20_000  # outputs of a run
+LARGEST_OUTPUT = 1e6
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Claim:
     file: str  # FOLDER/seed_N.json
     name: str  # as the run says who made it
     seconds: float
-    margins: np.ndarray  # (examples,) float32
-    what: str  # alike for equal logits
+    outputs: np.ndarray  # (n,) float32, see `outputs_of`
+    what: str  # alike for equal outputs, or where there are none for equal predictions
     when: datetime.datetime | None  # of the earliest version that holds it; None: not known
 
     @property
@@ -54,16 +56,15 @@ def of(course: Course, entry: NotebookEntry) -> dict[str, Standing]:
     }
     if not handed_in:
         return {}
-    from utils.experiments import rte  # brings torch, which a course without such hand-ins does not need
-
     # By notebook, as the judge looks into them: else files of the one could take the places of the other's.
     folders = [
         {
             one.folder("").name
             for profile in course.grading.results_profiles
-            for one in rte.experiments(notebook, profile).values()
+            for one in other.experiments_of(profile).values()
         }
-        for notebook in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION)
+        for other in course.notebooks
+        if other.has_experiments
     ]
     known = {student: _versions(course, student, folders) for student in _everybody(course)}
     current = {
@@ -173,24 +174,27 @@ def _claims(owner: str, packed: bytes, folders: Sequence[Collection[str]]) -> li
             _read[stamp] = _light(files[file])
         light = _read[stamp]
         if light is not None:
-            name, seconds, margins, what = light
-            found.append(Claim(owner, file, name, seconds, margins, what, None))
+            name, seconds, outputs, what = light
+            found.append(Claim(owner, file, name, seconds, outputs, what, None))
     return found
 
 
 def _light(text: bytes) -> tuple[str, float, np.ndarray, str] | None:
-    """Name, seconds and margins of a run, and what tells its logits from others; None if it is no run."""
+    """Name, seconds and outputs of a run, and what tells them from others; None if it is no run."""
     try:
         stated = json.loads(text)
         name, seconds = str(stated.get("student", "")), float(stated["seconds"])
-        logits = np.array(stated["logits"], dtype=np.float64)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        predictions = [*stated["predictions"]]
+        with np.errstate(all="ignore"):
+            outputs = outputs_of(stated["logits"], predictions)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError):
         return None
-    if logits.ndim != 2 or logits.shape[1] != 2 or not 1 < len(logits) <= LARGEST or not np.isfinite(logits).all():
+    if not predictions or outputs.ndim != 1 or len(outputs) > LARGEST:
         return None
-    if np.abs(logits).max() > 1e6:
+    if not (np.abs(outputs) <= LARGEST_OUTPUT).all():  # nor NaN
         return None
-    return name, seconds, (logits[:, 1] - logits[:, 0]).astype(np.float32), hashlib.sha256(logits.tobytes()).hexdigest()
+    what = outputs.tobytes() if len(outputs) else json.dumps(predictions).encode()
+    return name, seconds, outputs.astype(np.float32), hashlib.sha256(what).hexdigest()
 
 
 def _keys(course: Course, claims: list[Claim]) -> tuple[tuple[str, str], ...]:
@@ -255,23 +259,34 @@ def _matches(
     from utils.grading.evidence import NEAR, PERMUTED, shapes
 
     everything = [one for some in known.values() for one in some]
-    for size in sorted({len(one.margins) for one in current}):
-        ours = [one for one in current if len(one.margins) == size]
-        theirs = [one for one in everything if len(one.margins) == size]
+    for size in sorted({len(one.outputs) for one in current}):
+        ours = [one for one in current if len(one.outputs) == size]
+        theirs = [one for one in everything if len(one.outputs) == size]
+        if size < 2:  # texts and counts: nothing but equal ones can be told
+            pairs = itertools.product(ours, theirs)
+            yield from (
+                (one, other, "is") for one, other in pairs if one.what == other.what and _foreign(one, other, keys)
+            )
+            continue
         whose = np.array([hash(one.owner) for one in theirs])
-        table = np.array([one.margins for one in theirs], dtype=np.float32)
+        table = np.array([one.outputs for one in theirs], dtype=np.float32)
         straight, ranked, ordered, backwards = shapes(table)
         for start in range(0, len(ours), ROWS):
             block = ours[start : start + ROWS]
-            rows, ranks, sorted_rows, _ = shapes(np.array([one.margins for one in block], dtype=np.float32))
+            rows, ranks, sorted_rows, _ = shapes(np.array([one.outputs for one in block], dtype=np.float32))
             foreign = np.array([hash(one.owner) for one in block])[:, None] != whose[None]
             near = ((np.abs(rows @ straight.T) > NEAR) | (np.abs(ranks @ ranked.T) > NEAR)) & foreign
             again = (sorted_rows @ ordered.T > PERMUTED) | (sorted_rows @ backwards.T > PERMUTED)
             for row, column in np.argwhere(near | (again & foreign)):
                 one, other = block[row], theirs[column]
-                if not _honest_twins(one, other, keys):
+                if _foreign(one, other, keys):
                     how = "is" if near[row, column] else "is, its examples in another order,"
                     yield one, other, how
+
+
+def _foreign(one: Claim, other: Claim, keys: dict[str, str]) -> bool:
+    """Whether a run is of another student, to whom not the same seed was given by chance."""
+    return one.owner != other.owner and not _honest_twins(one, other, keys)
 
 
 def _honest_twins(one: Claim, other: Claim, keys: dict[str, str]) -> bool:

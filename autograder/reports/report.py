@@ -1,7 +1,6 @@
 """What the instructor reads: a table of the class, as a page, in the terminal and as CSV."""
 
 import collections
-import json
 import statistics
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from autograder.gradebook import course_tree
 from autograder.grading.lateness import settle
 from autograder.grading.records import GRADED, Record, load_record, students_of
 from autograder.reports import progress
-from utils.experiments.experiment import Run
+from utils.experiments.experiment import Metric, Run
 from utils.grading.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def write_report(course: Course, entries: list[NotebookEntry]) -> Path:
 def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
     """The class's accepted runs of a notebook's experiments as one table; None if there are none.
 
-    Runs with the same logits, as machines of one kind give them, count once. The table's seeds number the pairs of
+    Runs that predict the same, as machines of one kind give them, count once. The table's seeds number the pairs of
     student and seed, so that experiments are compared within one student's runs.
     """
     if not entry.has_experiments or not list(course.tree.glob(f"submitted/*/{entry.name}/results.json")):
@@ -57,7 +56,7 @@ def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
     for student, runs in audit.accepted(course, entry).items():
         for name, some in runs.items():
             for run in some:
-                different.setdefault(name, {}).setdefault(json.dumps(run.logits), (student, run))
+                different.setdefault(name, {}).setdefault(run.digest(), (student, run))
     numbers: dict[tuple[str, int], int] = {}
     numbered = {
         name: [
@@ -65,7 +64,23 @@ def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
         ]
         for name, some in different.items()
     }
-    return SeedTable(numbered) if numbered else None
+    return SeedTable(numbered, _metrics(entry)[0]) if numbered else None
+
+
+def recorded_tables(entry: NotebookEntry) -> "list[SeedTable]":
+    """The runs of a notebook's experiments that come with the course, in a table for each metric."""
+    from utils.experiments.runs import load_table
+    from utils.experiments.seed_table import SeedTable
+
+    if not entry.experiments:
+        return []
+    runs = load_table(entry.experiments_of("cpu"), entry.experiment_module().RECORDED)
+    known = {name: some for name, some in runs.items() if some}
+    return [SeedTable(known, metric) for metric in _metrics(entry)] if known else []
+
+
+def _metrics(entry: NotebookEntry) -> "tuple[Metric, ...]":
+    return next(iter(entry.experiments_of("smoke").values())).metrics
 
 
 def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:

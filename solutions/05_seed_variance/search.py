@@ -20,7 +20,7 @@ from data import encoders, pairs
 from data.documentation import cache_folder
 from utils import files
 from utils.experiments import pair_training, profiles, rte
-from utils.experiments.experiment import Experiment
+from utils.experiments.pair_experiment import PairExperiment
 from utils.experiments.pair_training import Encoded
 
 RATES = {"full": (5e-5, 1e-4, 2e-4), "adapter": (5e-4, 1e-3, 2e-3), "fusion": (1e-4, 3e-4, 1e-3)}
@@ -50,7 +50,7 @@ def chosen(encoded: Encoded, places: list[int]) -> Encoded:
     )
 
 
-def tried(experiment: Experiment) -> list[dict[str, float]]:
+def tried(experiment: PairExperiment) -> list[dict[str, float]]:
     """The curve of one run on the held-out pairs: train_loss, loss and accuracy after each epoch."""
     device = profiles.device()
     precision = pair_training.precision_of(device)

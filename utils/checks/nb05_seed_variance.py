@@ -926,6 +926,6 @@ def expected_best(expected_best):
     refuses(expected_best, [], 2, says=sentence)
 
 
-@results_check("5.11", points=4, notebook=rte.SEED_VARIANCE)
+@results_check("5.11", points=4, source=rte, notebook=rte.SEED_VARIANCE)
 def every_run(run_all):
     """Every experiment with every seed, graded from the predictions in the files of the runs."""

@@ -981,6 +981,6 @@ def fusion_weights(fusion_weights, lib):
     assert read(model.training) is True, "the model was training before it was read, and is not any more."
 
 
-@results_check("6.7", points=4, notebook=rte.ADAPTER_FUSION)
+@results_check("6.7", points=4, source=rte, notebook=rte.ADAPTER_FUSION)
 def every_run(run_all):
     """Every experiment with every seed, graded from the predictions in the files of the runs."""

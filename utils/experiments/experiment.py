@@ -1,7 +1,10 @@
-"""What an experiment is, and what one run of it leaves behind. Imports nothing heavy: graders read runs, too.
+"""What an experiment is, what one run of it leaves behind, and how well it did. Imports nothing heavy.
 
 An experiment is a configuration; a run is an experiment with a seed. Everything that decides a run's
-outcome is in the experiment; where it ran (device, precision, versions) is noted in the run.
+outcome is in the experiment; where it ran (device, precision, versions) is noted in the run. A metric is computed
+from what a run predicted, never read from its file.
+
+Whoever adds experiments writes one module, see `Experiments`, with a kind of `Experiment`.
 """
 
 import hashlib
@@ -9,23 +12,25 @@ import json
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from utils import files
 
-VARIES = ("head", "order", "dropout")
+IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 MAX_FILE = 2**20  # bytes
 MAX_FILES = 500  # in one hand-in
 Files = Mapping[str, bytes]  # "NAME-DIGEST/seed_N.json" -> content
 RESULTS = "results"  # the folder, as students know it
 DRIVE = Path("/content/drive/MyDrive/attention_graded/results")  # the same in Colab, where a student's Drive is mounted
 DIGITS = 5  # of logits and curves
-LATER = ("student", "epochs")  # fields that the runs which come with the course do not have yet
+CURVE = frozenset(("train_loss", "loss", "accuracy"))  # of a curve that belongs to logits
+LATER = ("student", "epochs", "numbers")  # fields that the runs which come with the course may lack
 # What `parse` takes at most, far above any run of ours, so that nothing which a file holds is slow or overflows.
 MAX_DEPTH, MAX_ENTRIES, MAX_TEXT, MAX_NUMBER = 10, 200_000, 1000, 1e15
 MAX_LOGIT = 1e6
@@ -37,39 +42,208 @@ class BadRun(ValueError):
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """One configuration: model, task, data, schedule, and what a seed varies.
+class Metric:
+    """How well a run did, from what its examples add up to, so that examples can be drawn again.
 
-    `after` holds experiments that are run first, once, with seed 0: one with method `full` hands on its
-    encoder, those with method `adapter` or `published` hand their adapters to a fusion.
+    Each example adds a row of numbers, and `value` makes the metric of their sums: right answers and answers for an
+    accuracy; true positives, false ones and misses for F1; matching n-grams for BLEU; losses and tokens for a loss.
     """
 
     name: str
-    task: str  # a task of data.pairs
-    encoder: str  # tiny, minilm or bert
-    start: str = "pretrained"  # the encoder's weights: random or pretrained
-    method: str = "full"  # full, adapter, fusion; published: an adapter of the hub, not trained here
-    after: tuple["Experiment", ...] = ()
-    train_examples: int | None = None  # at most so many, the first ones
-    epochs: int = 3
-    batch: int = 16
-    lr: float = 5e-5
-    warmup: float = 0.1  # share of the steps
-    weight_decay: float = 0.01
-    max_len: int = 128
-    varies: tuple[str, ...] = VARIES
+    unit: str  # of values, "%" or "nats"
+    examples: Callable[["Run"], Any]  # from a run that has predictions to an array (examples, k)
+    value: Callable[[np.ndarray], np.ndarray]  # from sums (..., k) to values (...)
+    baseline: Callable[["Run"], Any] | None = None  # as `examples`, of whoever answers without reading
+    baseline_name: str = ""
+    lower_is_better: bool = False
+    digits: int = 1
 
-    def __post_init__(self):
-        if set(self.varies) - set(VARIES):
-            raise ValueError(f"a seed can vary {', '.join(VARIES)}, not {', '.join(set(self.varies) - set(VARIES))}")
-        if self.start not in ("random", "pretrained") or self.method not in ("full", "adapter", "fusion", "published"):
-            raise ValueError(f"{self.name}: no start {self.start!r} with method {self.method!r}")
-        if min(self.epochs, self.batch, self.max_len) < 1 or self.lr <= 0 or not 0 <= self.warmup <= 1:
-            raise ValueError(f"{self.name}: epochs, batch, max_len and lr are positive, warmup is from 0 to 1")
+    @property
+    def difference_unit(self) -> str:
+        """What differences and standard deviations are measured in."""
+        return "points" if self.unit == "%" else self.unit
+
+    def rows(self, run: "Run") -> np.ndarray:
+        """What each example adds, (examples, k) of float64; no rows if the run holds numbers alone."""
+        return np.asarray(self.examples(run), dtype=float) if run.predictions else np.empty((0, 0))
+
+    def of(self, run: "Run") -> float:
+        """Its value for a run.
+
+        Raises:
+            KeyError: the run has no predictions, and no number of this name.
+        """
+        if not run.predictions:
+            return run.numbers[self.name]
+        with np.errstate(all="ignore"):
+            return float(self.value(self.rows(run).sum(0)))
+
+    def show(self, value: float) -> str:
+        """A value with its unit."""
+        return f"{value:.{self.digits}f}{'' if self.unit == '%' else ' '}{self.unit}"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One experiment with one seed, finished: what it predicted on the validation examples, in their order.
+
+    An entry of `labels` and `predictions` is a number, a text, or a list of these. Whatever a metric needs stands
+    there: classes, tags, spans, sentences, or losses with the numbers of tokens they are of.
+    """
+
+    experiment: dict[str, Any]  # the fields of the Experiment
+    seed: int
+    labels: list[Any]  # gold, one entry an example; [] if the metric needs none
+    predictions: list[Any]  # one entry an example; [] in a run that is only shown, see `numbers`
+    logits: list[list[float]]  # (examples, classes) of a classifier, else []
+    curve: list[dict[str, float]]  # one entry an epoch; of a classifier train_loss, loss, accuracy (on validation)
+    seconds: float = 0.0
+    device: str = ""
+    precision: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    student: str = ""  # who ran it, see `utils.experiments.student`
+    epochs: list[list[list[float]]] = field(default_factory=list)  # logits after each epoch but the last
+    numbers: dict[str, float] = field(default_factory=dict)  # metrics by name, where predictions were not kept
+
+    @property
+    def outputs(self) -> np.ndarray:
+        """The numbers by which runs are told apart, (n,), see `outputs_of`."""
+        return outputs_of(self.logits, self.predictions)
+
+    @property
+    def accuracy(self) -> float:
+        """The fraction of validation examples predicted right."""
+        return float(np.mean(_right(self)[:, 0]))
+
+    @property
+    def degenerate(self) -> bool:
+        """Whether it predicts one thing only: it learned nothing, or forgot it."""
+        return bool(self.predictions) and all(one == self.predictions[0] for one in self.predictions)
+
+    @property
+    def majority(self) -> float:
+        """The fraction of the most frequent label: what one gets without reading."""
+        return float(np.mean(_constant(self)[:, 0]))
+
+    def digest(self) -> str:
+        """Alike for runs that predict the same, whatever their seed and configuration claim to be."""
+        return hashlib.sha256(json.dumps(self.logits or self.predictions).encode()).hexdigest()
+
+
+def outputs_of(logits: Any, predictions: Any) -> np.ndarray:
+    """What a model put out, as numbers that no two seeds share, (n,): of two classes how far the second is ahead.
+
+    Without logits they are the fractions among the predictions. There are none, n = 0, where all is counted or text.
+    """
+    if logits:
+        table = np.array(logits, dtype=float)
+        return table[:, 1] - table[:, 0] if table.shape[1] == 2 else (table - table.mean(1, keepdims=True)).ravel()
+    entries = (one if isinstance(one, list) else [one] for one in predictions)
+    return np.array([number for entry in entries for number in entry if type(number) is float])
+
+
+def _right(run: Run) -> np.ndarray:
+    pairs = zip(run.predictions, run.labels, strict=True)
+    return np.array([(guess == label, 1.0) for guess, label in pairs], dtype=float)
+
+
+def _constant(run: Run) -> np.ndarray:
+    named = [json.dumps(label) for label in run.labels]
+    ((most, _),) = Counter(sorted(named)).most_common(1)
+    return np.array([(one == most, 1.0) for one in named], dtype=float)
+
+
+# The share of predictions that are equal to their labels: of classes, and of anything else an exact match.
+ACCURACY = Metric("accuracy", "%", _right, lambda sums: 100 * sums[..., 0] / sums[..., 1], _constant, "majority class")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One configuration: model, task, data, schedule, and what a seed varies.
+
+    A kind of experiment is a subclass, again a frozen dataclass. It adds fields, of which those with `compare=False`
+    are no part of the configuration, and says how a seed is run and what is known of honest runs.
+    """
+
+    metrics: ClassVar[tuple[Metric, ...]] = (ACCURACY,)  # the first one is compared and audited
+    # What was measured of honest runs, as below. Of what was not, no point is lost without a person.
+    lead: ClassVar[float] = math.inf  # so far above the mean of the recorded runs, a run is suspicious
+    tolerance: ClassVar[Mapping[tuple[str, str], float]] = {}  # see autograder.grading.audit
+
+    name: str
+    task: str  # what it is trained on; "made-up-..." earns nothing
+
+    @property
+    def made_up(self) -> bool:
+        """Whether it is of the size smoke, which only shows that everything works."""
+        return self.task.startswith("made-up-")
+
+    @property
+    def after(self) -> "tuple[Experiment, ...]":
+        """The experiments that are prepared first, see `prepare`."""
+        return ()
+
+    @property
+    def ceiling(self) -> float | None:
+        """A value of the first metric that no honest run has passed."""
+        return None
+
+    @property
+    def measured(self) -> bool:
+        """Whether the figures of `utils.grading.evidence` were measured with runs like these."""
+        return False
+
+    @property
+    def learns(self) -> bool:
+        """Whether it is known that some seeds learn, so that not all runs predict one thing."""
+        return False
+
+    def run_seed(
+        self,
+        seed: int,
+        *,
+        precision: str | None = None,
+        folder: Path | str | None = None,
+        on_step: Callable[[str], None] = lambda what: None,
+    ) -> Run:
+        """Train once and predict the validation examples.
+
+        Args:
+            seed: any integer from 0; decides what the experiment varies.
+            precision: of matrix products, as a run notes it; by default what the device does best.
+            folder: of the data, if not in $COURSE_DATA or on the hub.
+            on_step: called with a few words, `steps` times.
+
+        Raises:
+            FileNotFoundError, ImportError, OSError: data or weights are nowhere; says what to do.
+        """
+        raise NotImplementedError
+
+    def steps(self, folder: Path | str | None = None) -> int:
+        """How often `run_seed` calls `on_step`, for the progress bar."""
+        return 1
+
+    def prepare(self, folder: Path | str | None = None) -> None:
+        """Make what this experiment hands on to those that come after it, unless that is there."""
+
+    def gold(self) -> list[Any]:
+        """The labels that an honest run has, from the course's own files; [] if its metric needs none."""
+        return []
+
+    def check(self, run: Run, whole: bool) -> None:
+        """Look for what no run of this kind has; `run` is of this configuration and has the gold labels.
+
+        Args:
+            whole: whether it must hold everything that today's runs do; recorded ones may lack something.
+
+        Raises:
+            BadRun: says what.
+        """
 
     def plain(self) -> dict[str, Any]:
         """Its fields as JSON holds them: lists for tuples."""
-        return json.loads(json.dumps(asdict(self)))
+        free = {one.name for one in fields(self) if not one.compare}
+        return json.loads(json.dumps({name: value for name, value in asdict(self).items() if name not in free}))
 
     def digest(self) -> str:
         """Eight hexadecimal digits that differ between configurations."""
@@ -79,52 +253,14 @@ class Experiment:
         """Where the runs of this configuration lie within a folder of results."""
         return Path(results) / f"{re.sub(r'[^A-Za-z0-9]+', '_', self.name)}-{self.digest()}"
 
-    def seeds_of(self, seed: int) -> dict[str, int]:
-        """The seeds of head, order and dropout: they follow from `seed` for what varies, from 0 for the rest.
 
-        No two parts have the same, neither of one run nor of two runs that differ in their seed.
-        """
-        return {what: 3 * (seed if what in self.varies else 0) + place for place, what in enumerate(VARIES)}
+class Experiments(Protocol):
+    """What a notebook's experiment module offers; course.toml names it, and it may serve several notebooks."""
 
+    RECORDED: Path  # the runs that come with the course; the folder may be missing
 
-@dataclass(frozen=True)
-class Run:
-    """One experiment with one seed, finished: what it predicted on the validation examples, in their order."""
-
-    experiment: dict[str, Any]  # the fields of the Experiment
-    seed: int
-    labels: list[int]  # gold
-    predictions: list[int]
-    logits: list[list[float]]  # (examples, classes)
-    curve: list[dict[str, float]]  # one entry an epoch: train_loss, loss, accuracy (on validation)
-    seconds: float = 0.0
-    device: str = ""
-    precision: str = ""
-    versions: dict[str, str] = field(default_factory=dict)
-    student: str = ""  # who ran it, see `utils.experiments.student`
-    epochs: list[list[list[float]]] = field(default_factory=list)  # logits after each epoch but the last
-
-    @property
-    def margins(self) -> np.ndarray:
-        """Logit of the second of two classes minus that of the first, shape (examples,); its sign is the prediction."""
-        logits = np.asarray(self.logits)
-        return logits[:, 1] - logits[:, 0]
-
-    @property
-    def accuracy(self) -> float:
-        """The fraction of validation examples predicted right."""
-        right = sum(guess == label for guess, label in zip(self.predictions, self.labels, strict=True))
-        return right / len(self.labels)
-
-    @property
-    def degenerate(self) -> bool:
-        """Whether it predicts one class only: it learned nothing, or forgot it."""
-        return len(set(self.predictions)) == 1
-
-    @property
-    def majority(self) -> float:
-        """The fraction of the most frequent class: what one gets without reading."""
-        return max(self.labels.count(label) for label in set(self.labels)) / len(self.labels)
+    def experiments(self, notebook: str, profile: str | None = None) -> Mapping[str, Experiment]:
+        """The experiments of a notebook by name, in the order of its table; by default of this session's profile."""
 
 
 @dataclass(frozen=True)
@@ -276,24 +412,37 @@ def _table(value: Any, rows: int) -> bool:
     )
 
 
+def _entries(value: Any) -> bool:
+    """Whether it is a list of numbers, texts, and lists of these."""
+    if type(value) is not list:
+        return False
+    inner = [part for one in value for part in (one if type(one) is list else (one,))]
+    return {*map(type, inner)} <= NUMBERS | {str}
+
+
 def _check_types(content: dict[str, Any]) -> None:
     """Every field is of exactly its type; fields that may be missing are there or not."""
+    logits, curve, epochs = content["logits"], content["curve"], content.get("epochs", [])
     for name in ("labels", "predictions"):
         values = content[name]
-        if type(values) is not list or not values or any(type(value) is not int or value < 0 for value in values):
+        if not _entries(values):
+            raise BadRun(f"{name} is not a list of numbers, texts, and lists of these")
+        if logits and (not values or any(type(value) is not int or value < 0 for value in values)):
             raise BadRun(f"{name} is not a list of classes")
-    logits, curve, epochs = content["logits"], content["curve"], content.get("epochs", [])
-    if type(logits) is not list or not _table(logits, len(logits)) or len(logits[0]) < 2:
+    if type(logits) is not list or (logits and (not _table(logits, len(logits)) or len(logits[0]) < 2)):
         raise BadRun("logits is not a table of numbers")
     if type(epochs) is not list or not all(_table(one, len(logits)) for one in epochs):
         raise BadRun("epochs is not a list of tables like logits")
-    keys = {"train_loss", "loss", "accuracy"}
-    if type(curve) is not list or any(
-        type(point) is not dict or set(point) != keys or not all(map(_number, point.values())) for point in curve
-    ):
+    if type(curve) is not list or any(type(point) is not dict for point in curve):
+        raise BadRun("curve is not a list of tables")
+    keys = CURVE if logits else {*curve[0]} if curve else set()
+    if any(set(point) != keys or not all(map(_number, point.values())) for point in curve):
         raise BadRun(f"curve is not a list of {', '.join(sorted(keys))}")
     if type(content["seed"]) is not int or not _number(content["seconds"]) or content["seconds"] < 0:
         raise BadRun("seed or seconds is not a number")
+    numbers = content.get("numbers", {})
+    if type(numbers) is not dict or not all(map(_number, numbers.values())):
+        raise BadRun("numbers is not a table of numbers")
     if type(content["experiment"]) is not dict or type(content["versions"]) is not dict:
         raise BadRun("experiment or versions is not a table")
     texts = [content["device"], content["precision"], content.get("student", ""), *content["versions"].values()]
@@ -303,8 +452,13 @@ def _check_types(content: dict[str, Any]) -> None:
 
 def _check_sense(run: Run) -> None:
     """What the file says twice, it says alike: counts, predictions, and every point of the curve that has logits."""
-    if not len(run.labels) == len(run.predictions) == len(run.logits):
+    sizes = {len(one) for one in (run.labels, run.predictions, run.logits) if one}
+    if len(sizes) > 1:
         raise BadRun(f"{len(run.labels)} labels, {len(run.predictions)} predictions and {len(run.logits)} logits")
+    if bool(run.predictions) is bool(run.numbers):
+        raise BadRun("it has to hold predictions, or the numbers of metrics, and not both")
+    if not run.logits:
+        return
     classes = len(run.logits[0])
     if max(run.labels) >= classes or any(len(table[0]) != classes for table in run.epochs):
         raise BadRun(f"its logits are of {classes} classes, its labels or epochs of others")

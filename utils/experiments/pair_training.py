@@ -28,14 +28,15 @@ from tqdm.auto import tqdm
 from data import encoders, pairs
 from data.documentation import cache_folder
 from utils.experiments import profiles, student
-from utils.experiments.experiment import DIGITS, Experiment, Run
+from utils.experiments.experiment import DIGITS, Run
+from utils.experiments.pair_experiment import PairExperiment
 
 POOL = 50  # batches of one pool are sorted by length, then shuffled
 EVALUATION_BATCH = 64
 PART_VALIDATION = 1000  # pairs; of a part only its weights are used
 ENCODER = "encoder.safetensors"
 # What `tiny` is pretrained on, in about two seconds: whose words are whose, and nothing about comparing sentences.
-PRETRAINING = Experiment(
+PRETRAINING = PairExperiment(
     "tiny's pretraining", f"made-up-{pairs.WORDS}", "tiny", "random", train_examples=1500, epochs=2, lr=3e-3, max_len=24
 )
 LIBRARIES = ("torch", "transformers", "adapters", "tokenizers")
@@ -95,7 +96,7 @@ def _own(name: str, made_with: Callable[[Own], T], same: Callable[[T], bool]) ->
     return made
 
 
-def streams(experiment: Experiment, seed: int) -> Streams:
+def streams(experiment: PairExperiment, seed: int) -> Streams:
     """A random generator on the CPU for each of head, order and dropout; no two draw the same numbers.
 
     Exercise 5.2 says why: what one of them draws must not move the others.
@@ -198,7 +199,7 @@ def precision_of(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if native else torch.float32
 
 
-def steps_of(experiment: Experiment, examples: int) -> int:
+def steps_of(experiment: PairExperiment, examples: int) -> int:
     """How many steps a run of `experiment` takes on so many training examples."""
     return experiment.epochs * -(-examples // experiment.batch)
 
@@ -216,7 +217,7 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     return [{"params": some, "weight_decay": decay} for decay, some in groups.items() if some]
 
 
-def make_optimizer(model: nn.Module, experiment: Experiment) -> torch.optim.Optimizer:
+def make_optimizer(model: nn.Module, experiment: PairExperiment) -> torch.optim.Optimizer:
     """AdamW on the trainable parameters of `model`, fused; the student's where it has the same groups."""
     groups = parameter_groups(model, experiment.weight_decay)
     made = torch.optim.AdamW(groups, lr=experiment.lr, betas=(0.9, 0.999), fused=True)
@@ -240,7 +241,7 @@ def make_optimizer(model: nn.Module, experiment: Experiment) -> torch.optim.Opti
     return found if found is not None else made
 
 
-def learning_rates(experiment: Experiment, total: int) -> list[float]:
+def learning_rates(experiment: PairExperiment, total: int) -> list[float]:
     """The rate of each of `total` steps. The student's `schedule` is asked, too: another order of the same products
     may give another last digit, and then that of the course's counts.
     """
@@ -289,7 +290,7 @@ def _forward(model: nn.Module, encoded: Encoded, device: torch.device) -> Own:
 
 def train(
     model: nn.Module,
-    experiment: Experiment,
+    experiment: PairExperiment,
     generators: Streams,
     training: Encoded,
     validation: Encoded,
@@ -361,11 +362,11 @@ def predict(model: nn.Module, encoded: Encoded, device: torch.device, precision:
 
 
 def run_seed(
-    experiment: Experiment,
+    experiment: PairExperiment,
     seed: int,
     *,
     device: torch.device | None = None,
-    precision: torch.dtype | None = None,
+    precision: str | None = None,
     folder: Path | str | None = None,
     on_step: Step = lambda what: None,
 ) -> Run:
@@ -374,14 +375,14 @@ def run_seed(
     Args:
         seed: any integer from 0; decides what `experiment.varies` lists.
         device: where to train; by default `utils.experiments.profiles.device()`.
-        precision: of matrix products; by default `precision_of(device)`. Weights stay float32.
+        precision: bfloat16 or float32, of matrix products; by default `precision_of(device)`. Weights stay float32.
         folder: of the data, if not in $COURSE_DATA or on the hub.
 
     Raises:
         FileNotFoundError, ImportError, OSError: data or weights are nowhere; says what to do.
     """
     device = device or profiles.device()
-    precision = precision or precision_of(device)
+    products = {"bfloat16": torch.bfloat16, None: precision_of(device)}.get(precision, torch.float32)
     tokenizer = encoders.tokenizer(experiment.encoder)
     training, validation = (
         encode(pairs.load(experiment.task, split, folder, limit), tokenizer, experiment.max_len)
@@ -389,8 +390,8 @@ def run_seed(
     )
     started = time.perf_counter()
     generators = streams(experiment, seed)
-    model = build(experiment, training.classes, generators["head"], device, precision, folder)
-    tables, curve = train(model, experiment, generators, training, validation, device, precision, on_step)
+    model = build(experiment, training.classes, generators["head"], device, products, folder)
+    tables, curve = train(model, experiment, generators, training, validation, device, products, on_step)
     *epochs, rows = ([[round(value, DIGITS) for value in row] for row in table.tolist()] for table in tables)
     return Run(
         experiment=experiment.plain(),
@@ -401,7 +402,7 @@ def run_seed(
         curve=curve,
         seconds=round(time.perf_counter() - started, 6),
         device=name_of(device),
-        precision=str(precision).removeprefix("torch."),
+        precision=str(products).removeprefix("torch."),
         versions={name: importlib.metadata.version(name) for name in LIBRARIES} | {"python": platform.python_version()},
         epochs=epochs,
     )
@@ -415,7 +416,7 @@ def name_of(device: torch.device) -> str:
 
 
 def build(
-    experiment: Experiment,
+    experiment: PairExperiment,
     classes: int,
     generator: torch.Generator,
     device: torch.device,
@@ -494,7 +495,7 @@ def _learning(model: nn.Module) -> set[str]:
 
 
 def part(
-    experiment: Experiment, device: torch.device, precision: torch.dtype, folder: Path | str | None = None
+    experiment: PairExperiment, device: torch.device, precision: torch.dtype, folder: Path | str | None = None
 ) -> Path | None:
     """The folder with what `experiment` hands on to others, trained with seed 0 if the cache lacks it.
 
@@ -529,17 +530,17 @@ def part(
     return path
 
 
-def prepare(experiment: Experiment, folder: Path | str | None = None) -> None:
+def prepare(experiment: PairExperiment, folder: Path | str | None = None) -> None:
     """Make the part that `experiment` hands on, unless the cache has it, where and as `run_seed` would."""
     device = profiles.device()
     part(experiment, device, precision_of(device), folder)
 
 
-def train_size(experiment: Experiment, folder: Path | str | None = None) -> int:
+def train_size(experiment: PairExperiment, folder: Path | str | None = None) -> int:
     """The number of training pairs of an experiment."""
     return len(pairs.load(experiment.task, "train", folder, experiment.train_examples))
 
 
-def _place(experiment: Experiment, path: Path | None) -> str:
+def _place(experiment: PairExperiment, path: Path | None) -> str:
     """Where the adapters library finds the adapter of an experiment: a folder, or a name of the hub."""
     return str(path) if path else encoders.PUBLISHED_ADAPTERS[experiment.task]

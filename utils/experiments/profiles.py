@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import torch
 
+IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NAMES = ("smoke", "cpu", "gpu")
 T = TypeVar("T")
 

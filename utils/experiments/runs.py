@@ -1,23 +1,40 @@
 """Run an experiment over seeds: one file for each finished seed, interrupted and resumed at will."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tqdm.auto import tqdm
 
-from utils.experiments import student
+from utils.experiments import profiles, student
 from utils.experiments.experiment import BadRun, Experiment, Run, parse, path_of, read, write
 
+IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
+RECORDED_SEEDS = range(1, 6)  # of the runs that come with the course; no student has them
 LOCAL = "local"
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {elapsed}<{remaining}{postfix}"
+
+
+def seeds(profile: str | None = None) -> list[int]:
+    """The student's own seeds for this session's profile: the five that the hand-in needs, or 20 on a GPU.
+
+    They follow from the name that `utils.experiments.student.sign` was told. The profile smoke does without a name:
+    it earns nothing.
+
+    Raises:
+        ValueError: nobody has signed.
+    """
+    chosen, (name, key) = profile or profiles.name(), student.signed()
+    if not name and chosen != "smoke":
+        raise ValueError(f"the seeds of your runs come from your name, and STUDENT is blank. {student.ASK}")
+    return student.seeds_of(name, key, {"smoke": 5, "cpu": 5, "gpu": 20}[chosen])
 
 
 def run_seeds(
     experiment: Experiment,
     seeds: Iterable[int],
-    results: Path | str = "results",
+    results: Path | str | None = "results",
     *,
     folder: Path | str | None = None,
     cluster: str | None = None,
@@ -29,7 +46,7 @@ def run_seeds(
     named, never used.
 
     Args:
-        results: a folder; files are `results/NAME-DIGEST/seed_N.json`.
+        results: a folder; files are `results/NAME-DIGEST/seed_N.json`. None keeps no files.
         folder: of the data, if not in $COURSE_DATA or on the hub.
         cluster: None runs here, one seed after the other; "local" in a process for each core; an address
             (`tcp://...`) on the workers of a dask cluster. A worker that dies costs its running seed, which
@@ -40,7 +57,7 @@ def run_seeds(
         ImportError: a package is missing, of the data, of the encoder, or dask's distributed for a cluster.
     """
     wanted = list(dict.fromkeys(seeds))
-    found = load_runs(experiment, results, wanted)
+    found = load_runs(experiment, results, wanted) if results is not None else {}
     missing = [seed for seed in wanted if seed not in found]
     if missing and cluster:
         found |= _on_cluster(experiment, missing, results, folder, cluster)
@@ -74,6 +91,12 @@ def load_runs(experiment: Experiment, results: Path | str, seeds: Iterable[int] 
     return found
 
 
+def load_table(experiments: Mapping[str, Experiment], results: Path | str) -> dict[str, list[Run]]:
+    """The finished runs in `results` of several experiments, by name and in the order of their seeds."""
+    found = {name: load_runs(experiment, results) for name, experiment in experiments.items()}
+    return {name: [runs[seed] for seed in sorted(runs)] for name, runs in found.items()}
+
+
 def _set_aside(path: Path) -> Path:
     """Rename a file that cannot be used; nothing is overwritten."""
     number = 1
@@ -84,51 +107,48 @@ def _set_aside(path: Path) -> Path:
 
 
 def _here(
-    experiment: Experiment, seeds: Sequence[int], results: Path | str, folder: Path | str | None
+    experiment: Experiment, seeds: Sequence[int], results: Path | str | None, folder: Path | str | None
 ) -> dict[int, Run]:
-    from utils.experiments import pair_training
-
     for one in experiment.after:  # shown with a bar of its own, before the seeds' one
-        pair_training.prepare(one, folder=folder)
+        one.prepare(folder)
     found = {}
     with tqdm(total=len(seeds), desc=experiment.name, bar_format=BAR) as bar:
-        steps = pair_training.steps_of(experiment, pair_training.train_size(experiment, folder))
+        steps = experiment.steps(folder)
         for seed in seeds:
 
             def on_step(what: str, seed: int = seed) -> None:
                 bar.set_postfix_str(f"seed {seed}, {what}", refresh=False)
                 bar.update(1 / steps)
 
-            found[seed] = _by_whom(pair_training.run_seed(experiment, seed, folder=folder, on_step=on_step))
-            write(found[seed], path_of(experiment, seed, results))
+            found[seed] = _kept(experiment, experiment.run_seed(seed, folder=folder, on_step=on_step), results)
             bar.n = len(found)
-            bar.set_postfix_str(f"seed {seed}: {100 * found[seed].accuracy:.1f}%")
+            bar.set_postfix_str(_told(experiment, found[seed]))
     return found
 
 
-def _by_whom(run: Run) -> Run:
-    """The run with the name of this session's student."""
-    return replace(run, student=student.signed()[0])
+def _kept(experiment: Experiment, run: Run, results: Path | str | None) -> Run:
+    """The run with the name of this session's student, and written where there is a folder."""
+    named = replace(run, student=student.signed()[0])
+    if results is not None:
+        write(named, path_of(experiment, run.seed, results))
+    return named
+
+
+def _told(experiment: Experiment, run: Run) -> str:
+    metric = experiment.metrics[0]
+    return f"seed {run.seed}: {metric.show(metric.of(run))}"
 
 
 def _run(experiment: Experiment, seed: int, folder: Path | str | None) -> Run:
     """One seed, in a worker; one thread each, since the workers share the cores."""
     import torch
 
-    from utils.experiments.pair_training import run_seed
-
     torch.set_num_threads(1)
-    return run_seed(experiment, seed, folder=folder)
-
-
-def _prepare(experiment: Experiment, folder: Path | str | None) -> None:
-    from utils.experiments import pair_training
-
-    pair_training.prepare(experiment, folder=folder)
+    return experiment.run_seed(seed, folder=folder)
 
 
 def _on_cluster(
-    experiment: Experiment, seeds: Sequence[int], results: Path | str, folder: Path | str | None, cluster: str
+    experiment: Experiment, seeds: Sequence[int], results: Path | str | None, folder: Path | str | None, cluster: str
 ) -> dict[int, Run]:
     try:
         import distributed
@@ -142,15 +162,14 @@ def _on_cluster(
     try:
         with distributed.Client(address or local) as client:
             # A part is made once, and read from the cache by the workers that share it.
-            for future in [client.submit(_prepare, one, folder, pure=False, retries=3) for one in experiment.after]:
+            for future in [client.submit(one.prepare, folder, pure=False, retries=3) for one in experiment.after]:
                 future.result()
             futures = {client.submit(_run, experiment, seed, folder, pure=False, retries=3): seed for seed in seeds}
             bar = tqdm(distributed.as_completed(futures), total=len(seeds), unit="seed", desc=experiment.name)
             for future in bar:
                 seed = futures[future]
-                found[seed] = _by_whom(future.result())
-                write(found[seed], path_of(experiment, seed, results))
-                bar.set_postfix_str(f"seed {seed}: {100 * found[seed].accuracy:.1f}%")
+                found[seed] = _kept(experiment, future.result(), results)
+                bar.set_postfix_str(_told(experiment, found[seed]))
     finally:
         if local is not None:
             local.close()

@@ -1,38 +1,41 @@
-"""Tables of experiments over seeds, and what may be concluded from them.
+"""Tables of experiments over seeds, and what may be concluded from them, by any metric.
 
-Units: accuracies are percent, and standard deviations, differences and interval widths are points of
-percent. `Run.accuracy`, from which all is computed, is a fraction.
+Units: a table's values have the unit of its metric; of percent, standard deviations, differences and interval
+widths are points.
 
-One rule decides everywhere, of two experiments and of one against the majority class. A difference is shown if
+One rule decides everywhere, of two experiments and of one against whoever answers without reading. A difference is
+shown if
 
 - the crossed interval leaves 0 out: seeds *and* examples are drawn again, both with replacement (Owen 2007, "The
   pigeonhole bootstrap"), so it answers for both at once;
 - and so does the t interval over seeds: the bootstrap of five runs alone is too short (notebook 05 measures it);
 - still, when Holm's correction (1979) has paid for all comparisons that are made together.
+
+Of runs whose predictions were not kept, seeds alone are drawn again, and the sentence says so.
 """
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from utils.experiments.experiment import Run
+from utils.experiments.experiment import ACCURACY, Metric, Run
 from utils.plots import Picture
 
 LEVEL = 0.95
 RESAMPLES = 4000
 CAPTION = (
-    "Accuracy over seeds. Means and intervals in percent, standard deviations in points. The intervals are for other "
+    "{name} over seeds. Means and intervals in {unit}, standard deviations in {points}. The intervals are for other "
     "seeds on these examples, by Student's t. The best of 5 is estimated from these runs: of few runs, too low."
 )
 
 
-def percents(runs: Sequence[Run]) -> np.ndarray:
-    """The accuracies (n,) of runs, in percent."""
-    return np.array([100 * run.accuracy for run in runs])
+def values_of(runs: Sequence[Run], metric: Metric = ACCURACY) -> np.ndarray:
+    """The values (n,) of runs, in the metric's unit."""
+    return np.array([metric.of(run) for run in runs])
 
 
 def t_interval(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
@@ -68,9 +71,7 @@ class SeedTable:
     every run.
     """
 
-    caption = CAPTION
-
-    def __init__(self, runs: Mapping[str, Sequence[Run]]):
+    def __init__(self, runs: Mapping[str, Sequence[Run]], metric: Metric = ACCURACY):
         """`runs` maps the name of an experiment to its runs, one a seed.
 
         Raises:
@@ -81,28 +82,39 @@ class SeedTable:
                 raise ValueError(f"{name} has no runs")
             if len({run.seed for run in some}) < len(some):
                 raise ValueError(f"{name} has two runs with one seed")
-        self.runs = {name: list(some) for name, some in runs.items()}
+        self.runs, self.metric = {name: list(some) for name, some in runs.items()}, metric
+        unit = "percent" if metric.unit == "%" else metric.unit
+        told = CAPTION.format(name=metric.name, unit=unit, points=metric.difference_unit)
+        self.caption = told[0].upper() + told[1:]
 
     def frame(self) -> pd.DataFrame:
         """The table: a row for each experiment; every column states its unit."""
         return pd.DataFrame.from_dict({name: self._row(some) for name, some in self.runs.items()}, orient="index")
 
-    @staticmethod
-    def _row(runs: Sequence[Run]) -> dict[str, float]:
-        values = percents(runs)
+    def _row(self, runs: Sequence[Run]) -> dict[str, float]:
+        values, unit, sign = values_of(runs, self.metric), self.metric.unit, -1 if self.metric.lower_is_better else 1
         low, high = t_interval(values)
-        return {
+        row = {
             "runs": len(values),
-            "mean, %": values.mean(),
-            "sd, points": values.std(ddof=1) if len(values) > 1 else float("nan"),
-            "95% from, %": low,
-            "95% to, %": high,
-            "min, %": values.min(),
-            "max, %": values.max(),
-            "best of 5 expected, %": expected_best(values, 5),
-            "degenerate runs": sum(run.degenerate for run in runs),
-            "majority class, %": 100 * runs[0].majority,
+            f"mean, {unit}": values.mean(),
+            f"sd, {self.metric.difference_unit}": values.std(ddof=1) if len(values) > 1 else float("nan"),
+            f"95% from, {unit}": low,
+            f"95% to, {unit}": high,
+            f"min, {unit}": values.min(),
+            f"max, {unit}": values.max(),
+            f"best of 5 expected, {unit}": sign * expected_best(sign * values, 5),
         }
+        baseline = self._baseline(runs)
+        if baseline is not None:
+            row |= {"degenerate runs": sum(run.degenerate for run in runs)}
+            row |= {f"{self.metric.baseline_name}, {unit}": baseline}
+        return row
+
+    def _baseline(self, runs: Sequence[Run]) -> float | None:
+        """What answers without reading score, if the metric knows such answers and the runs hold the labels."""
+        if self.metric.baseline is None or not runs[0].labels:
+            return None
+        return float(self.metric.value(np.asarray(self.metric.baseline(runs[0]), dtype=float).sum(0)))
 
     def comparisons(self) -> list["Comparison"]:
         """Each experiment against each that stands above it, with Holm's correction for all of these comparisons.
@@ -112,27 +124,34 @@ class SeedTable:
         Raises:
             ValueError: two were validated on different examples.
         """
+        return self.compared(itertools.combinations(self.runs, 2))
+
+    def compared(self, pairs: Iterable[tuple[str, str]]) -> list["Comparison"]:
+        """As `comparisons`, of these pairs of names alone."""
         seeds = {name: {run.seed for run in runs} for name, runs in self.runs.items()}
-        pairs = [(a, b) for a, b in itertools.combinations(self.runs, 2) if len(seeds[a] & seeds[b]) > 1]
-        return holm([replace(compare(self.runs[a], self.runs[b]), first=a, second=b) for a, b in pairs])
+        common = [(a, b) for a, b in pairs if len(seeds[a] & seeds[b]) > 1]
+        found = [compare(self.runs[a], self.runs[b], self.metric) for a, b in common]
+        return holm([replace(one, first=a, second=b) for one, (a, b) in zip(found, common, strict=True)])
 
     def remarks(self) -> list[str]:
-        """A sentence for each experiment with runs that gave up, and for each not shown to beat the majority class.
+        """A sentence for each experiment with runs that gave up, and for each not shown to beat the baseline.
 
         The rule is that of `compare`, with Holm's correction for all experiments of the table.
         """
-        found = []
-        against = holm([_against_majority(name, runs) for name, runs in self.runs.items()])
-        for (name, runs), versus in zip(self.runs.items(), against, strict=True):
-            baseline, stuck = 100 * runs[0].majority, sum(run.degenerate for run in runs)
+        found: list[str] = []
+        known = {name: runs for name, runs in self.runs.items() if self._baseline(runs) is not None}
+        against = holm([_against_baseline(name, runs, self.metric) for name, runs in known.items()])
+        for (name, runs), versus in zip(known.items(), against, strict=True):
+            stuck = sum(run.degenerate for run in runs)
             if stuck:
                 found.append(
                     f"{name}: {stuck} of {len(runs)} runs predict one class only. They are counted, not dropped."
                 )
-            if not (versus.shown and versus.difference > 0):
+            if not (versus.shown and (versus.difference > 0) is not self.metric.lower_is_better):
                 found.append(
-                    f"{name}: not shown to be better than the majority class ({baseline:.1f}%): "
-                    f"{versus.difference:+.1f} points, {versus.evidence}."
+                    f"{name}: not shown to be better than the {versus.first} "
+                    f"({self.metric.show(self._baseline(runs) or 0)}): "
+                    f"{versus.difference:+.1f} {versus.unit}, {versus.evidence}."
                 )
         return found
 
@@ -162,35 +181,42 @@ class SeedTable:
         return self.frame().to_csv(index_label="experiment")
 
     def plot(self) -> Picture:
-        """A strip plot: every run, the mean with its 95% interval, and the majority class."""
+        """A strip plot: every run, the mean with its 95% interval, and the baseline if there is one."""
         from matplotlib.figure import Figure
         from matplotlib.pyplot import rc_context
 
         from utils.plots import LOOK, OKABE_ITO
 
+        name, unit = self.metric.name, self.metric.unit
         with rc_context(LOOK):
             figure = Figure(figsize=(6, 0.9 + 0.6 * len(self.runs)), layout="constrained")
             ax = figure.subplots()
-            for row, runs in enumerate(self.runs.values()):
-                values, color = percents(runs), OKABE_ITO[row % len(OKABE_ITO)]
+            baselines = [self._baseline(runs) for runs in self.runs.values()]
+            for row, (runs, baseline) in enumerate(zip(self.runs.values(), baselines, strict=True)):
+                values, color = values_of(runs, self.metric), OKABE_ITO[row % len(OKABE_ITO)]
                 spread = np.linspace(-0.12, 0.12, len(values)) if len(values) > 1 else [0.0]
                 ax.scatter(values, row + np.asarray(spread), s=22, color=color, alpha=0.6, lw=0)
                 low, high = t_interval(values)
                 ax.errorbar(values.mean(), row + 0.28, xerr=[[values.mean() - low], [high - values.mean()]], fmt="D",
                             ms=4, capsize=3, color=color)  # fmt: skip
-                ax.plot([100 * runs[0].majority] * 2, [row - 0.3, row + 0.4], ":", color="black", lw=1)
+                if baseline is not None:
+                    ax.plot([baseline] * 2, [row - 0.3, row + 0.4], ":", color="black", lw=1)
             ax.set_yticks(range(len(self.runs)), list(self.runs))
-            ax.set(xlabel="accuracy, %: each run, mean with 95% interval, majority class (dotted)")
+            dotted = f", {self.metric.baseline_name} (dotted)" if None not in baselines else ""
+            ax.set(xlabel=f"{name}, {unit}: each run, mean with 95% interval{dotted}")
             ax.set_ylim(len(self.runs) - 0.4, -0.5)
             ax.grid(axis="x", alpha=0.3)
-        rows = self.frame()
-        means = "; ".join(f"{name} {rows.loc[name, 'mean, %']:.1f}" for name in rows.index)
-        return Picture(figure, f"Accuracy of every run by experiment, in percent. Means: {means}.")
+        means = "; ".join(f"{name} {mean:.{self.metric.digits}f}" for name, mean in self.frame().iloc[:, 1].items())
+        told = "percent" if unit == "%" else unit
+        return Picture(figure, f"{name[0].upper()}{name[1:]} of every run by experiment, in {told}. Means: {means}.")
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """How much better `second` is than `first`, in points; see `compare`."""
+    """What `second` has more than `first`, in points, or in the metric's unit; see `compare`.
+
+    Without predictions `examples` is 0, and the intervals over them are NaN.
+    """
 
     first: str
     second: str
@@ -200,10 +226,11 @@ class Comparison:
     by_seed: tuple[float, float]  # 95% interval: were the seeds drawn again, on these examples
     by_example: tuple[float, float]  # 95% interval: were the examples drawn again, with these runs
     crossed: tuple[float, float]  # 95% interval: were seeds and examples drawn again
-    ahead: float  # the share of all pairs of runs, one of each, in which the second is ahead; ties are half
+    ahead: float  # the share of all pairs of runs, one of each, in which the second is better; ties are half
     effect: float  # mean of the paired differences by their standard deviation (Cohen's d_z)
     p: float  # the larger of those of `crossed` and `by_seed`, with Holm's correction
     among: int = 1  # how many comparisons were made together
+    unit: str = "points"
 
     @property
     def shown(self) -> bool:
@@ -212,31 +239,57 @@ class Comparison:
 
     @property
     def evidence(self) -> str:
-        """The crossed interval and p, in words."""
+        """The interval that decides and p, in words."""
         together = f" after Holm's correction for {self.among} comparisons" if self.among > 1 else ""
         small = 2 / (RESAMPLES + 1)
         p = f"p < {2 * small:.3f}" if self.p <= small else f"p = {self.p:.3f}"
-        return f"95% from {self.crossed[0]:+.2f} to {self.crossed[1]:+.2f} over seeds and examples, {p}{together}"
+        (low, high), over = (self.crossed, "seeds and examples") if self.examples else (self.by_seed, "seeds alone")
+        return f"95% from {low:+.2f} to {high:+.2f} over {over}, {p}{together}"
 
     def __str__(self) -> str:
         verdict = "a difference is shown" if self.shown else "no difference is shown"
-        return (
-            f"{self.second} against {self.first}: {self.difference:+.2f} points, {verdict}: {self.evidence}. "
+        told = (
             f"Over seeds alone (n = {self.seeds}) from {self.by_seed[0]:+.2f} to {self.by_seed[1]:+.2f}; "
             f"over examples alone (n = {self.examples}) from {self.by_example[0]:+.2f} to {self.by_example[1]:+.2f}. "
-            f"Ahead in {self.ahead:.0%} of all pairs of runs; effect d = {self.effect:.2f}."
+        )
+        if not self.examples:
+            verdict += ", on these examples alone"
+            told = f"(n = {self.seeds}; predictions were not kept, so examples cannot be drawn again.) "
+        return (
+            f"{self.second} against {self.first}: {self.difference:+.2f} {self.unit}, {verdict}: {self.evidence}. "
+            f"{told}Ahead in {self.ahead:.0%} of all pairs of runs; effect d = {self.effect:.2f}."
         )
 
     __repr__ = __str__
 
 
-def crossed_means(gains: np.ndarray, resamples: int = RESAMPLES, seed: int = 0) -> np.ndarray:
-    """The means (resamples,) of `gains` (seeds, examples) with seeds and examples drawn again, with replacement."""
-    chance, (seeds, examples) = np.random.default_rng(seed), gains.shape
-    gains = gains[np.lexsort(gains.T)]  # the order of the seeds is to change nothing
+def crossed_means(
+    first: np.ndarray, second: np.ndarray, metric: Metric, resamples: int = RESAMPLES, seed: int = 0
+) -> np.ndarray:
+    """The mean differences (resamples,) with seeds and examples drawn again, with replacement.
+
+    `first` and `second` are (seeds, examples, k), rows of `Metric.examples`.
+    """
+    chance, (seeds, examples, _) = np.random.default_rng(seed), first.shape
+    gains = (_jackknifed(second, metric) - _jackknifed(first, metric)).round(9)
+    order = np.lexsort(gains.T)  # the order of the seeds is to change nothing
     times = chance.multinomial(seeds, np.full(seeds, 1 / seeds), resamples)  # how often each seed is drawn
-    drawn = chance.integers(examples, size=(resamples, examples))
-    return np.take_along_axis(times @ gains / seeds, drawn, axis=1).mean(axis=1)
+    drawn = chance.integers(examples, size=(resamples, examples)) + examples * np.arange(resamples)[:, None]
+    weights = np.bincount(drawn.ravel(), minlength=resamples * examples).reshape(resamples, examples).astype(float)
+    values = [
+        metric.value(np.tensordot(weights, side[order], (1, 1))) for side in (first, second)
+    ]  # (resamples, seeds)
+    return ((values[1] - values[0]) * times).sum(1).round(9) / seeds  # what is 0 is to be 0
+
+
+def _jackknifed(rows: np.ndarray, metric: Metric) -> np.ndarray:
+    """What each example contributes, (seeds, examples), from (seeds, examples, k): Tukey's pseudo-values.
+
+    Of a metric that is a mean over the examples they are its terms.
+    """
+    examples, total = rows.shape[1], rows.sum(1, keepdims=True)
+    with np.errstate(all="ignore"):
+        return examples * metric.value(total) - (examples - 1) * metric.value(total - rows)
 
 
 def holm(found: Sequence["Comparison"]) -> list["Comparison"]:
@@ -250,11 +303,11 @@ def holm(found: Sequence["Comparison"]) -> list["Comparison"]:
     return [replace(one, p=corrected[place], among=len(found)) for place, one in enumerate(found)]
 
 
-def compare(first: Sequence[Run], second: Sequence[Run]) -> Comparison:
+def compare(first: Sequence[Run], second: Sequence[Run], metric: Metric = ACCURACY) -> Comparison:
     """Compare two experiments, paired by seed and by example.
 
-    By seed, the accuracies' differences of the common seeds; by example, the differences of how often
-    the common seeds got it right. Each has a t interval. They answer different questions: would other
+    By seed, the values' differences of the common seeds; by example, the differences of what each contributes.
+    Each has a t interval. They answer different questions: would other
     seeds say the same, would other examples? The crossed interval answers both at once. Pairing by seed is
     right whether or not the experiments share luck; it makes the interval shorter only if they do.
 
@@ -265,49 +318,55 @@ def compare(first: Sequence[Run], second: Sequence[Run]) -> Comparison:
     common = sorted(set(left) & set(right))
     if len(common) < 2:
         raise ValueError(f"two seeds or more must be common to both experiments; common are {common}")
-    labels = left[common[0]].labels
-    if any(run.labels != labels for side in (left, right) for run in side.values()):
-        raise ValueError("the experiments were validated on different examples: they cannot be paired")
+    reference = left[common[0]]
+    for run in (*left.values(), *right.values()):
+        if run.labels != reference.labels or len(run.predictions) != len(reference.predictions):
+            raise ValueError("the experiments were validated on different examples: they cannot be paired")
     pairs = [[side[seed] for seed in common] for side in (left, right)]
     names = [str(runs[0].experiment.get("name", place)) for runs, place in ((first, "first"), (second, "second"))]
-    return _comparison(names, [_right(runs) for runs in pairs])
+    values = [values_of(runs, metric) for runs in pairs]
+    if not reference.predictions:
+        return _comparison(names, values, metric)
+    return _comparison(names, values, metric, [np.array([metric.rows(run) for run in runs]) for runs in pairs])
 
 
-def _right(runs: Sequence[Run]) -> np.ndarray:
-    """Whether each run was right on each example, (runs, examples) of 0 and 1."""
-    return np.array([np.equal(run.predictions, run.labels) for run in runs], dtype=float)
+def _against_baseline(name: str, runs: Sequence[Run], metric: Metric) -> Comparison:
+    """An experiment against one that answers every example without reading."""
+    assert metric.baseline is not None
+    rows = np.array([metric.rows(run) for run in runs])
+    constant = np.tile(np.asarray(metric.baseline(runs[0]), dtype=float), (len(runs), 1, 1))
+    values = [metric.value(side.sum(1)) for side in (constant, rows)]
+    return _comparison([f"{metric.baseline_name}", name], values, metric, [constant, rows])
 
 
-def _against_majority(name: str, runs: Sequence[Run]) -> Comparison:
-    """An experiment against one that answers every example with the most frequent class."""
-    labels = np.array(runs[0].labels)
-    classes, counts = np.unique(labels, return_counts=True)
-    constant = np.equal(labels, classes[counts.argmax()]).astype(float)
-    return _comparison(["the majority class", name], [np.tile(constant, (len(runs), 1)), _right(runs)])
-
-
-def _comparison(names: Sequence[str], right: Sequence[np.ndarray]) -> Comparison:
-    """The comparison of two experiments with those answers right, each (seeds, examples)."""
-    gains = 100 * (right[1] - right[0])
-    by_seed, by_example = gains.mean(axis=1), gains.mean(axis=0)
-    spread = by_seed.std(ddof=1) if len(gains) > 1 else float("nan")
-    means = crossed_means(gains)
-    below, above = ((1 + np.sum(side)) / (1 + len(means)) for side in (means <= 0, means >= 0))
-    second, first = right[1].mean(axis=1), right[0].mean(axis=1)
-    wins = np.sum(second[:, None] > first) + np.sum(second[:, None] == first) / 2
-    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+def _comparison(
+    names: Sequence[str], values: Sequence[np.ndarray], metric: Metric, rows: Sequence[np.ndarray] = ()
+) -> Comparison:
+    """The comparison of two experiments with these values (seeds,) and rows (seeds, examples, k), if there are any."""
+    first, second = values
+    by_seed = second - first
+    spread = by_seed.std(ddof=1) if len(by_seed) > 1 else float("nan")
+    by_example, crossed, p, examples = (float("nan"),) * 2, (float("nan"),) * 2, 0.0, 0
+    if rows:
+        examples, means = rows[0].shape[1], crossed_means(rows[0], rows[1], metric)
+        by_example = t_interval((_jackknifed(rows[1], metric) - _jackknifed(rows[0], metric)).mean(axis=0))
+        below, above = ((1 + np.sum(side)) / (1 + len(means)) for side in (means <= 0, means >= 0))
+        low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+        crossed, p = (float(low), float(high)), 2 * min(below, above)
+    better = np.sign(second[:, None] - first) * (-1 if metric.lower_is_better else 1)
     return Comparison(
         first=names[0],
         second=names[1],
-        seeds=gains.shape[0],
-        examples=gains.shape[1],
+        seeds=len(by_seed),
+        examples=examples,
         difference=float(by_seed.mean()),
         by_seed=t_interval(by_seed),
-        by_example=t_interval(by_example),
-        crossed=(float(low), float(high)),
-        ahead=float(wins / len(gains) ** 2),
+        by_example=by_example,
+        crossed=crossed,
+        ahead=float((better + 1).mean() / 2),
         effect=float(by_seed.mean() / spread) if spread > 0 else float("nan"),
-        p=float(min(1, max(2 * min(below, above), _p_over_seeds(by_seed)))),
+        p=float(min(1, max(p, _p_over_seeds(by_seed)))),
+        unit=metric.difference_unit,
     )
 
 

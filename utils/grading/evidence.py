@@ -1,11 +1,11 @@
 """Experiments are graded from what their runs predicted, not from what anybody says they scored.
 
 A hand-in's results are files of runs. Whoever checks them, at home or in grading, knows which
-experiments and seeds there must be, and the gold labels; accuracies are computed from predictions.
+experiments and seeds there must be, and the gold labels; metrics are computed from predictions.
 """
 
-import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
@@ -14,47 +14,44 @@ from pathlib import Path
 import numpy as np
 
 from utils.experiments import profiles as sizes
-from utils.experiments import rte, student
-from utils.experiments.experiment import BadRun, Experiment, Files, Run, Standing, parse, read_files, results_folder
+from utils.experiments import student
+from utils.experiments.experiment import (
+    BadRun,
+    Experiment,
+    Experiments,
+    Files,
+    Metric,
+    Run,
+    Standing,
+    parse,
+    read_files,
+    results_folder,
+)
 from utils.grading.check import Check
 from utils.grading.forbidden import Cell
 from utils.grading.remote import Ask, StudentError, named
 from utils.grading.verdict import Outcome, Verdict, legible
 
 SEEDS = 5  # of each experiment: what a hand-in needs
-# No honest run of an encoder has been seen or reported above: minilm 0.68 (ours, after MNLI), bert-base-uncased 0.75
-# to 0.80 (after MNLI); from random weights 0.56 (ours), and 0.57 (bert, two deviations above the reported mean).
-CEILING = {"minilm": 0.75, "bert": 0.85, "tiny": 1.0}
-RANDOM_CEILING = 0.65
-# What honest seeds have in common, measured on the 25 recorded runs (their margins on the 277 validation pairs, see
-# `tests/test_evidence.py`): correlations within an experiment 0.72 to 0.95, from random weights 0.96 to 0.99, in the
-# fusion 0.45 to 0.69 (0.55 in the mean); between experiments at most 0.78. A run explained by the others of its
-# experiment: at most R = 0.99. Sorted, so that the order of the examples does not count: at most 0.9991.
+# What honest seeds have in common, measured on the 25 recorded runs of notebooks 05 and 06 (their outputs on the 277
+# validation pairs, see `tests/test_evidence.py`): correlations within an experiment 0.72 to 0.95, from random weights
+# 0.96 to 0.99, in the fusion 0.45 to 0.69 (0.55 in the mean); between experiments at most 0.78. A run explained by the
+# others of its experiment: at most R = 0.99. Sorted, so that the order of the examples does not count: at most 0.9991.
+# Of experiments that are not `measured`, what these figures find is for a person.
 SAME = 0.999_999  # rounding and noise of 1e-4 stay above, on any encoder: the same run, scaled or moved
 NEAR = 0.998  # 10 standard deviations (of Fisher's z) above what honest seeds reach: the same run with noise
 MIXED = 0.999  # R of a run as a sum of others
 PERMUTED = 0.9999  # correlation of sorted margins; 0.9994 among ten million pairs of independent normal ones
-UNLIKE = 0.5  # an experiment whose runs have less in common with the recorded ones was not trained on these pairs
-MEASURED = ("minilm",)  # the encoders that the figures above were measured with
+UNLIKE = 0.5  # an experiment whose runs have less in common with the recorded ones was not trained on these examples
 SMOKE_AT_HOME = (
-    "Runs of the size smoke, on made-up pairs, show that everything works, and earn nothing. The points are for runs "
+    "Runs of the size smoke, on made-up data, show that everything works, and earn nothing. The points are for runs "
     "with COURSE_PROFILE=cpu or gpu."
 )
 SMOKE_CAME = (
-    "the runs that were handed in are of the size smoke, made-up pairs that earn nothing: run the experiments with "
+    "the runs that were handed in are of the size smoke, made-up data that earns nothing: run the experiments with "
     "COURSE_PROFILE=cpu or gpu, and pack them again"
 )
-GOLD = Path(__file__).resolve().parents[2] / "data" / "results" / "gold.json"
 MAX_READ = 120  # files of one hand-in that are looked into: three experiments, 20 seeds, two names
-
-
-def gold_labels(task: str) -> list[int]:
-    """The validation labels of a task, from the course's own files, never from a hand-in."""
-    if task.startswith("made-up-"):
-        from data import pairs
-
-        return pairs.load(task, "validation").labels
-    return json.loads(GOLD.read_text())[task]
 
 
 def examine(
@@ -76,8 +73,8 @@ def examine(
     seen: dict[str, str] = {}
     for experiment in experiments:
         folder = experiment.folder("").name
-        gold = gold_labels(experiment.task)
-        runs[experiment.name] = []
+        gold = experiment.gold()
+        accepted = runs[experiment.name] = []
         for seed in seeds:
             name = f"{folder}/seed_{seed}.json"
             if name not in files:
@@ -86,15 +83,17 @@ def examine(
             try:
                 run = _read(files[name])
                 _belongs(run, experiment, seed, gold, whole)
+                if accepted and len(run.outputs) != len(accepted[0].outputs):
+                    raise BadRun(f"it holds another number of outputs than {_file(experiment, accepted[0])}")
             except BadRun as why:
                 refused.append(f"{name}: {why}")
                 continue
-            what = digest(run)
+            what = run.digest()
             if what in seen:
                 refused.append(f"{name}: it repeats {seen[what]} under another seed")
                 continue
             seen[what] = name
-            runs[experiment.name].append(run)
+            accepted.append(run)
     return runs, refused
 
 
@@ -104,7 +103,7 @@ def _read(file: bytes | Run | BadRun) -> Run:
     return file if isinstance(file, Run) else parse(file)
 
 
-def _belongs(run: Run, experiment: Experiment, seed: int, gold: list[int], whole: bool) -> None:
+def _belongs(run: Run, experiment: Experiment, seed: int, gold: list, whole: bool) -> None:
     wanted = experiment.plain()
     if json.dumps(run.experiment, sort_keys=True) != json.dumps(wanted, sort_keys=True):  # 1 is not True
         keys = sorted(key for key, value in wanted.items() if run.experiment.get(key) != value)
@@ -113,72 +112,78 @@ def _belongs(run: Run, experiment: Experiment, seed: int, gold: list[int], whole
         raise BadRun(f"it was run with seed {run.seed}, and renamed")
     if run.labels != gold:
         raise BadRun("its labels are not those of the validation examples")
-    if len(run.logits[0]) != max(gold) + 1:
-        raise BadRun(f"it has logits of {len(run.logits[0])} classes instead of {max(gold) + 1}")
-    if len(run.curve) != experiment.epochs:
-        raise BadRun(f"its curve has {len(run.curve)} epochs instead of {experiment.epochs}")
-    if whole and len(run.epochs) != experiment.epochs - 1:
-        raise BadRun("it lacks the logits of its epochs: it was made with an older version of the course's files")
+    if not run.predictions:
+        raise BadRun("it holds numbers instead of predictions: it can be shown, and earns nothing")
+    experiment.check(run, whole)
     if run.seconds <= 0:
         raise BadRun("it took no time")
-    ceiling = CEILING.get(experiment.encoder, 1.0)
-    if experiment.start == "random":
-        ceiling = min(ceiling, RANDOM_CEILING) if experiment.encoder != "tiny" else ceiling
-    if run.accuracy > ceiling:
-        raise BadRun(
-            f"an accuracy of {run.accuracy:.2f} cannot be: this encoder stays below {ceiling:.2f} on this task"
-        )
+    values = [_value(metric, run) for metric in experiment.metrics]
+    first, best = experiment.metrics[0], experiment.ceiling
+    if best is not None and (values[0] > best if not first.lower_is_better else values[0] < best):
+        told = f"{first.name} of {first.show(values[0])} cannot be"
+        raise BadRun(f"{told}: honest runs end at {first.show(best)} at best")
 
 
-def digest(run: Run) -> str:
-    """Alike for runs with the same logits, whatever their seed and configuration claim to be."""
-    return hashlib.sha256(json.dumps(run.logits).encode()).hexdigest()
+def _value(metric: Metric, run: Run) -> float:
+    try:
+        value = metric.of(run)
+    except Exception:  # whatever the file holds
+        value = math.nan
+    if not math.isfinite(value):
+        raise BadRun(f"its predictions are not of the kind that {metric.name} is computed from")
+    return value
 
 
-def centred(margins: np.ndarray) -> np.ndarray:
+def centred(outputs: np.ndarray) -> np.ndarray:
     """Rows (runs, examples) less their mean, of length 1; 0 where all examples are alike."""
-    moved = margins - margins.mean(1, keepdims=True)
+    moved = outputs - outputs.mean(1, keepdims=True)
     size = np.linalg.norm(moved, axis=1, keepdims=True)
     return np.divide(moved, size, out=np.zeros_like(moved), where=size > 1e-9)
 
 
 @cache
-def recorded_margins() -> dict[str, np.ndarray]:
-    """The margins (runs, examples) of the runs that come with the course, by the folder of their experiment."""
+def recorded_outputs(results: Path) -> dict[str, np.ndarray]:
+    """The outputs (runs, examples) of the runs that come with the course, by the folder of their experiment."""
     found: dict[str, list[np.ndarray]] = {}
-    for name, text in read_files(rte.RECORDED).items():
-        found.setdefault(name.split("/")[0], []).append(parse(text).margins)
-    return {folder: np.array(some) for folder, some in found.items()}
+    for name, text in read_files(results).items():
+        found.setdefault(name.split("/")[0], []).append(parse(text).outputs)
+    return {folder: np.array(some) for folder, some in found.items() if some[0].size}
 
 
-def suspicious(experiments: Iterable[Experiment], runs: Mapping[str, Sequence[Run]]) -> tuple[list[str], list[str]]:
+def suspicious(
+    experiments: Iterable[Experiment], runs: Mapping[str, Sequence[Run]], recorded: Mapping[str, np.ndarray]
+) -> tuple[list[str], list[str]]:
     """What honest runs do not do: be one another, be one of the course's, all say one thing, or have nothing in common.
 
     Args:
         runs: those of a hand-in that stand up each by itself, by the name of their experiment.
+        recorded: the outputs of the course's own, see `recorded_outputs`.
 
     Returns:
         what no training gives, which costs the points; and what a person should see, since what honest runs of this
-        encoder do was not measured.
+        experiment do was not measured.
     """
     sure: list[str] = []
     unsure: list[str] = []
     table = [(one, list(runs.get(one.name, ()))) for one in experiments]
-    real = [(one, some) for one, some in table if some and not one.task.startswith("made-up-")]
+    real = [(one, some) for one, some in table if some and not one.made_up]
     if real and all(run.degenerate for _, some in real for run in some):
-        sure.append(f"all {sum(len(some) for _, some in real)} runs predict one class only: nothing was learned in any")
+        measured = any(one.measured or one.learns for one, _ in real)
+        (sure if measured else unsure).append(
+            f"all {sum(len(some) for _, some in real)} runs predict one class only: nothing was learned in any"
+        )
     for one, some in real:
-        plain = one.method == "full" and one.start == "pretrained"
-        if plain and all(run.degenerate for run in some):
-            sure.append(f"{one.name}: every run predicts one class only; a pretrained encoder learns in some of them")
-        where = sure if one.encoder in MEASURED else unsure
-        where += _in_common(one, some)
-        falls = [run.curve[0]["train_loss"] - run.curve[-1]["train_loss"] for run in some if len(run.curve) > 1]
+        if one.learns and all(run.degenerate for run in some):
+            sure.append(f"{one.name}: every run predicts one class only; honest ones learn with some of the seeds")
+        where = sure if one.measured else unsure
+        where += _in_common(one, some, recorded.get(one.folder("").name))
+        losses = [[point["train_loss"] for point in run.curve if "train_loss" in point] for run in some]
+        falls = [some_losses[0] - some_losses[-1] for some_losses in losses if len(some_losses) > 1]
         if falls and np.mean(falls) <= 0:
             unsure.append(f"{one.name}: the training loss does not fall")
     lively = [(one, run) for one, some in real for run in some if not run.degenerate]
-    for one, exact, sentence in _alike(lively):
-        (sure if exact or one.encoder in MEASURED else unsure).append(sentence)
+    for one, exact, sentence in _alike(lively, recorded):
+        (sure if exact or one.measured else unsure).append(sentence)
     return list(dict.fromkeys(sure)), list(dict.fromkeys(unsure))
 
 
@@ -186,21 +191,20 @@ def _file(experiment: Experiment, run: Run) -> str:
     return f"{experiment.folder('').name}/seed_{run.seed}.json"
 
 
-def _in_common(experiment: Experiment, runs: Sequence[Run]) -> list[str]:
+def _in_common(experiment: Experiment, runs: Sequence[Run], known: np.ndarray | None) -> list[str]:
     """What runs have too little in common, with each other and with the recorded ones of the same experiment.
 
     Too little is less than UNLIKE, or than two thirds of what the recorded ones have in common where that is less: of
     a fusion that learns little, seeds agree less, and runs that were made up still do not agree at all.
     """
-    rows = centred(np.array([run.margins for run in runs]))
-    if len(runs) < 2 or all(run.degenerate for run in runs):
+    if len(runs) < 2 or not runs[0].outputs.size or all(run.degenerate for run in runs):
         return []
-    known = recorded_margins().get(experiment.folder("").name)
+    rows = centred(np.array([run.outputs for run in runs]))
     least = UNLIKE if known is None or len(known) < 2 else min(UNLIKE, 2 / 3 * _agreement(centred(known)))
     within = _agreement(rows)
     if within < least:
         return [
-            f"{experiment.name}: its runs have nothing in common (correlation {within:.2f} on the same sentence pairs; "
+            f"{experiment.name}: its runs have nothing in common (correlation {within:.2f} on the same examples; "
             f"honest seeds are above {least:.2g})"
         ]
     if known is not None and known.shape[1] == rows.shape[1]:
@@ -218,50 +222,52 @@ def _agreement(rows: np.ndarray) -> float:
     return float((rows @ rows.T)[np.triu_indices(len(rows), 1)].mean())
 
 
-def _alike(runs: Sequence[tuple[Experiment, Run]]) -> list[tuple[Experiment, bool, str]]:
+def _alike(
+    runs: Sequence[tuple[Experiment, Run]], recorded: Mapping[str, np.ndarray]
+) -> list[tuple[Experiment, bool, str]]:
     """The runs that are others in disguise: their experiment, whether to the last digit, and a sentence."""
-    if not runs:
-        return []
-    known = {
-        (folder, f"run {number} of the course's own {folder}"): row
-        for folder, some in recorded_margins().items()
-        for number, row in enumerate(some, start=1)
-        if len(row) == len(runs[0][1].labels)
-    }
-    places = [*known, *((one.folder("").name, _file(one, run)) for one, run in runs)]
-    margins = np.array([*known.values(), *(run.margins for _, run in runs)])
     found = []
-    copies = disguises(margins, len(known))
-    for index, (one, run) in enumerate(runs, start=len(known)):
-        if index in copies:
-            other, how, exact = copies[index]
-            found.append((one, exact, f"{_file(one, run)} is {places[other][1]}, {how}"))
-            continue
-        mates = [place for place, (folder, _) in enumerate(places) if folder == places[index][0] and place != index]
-        if explained(margins[index], margins[mates]) > MIXED:
-            found.append((one, False, f"{_file(one, run)} is a sum of other runs of this experiment"))
+    for size in sorted({run.outputs.size for _, run in runs} - {0}):
+        known = {
+            (folder, f"run {number} of the course's own {folder}"): row
+            for folder, some in recorded.items()
+            for number, row in enumerate(some, start=1)
+            if len(row) == size
+        }
+        same = [(one, run) for one, run in runs if run.outputs.size == size]
+        places = [*known, *((one.folder("").name, _file(one, run)) for one, run in same)]
+        outputs = np.array([*known.values(), *(run.outputs for _, run in same)])
+        copies = disguises(outputs, len(known))
+        for index, (one, run) in enumerate(same, start=len(known)):
+            if index in copies:
+                other, how, exact = copies[index]
+                found.append((one, exact, f"{_file(one, run)} is {places[other][1]}, {how}"))
+                continue
+            mates = [place for place, (folder, _) in enumerate(places) if folder == places[index][0] and place != index]
+            if explained(outputs[index], outputs[mates]) > MIXED:
+                found.append((one, False, f"{_file(one, run)} is a sum of other runs of this experiment"))
     return found
 
 
 def explained(row: np.ndarray, others: np.ndarray) -> float:
-    """The multiple correlation R of a run's margins (examples,) with those of others (runs, examples)."""
+    """The multiple correlation R of a run's outputs (examples,) with those of others (runs, examples)."""
     if not len(others):
         return 0.0
     basis = np.linalg.qr(centred(others).T)[0]
     return float(np.linalg.norm(centred(row[None])[0] @ basis))
 
 
-def disguises(margins: np.ndarray, first: int = 0) -> dict[int, tuple[int, str, bool]]:
+def disguises(outputs: np.ndarray, first: int = 0) -> dict[int, tuple[int, str, bool]]:
     """The rows from `first` on that are an earlier row scaled, moved, turned round, with noise, or in another order.
 
     Args:
-        margins: (runs, examples).
+        outputs: (runs, examples).
 
     Returns:
         by row: which earlier row it is, in words what was done to it, and whether to the last digit.
     """
     found: dict[int, tuple[int, str, bool]] = {}
-    rows, ranked, ordered, backwards = shapes(margins)
+    rows, ranked, ordered, backwards = shapes(outputs)
     for index in range(max(first, 1), len(rows)):
         linear, rank = rows[:index] @ rows[index], ranked[:index] @ ranked[index]
         same = np.where(np.abs(linear) > np.abs(rank), linear, rank)
@@ -282,29 +288,33 @@ def disguises(margins: np.ndarray, first: int = 0) -> dict[int, tuple[int, str, 
     return found
 
 
-def shapes(margins: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Four views of margins (runs, examples), centred: as they are, as ranks, sorted, sorted with classes exchanged.
+def shapes(outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Four views of outputs (runs, examples), centred: as they are, as ranks, sorted, sorted with classes exchanged.
 
     A scale or a shift leaves the first as it is, any other rising function the second, another order of the
     examples the third.
     """
-    places = np.argsort(margins, 1, kind="stable")
-    ranks = np.empty_like(margins)
-    np.put_along_axis(ranks, places, np.arange(margins.shape[1], dtype=margins.dtype)[None], 1)
-    ordered = centred(np.sort(margins, 1))
-    return centred(margins), centred(ranks), ordered, -ordered[:, ::-1]
+    places = np.argsort(outputs, 1, kind="stable")
+    ranks = np.empty_like(outputs)
+    np.put_along_axis(ranks, places, np.arange(outputs.shape[1], dtype=outputs.dtype)[None], 1)
+    ordered = centred(np.sort(outputs, 1))
+    return centred(outputs), centred(ranks), ordered, -ordered[:, ::-1]
 
 
 class ResultsCheck(Check):
-    """A check of experiments' results. `notebook` names the experiments in `utils.experiments.rte`.
+    """A check of the results of a notebook's experiments, which the module `source` has.
 
     At home it calls the student's function with this session's folder of results, which runs what is not there yet, and
     reads the files there. In grading nothing is run: the judge passes the files that were handed in.
     """
 
-    def __init__(self, exercise: str, points: float, notebook: str, asserts: Callable[..., None]):
+    def __init__(self, exercise: str, points: float, source: Experiments, notebook: str, asserts: Callable[..., None]):
         super().__init__(exercise, points, (), asserts)
-        self.notebook = notebook
+        self.source, self.notebook = source, notebook
+
+    def experiments(self, profile: str | None = None) -> list[Experiment]:
+        """The experiments of a profile, in their order; by default of this session's."""
+        return list(self.source.experiments(self.notebook, profile).values())
 
     def verdict(self, ask: Ask, cells: Sequence[Cell]) -> Verdict:
         """The verdict at home, on the files in this session's folder of results."""
@@ -361,7 +371,7 @@ class ResultsCheck(Check):
                 whose = {fold for some in runs.values() for run in some if (fold := student.fold(run.student)) != name}
                 if whose:
                     refused.append("its runs do not all carry one name: STUDENT was changed between them")
-                sure, unsure = suspicious(wanted, runs)
+                sure, unsure = suspicious(wanted, runs, recorded_outputs(self.source.RECORDED))
                 here = {one.folder("").name for one in wanted}
                 fits = (sum(file.split("/")[0] in here for file in read), -len(refused) - len(sure))
                 if best is None or fits > rank:
@@ -372,11 +382,11 @@ class ResultsCheck(Check):
         """Whether there are runs of the size smoke, and none of a size that counts."""
         came = {name.split("/")[0] for name in files}
         counting = {one.folder("").name for some in self._tables(profiles) for one in some}
-        smoke = {one.folder("").name for one in rte.experiments(self.notebook, "smoke").values()}
+        smoke = {one.folder("").name for one in self.experiments("smoke")}
         return not came & counting and bool(came & smoke)
 
     def _tables(self, profiles: Sequence[str]) -> list[list[Experiment]]:
-        return [list(rte.experiments(self.notebook, one).values()) for one in profiles or (None,)]
+        return [self.experiments(one) for one in profiles or (None,)]
 
 
 def chosen(files: Iterable[str], folders: Collection[str]) -> list[str]:
@@ -422,6 +432,8 @@ def _first_of_all(
     return refused
 
 
-def results_check(exercise: str, points: float, notebook: str) -> Callable[[Callable[..., None]], ResultsCheck]:
+def results_check(
+    exercise: str, points: float, source: Experiments, notebook: str
+) -> Callable[[Callable[..., None]], ResultsCheck]:
     """Turn a documented function of one parameter, the student's function, into the check of their experiments."""
-    return lambda asserts: ResultsCheck(exercise, points, notebook, asserts)
+    return lambda asserts: ResultsCheck(exercise, points, source, notebook, asserts)
