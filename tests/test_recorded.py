@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from utils.experiments import rte
+from utils.experiments import extrapolation, rte
 from utils.experiments.experiment import read_files
+from utils.experiments.runs import load_table
 from utils.experiments.seed_table import SeedTable
 from utils.grading.evidence import examine
 
@@ -62,3 +63,24 @@ def test_the_results_page_shows_the_recorded_tables():
     assert len(shown) == 3
     for one in shown:
         assert str(one) in re.sub(r"\s+", " ", text), one
+
+
+def test_the_recorded_schemes_show_what_notebook_02_says_of_them():
+    """Any order beats none at the trained length, and rotary is best; beyond, three are worse than counting."""
+    runs = load_table(extrapolation.experiments("02_positional_encoding", "cpu"), extrapolation.RECORDED)
+    assert [*runs] == [*extrapolation.SCHEMES] and {len(some) for some in runs.values()} == {3}
+    near, middle, far = (SeedTable(runs, metric) for metric in extrapolation.METRICS)
+    found = {(one.first, one.second): one for one in near.comparisons()}
+    assert all(found["none", name].shown and found["none", name].difference < 0 for name in [*runs][1:])
+    others = {"none", "sinusoidal", "learned", "ALiBi"}
+    against = [one for pair, one in found.items() if "rotary" in pair]
+    assert len(against) == len(others) and all(one.shown for one in against)
+    assert near.frame()["mean, nats"].idxmin() == "rotary"
+    counting = extrapolation.baseline()
+    for table in (middle, far):
+        worse = table.frame()["min, nats"][["sinusoidal", "learned", "rotary"]]
+        assert (worse > counting).all() and (table.frame()["max, nats"][["none", "ALiBi"]] < counting).all()
+        assert table.frame()["mean, nats"].idxmin() == "ALiBi"
+    alibi = [[metric.of(run) for metric in extrapolation.METRICS] for run in runs["ALiBi"]]
+    assert all(0 < losses[-1] - losses[0] < 0.1 and losses == sorted(losses) for losses in alibi)  # loses a little
+    assert all(one.examples == 0 and "on these examples alone" in str(one) for one in far.comparisons())

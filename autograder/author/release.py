@@ -11,10 +11,7 @@ from autograder.course import ROOT, Course, CourseError, folder_of
 
 FOLDERS = ("utils", "data")
 FILES = ("environment.yml", "requirements.txt", "constraints.txt", "LICENSE")
-RECORDERS = (
-    "record.py",
-    "search.py",
-)  # in authors' folders; they made the results that students get, and hold no answer
+RECORDERS = ("search.py",)  # in authors' folders; they made the results that students get, and hold no answer
 README = """\
 # {title}
 

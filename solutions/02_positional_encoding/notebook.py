@@ -40,6 +40,8 @@ from torch import nn
 from utils import plots
 from utils.checks import nb02_positional_encoding as checks
 from utils.experiments import extrapolation, profiles
+from utils.experiments.runs import load_table, run_seeds
+from utils.experiments.seed_table import SeedTable, across
 from utils.grading import toys
 from utils.grading.check import scoreboard
 
@@ -600,11 +602,6 @@ plots.heatmaps(
 # training touches the first 32.
 
 # %% tags=["experiment"]
-size = profiles.pick(
-    smoke=extrapolation.Size(d_model=32, n_heads=2, n_layers=1, d_ff=64, steps=25, batch=16, windows=60, seeds=(1, 2)),
-    cpu=extrapolation.Size(steps=1200, batch=32),
-    gpu=extrapolation.Size(d_model=256, n_layers=4, d_ff=1024, steps=4000, batch=128, lr=1e-3, seeds=(1, 2, 3, 4, 5)),
-)
 schemes = {
     "none": extrapolation.Scheme(),
     "sinusoidal": extrapolation.Scheme(add=partial(FixedPositions, sinusoidal_table)),
@@ -612,11 +609,13 @@ schemes = {
     "rotary": extrapolation.Scheme(turn=rotary),
     "ALiBi": extrapolation.Scheme(bias=alibi_bias),
 }
-print(f"{profiles.name()} on {profiles.device()}: {size}")
+experiments = extrapolation.experiments("02_positional_encoding", schemes=schemes)
+seeds = range(1, profiles.pick(smoke=3, cpu=4, gpu=6))
+print(f"{profiles.name()} on {profiles.device()}, seeds {[*seeds]}: {experiments['none']}")
 
 # %% tags=["experiment"]
-runs = extrapolation.compare(schemes, size, profiles.device())
-extrapolation.table(runs)
+runs = {name: run_seeds(experiment, seeds, None) for name, experiment in experiments.items()}
+across(runs, extrapolation.METRICS)
 
 # %% [markdown]
 # The table shows nats per character: mean over the seeds and, in brackets, the sample
@@ -628,18 +627,26 @@ extrapolation.picture(
 )
 
 # %% [markdown]
-# Below are the authors' own runs: profile `cpu`, three seeds a scheme. The card beside the file
+# Which schemes differ from none at the longest length? The rule draws seeds and test windows again; notebook 05
+# takes it apart.
+
+# %% tags=["experiment"]
+far = SeedTable(runs, extrapolation.METRICS[-1])
+print(*far.compared(("none", name) for name in [*runs][1:]), sep="\n\n")
+
+# %% [markdown]
+# Below are the authors' own runs: profile `cpu`, three seeds a scheme. The card beside the files
 # in `data/results/` says how they were made.
 
 # %% tags=["experiment"]
-measured = extrapolation.recorded()
+measured = load_table(extrapolation.experiments("02_positional_encoding", "cpu"), extrapolation.RECORDED)
 extrapolation.picture(
     measured, "Past the trained length three schemes rise steeply, none rises less, and ALiBi stays almost level."
 )
 
 # %% tags=["experiment"]
 print(f"knowing how frequent each character is, and nothing else: {extrapolation.baseline():.2f} nats")
-extrapolation.table(measured)
+across(measured, extrapolation.METRICS)
 
 # %% [markdown]
 # Look at length 32 first. Any sense of order beats none, and rotary is best. Then move

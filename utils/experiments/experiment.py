@@ -212,14 +212,14 @@ class Experiment:
             seed: any integer from 0; decides what the experiment varies.
             precision: of matrix products, as a run notes it; by default what the device does best.
             folder: of the data, if not in $COURSE_DATA or on the hub.
-            on_step: called with a few words, `steps` times.
+            on_step: called with a few words, `count_steps` times.
 
         Raises:
             FileNotFoundError, ImportError, OSError: data or weights are nowhere; says what to do.
         """
         raise NotImplementedError
 
-    def steps(self, folder: Path | str | None = None) -> int:
+    def count_steps(self, folder: Path | str | None = None) -> int:
         """How often `run_seed` calls `on_step`, for the progress bar."""
         return 1
 
@@ -255,7 +255,10 @@ class Experiment:
 
 
 class Experiments(Protocol):
-    """What a notebook's experiment module offers; course.toml names it, and it may serve several notebooks."""
+    """What a notebook's experiment module offers; course.toml names it, and it may serve several notebooks.
+
+    It may have ALSO_RECORDED, more experiments that come with the course: a function that gives them by their folder.
+    """
 
     RECORDED: Path  # the runs that come with the course; the folder may be missing
 

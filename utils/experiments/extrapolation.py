@@ -9,29 +9,31 @@ What a model knows of order it is given from outside: a module that acts on the 
 function that turns queries and keys, or one that gives a bias. Those are the student's.
 """
 
-import json
+import platform
 import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
-from tqdm.auto import tqdm
 
 from utils import plots
+from utils.experiments import profiles
+from utils.experiments.experiment import Experiment, Metric, Run
 from utils.experiments.training import seed_everything
 
 TRAINED = 32
 TESTED = (32, 64, 128)
 SCORED = 16
-RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "02_positional_encoding.json"
+RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "positional_encoding"
+SCHEMES = ("none", "sinusoidal", "learned", "rotary", "ALiBi")
 
 
 @dataclass(frozen=True)
@@ -65,21 +67,6 @@ def text() -> Text:
 
 
 @dataclass(frozen=True)
-class Size:
-    """How large the models are and how long they learn."""
-
-    d_model: int = 64
-    n_heads: int = 4
-    n_layers: int = 2
-    d_ff: int = 256
-    steps: int = 1000
-    batch: int = 64
-    lr: float = 3e-3
-    windows: int = 1000
-    seeds: tuple[int, ...] = (1, 2, 3)
-
-
-@dataclass(frozen=True)
 class Scheme:
     """How a model learns of order; each part may be missing.
 
@@ -94,10 +81,85 @@ class Scheme:
     bias: Callable[[int, int], torch.Tensor] | None = None
 
 
+def _losses_of(place: int, run: Run) -> Any:
+    return [(row[place], SCORED) for row in run.predictions]
+
+
+METRICS = tuple(
+    Metric(f"loss with {length} in sight", "nats", partial(_losses_of, place), lambda sums: sums[..., 0] / sums[..., 1],
+           lower_is_better=True, digits=3)
+    for place, length in enumerate(TESTED)
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Extrapolation(Experiment):
+    """A small model of characters with one scheme, how large it is and how long it learns.
+
+    A seed varies the weights and the training windows. A run holds the loss of every test window at each length.
+    """
+
+    metrics = METRICS
+
+    d_model: int = 64
+    n_heads: int = 4
+    n_layers: int = 2
+    d_ff: int = 256
+    steps: int = 1000
+    batch: int = 64
+    lr: float = 3e-3
+    windows: int = 1000
+    scheme: Scheme = field(default=Scheme(), compare=False, repr=False)  # from the notebook
+
+    def count_steps(self, folder: Path | str | None = None) -> int:
+        """The steps of the optimiser."""
+        return self.steps
+
+    def run_seed(
+        self,
+        seed: int,
+        *,
+        precision: str | None = None,
+        folder: Path | str | None = None,
+        on_step: Callable[[str], None] = lambda what: None,
+    ) -> Run:
+        """Train once, in float32, and test at each length."""
+        device, began = profiles.device(), time.perf_counter()
+        model = train(self.scheme, self, seed, device, on_step)
+        return Run(
+            experiment=self.plain(),
+            seed=seed,
+            labels=[],
+            predictions=losses(model, self.windows).T.double().round(decimals=4).tolist(),
+            logits=[],
+            curve=[],
+            seconds=round(time.perf_counter() - began, 6),
+            device=f"{device.type}, {torch.get_num_threads()} threads",
+            precision="float32",
+            versions={"torch": torch.__version__, "python": platform.python_version()},
+        )
+
+
+def experiments(
+    notebook: str = "", profile: str | None = None, schemes: Mapping[str, Scheme] | None = None
+) -> dict[str, Extrapolation]:
+    """One experiment for each of SCHEMES, in the size of a profile; `schemes` are the notebook's."""
+    sizes: dict[str, dict[str, Any]] = {
+        "smoke": {"d_model": 32, "n_heads": 2, "n_layers": 1, "d_ff": 64, "steps": 25, "batch": 16, "windows": 60},
+        "cpu": {"steps": 1200, "batch": 32},
+        "gpu": {"d_model": 256, "n_layers": 4, "d_ff": 1024, "steps": 4000, "batch": 128, "lr": 1e-3},
+    }
+    task, own = "the next character of Python's documentation", schemes or {}
+    return {
+        name: Extrapolation(name, task, scheme=own.get(name, Scheme()), **sizes[profile or profiles.name()])
+        for name in SCHEMES
+    }
+
+
 class Block(nn.Module):
     """A causal pre-norm layer whose attention takes its sense of order from a `Scheme`."""
 
-    def __init__(self, size: Size, scheme: Scheme):
+    def __init__(self, size: Extrapolation, scheme: Scheme):
         super().__init__()
         self.n_heads, self.scheme = size.n_heads, scheme
         d, d_head = size.d_model, size.d_model // size.n_heads
@@ -120,7 +182,7 @@ class Block(nn.Module):
 class Reader(nn.Module):
     """A small causal model of characters: numbers (B, T) to logits (B, T, symbols)."""
 
-    def __init__(self, symbols: int, size: Size, scheme: Scheme):
+    def __init__(self, symbols: int, size: Extrapolation, scheme: Scheme):
         super().__init__()
         self.embed = nn.Embedding(symbols, size.d_model)
         self.places = scheme.add(max(TESTED), size.d_model) if scheme.add else nn.Identity()
@@ -132,7 +194,13 @@ class Reader(nn.Module):
         return self.head(self.norm(self.blocks(self.places(self.embed(numbers)))))
 
 
-def train(scheme: Scheme, size: Size, seed: int, device: torch.device | str = "cpu", title: str = "") -> nn.Module:
+def train(
+    scheme: Scheme,
+    size: Extrapolation,
+    seed: int,
+    device: torch.device | str = "cpu",
+    on_step: Callable[[str], None] = lambda what: None,
+) -> nn.Module:
     """A model trained on random windows of `TRAINED` characters; the same seed sees the same windows."""
     seed_everything(seed)
     data = text()
@@ -141,7 +209,7 @@ def train(scheme: Scheme, size: Size, seed: int, device: torch.device | str = "c
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, size.lr, total_steps=size.steps, pct_start=0.1)
     drawn = torch.Generator().manual_seed(seed)
     numbers, reach = data.train.to(device), torch.arange(TRAINED + 1, device=device)
-    for _ in tqdm(range(size.steps), desc=title, leave=False):
+    for step in range(size.steps):
         starts = torch.randint(len(numbers) - TRAINED, (size.batch, 1), generator=drawn).to(device)
         window = numbers[starts + reach]
         loss = F.cross_entropy(model(window[:, :-1]).flatten(0, 1), window[:, 1:].flatten())
@@ -150,67 +218,42 @@ def train(scheme: Scheme, size: Size, seed: int, device: torch.device | str = "c
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
+        on_step(f"step {step + 1} of {size.steps}")
     return model
 
 
 @torch.no_grad()
-def losses(model: nn.Module, windows: int = 1000, lengths: Sequence[int] = TESTED) -> dict[int, float]:
-    """Nats per character on the same validation characters, with each of `lengths` characters in sight.
+def losses(model: nn.Module, windows: int = 1000, lengths: Sequence[int] = TESTED) -> torch.Tensor:
+    """Nats on the same validation characters, with each of `lengths` characters in sight: (lengths, windows).
 
     The windows end at evenly spaced places of the validation text; their last `SCORED` characters count.
     """
     model.eval()
     device = next(model.parameters()).device
-    numbers, found = text().valid.to(device), {}
+    numbers, found = text().valid.to(device), []
     ends = torch.linspace(max(lengths), len(numbers) - 1, windows, device=device).long()
     for length in lengths:
-        total = torch.zeros((), device=device)
         for part in ends.split(250):
             seen = part[:, None] + torch.arange(-length, 1, device=device)
             logits = model(numbers[seen[:, :-1]])[:, -SCORED:]
-            total += F.cross_entropy(logits.flatten(0, 1), numbers[seen[:, 1:]][:, -SCORED:].flatten(), reduction="sum")
-        found[length] = float(total) / (windows * SCORED)
-    return found
+            each = F.cross_entropy(logits.transpose(1, 2), numbers[seen[:, 1:]][:, -SCORED:], reduction="none")
+            found.append(each.sum(1).cpu())
+    return torch.cat(found).view(len(lengths), windows)
 
 
-def compare(schemes: Mapping[str, Scheme], size: Size, device: torch.device | str = "cpu") -> pd.DataFrame:
-    """Train each scheme once per seed and test it at each length.
-
-    Returns:
-        one row per scheme, seed and length: scheme, seed, length, loss (nats per character), seconds (of training).
-    """
-    rows = []
-    for seed in tqdm(size.seeds, desc="seeds"):
-        for name, scheme in schemes.items():
-            began = time.perf_counter()
-            model = train(scheme, size, seed, device, title=f"{name}, seed {seed}")
-            seconds = round(time.perf_counter() - began, 1)
-            found = losses(model, size.windows)
-            rows += [dict(scheme=name, seed=seed, length=n, loss=loss, seconds=seconds) for n, loss in found.items()]
-    return pd.DataFrame(rows)
-
-
-def picture(runs: pd.DataFrame, alt: str) -> plots.Picture:
+def picture(runs: Mapping[str, Sequence[Run]], alt: str) -> plots.Picture:
     """The mean loss of each scheme at each length; the band runs from the lowest seed to the highest."""
-    by_scheme = {name: part.groupby("length")["loss"] for name, part in runs.groupby("scheme", sort=False)}
-    lengths = sorted(runs["length"].unique().tolist())
+    values = {name: np.array([[metric.of(run) for metric in METRICS] for run in some]) for name, some in runs.items()}
     drawn = plots.curves(
-        {name: part.mean() for name, part in by_scheme.items()},
-        bands={name: (part.min(), part.max()) for name, part in by_scheme.items()},
-        x=lengths,
+        {name: found.mean(0) for name, found in values.items()},
+        bands={name: (found.min(0), found.max(0)) for name, found in values.items()},
+        x=TESTED,
         xlabel="characters in sight",
         ylabel="nats per character",
         alt=alt,
     )
-    drawn.axes[0].set_xticks(lengths)
+    drawn.axes[0].set_xticks(TESTED)
     return drawn
-
-
-def table(runs: pd.DataFrame) -> pd.DataFrame:
-    """Schemes down, lengths across: mean loss and, in brackets, its sample standard deviation over the seeds."""
-    groups = runs.groupby(["scheme", "length"], sort=False)["loss"]
-    cells = groups.agg(lambda part: f"{part.mean():.3f}" + (f" ({part.std():.3f})" if len(part) > 1 else ""))
-    return cells.unstack().reindex(runs["scheme"].unique())
 
 
 def baseline() -> float:
@@ -218,15 +261,3 @@ def baseline() -> float:
     data = text()
     counts = data.train.bincount(minlength=len(data.symbols)) + 1
     return F.nll_loss((counts / counts.sum()).log().expand(len(data.valid), -1), data.valid).item()
-
-
-def recorded(path: Path = RECORDED) -> pd.DataFrame:
-    """The runs that the authors measured; see the card beside the file for how."""
-    return pd.DataFrame(json.loads(path.read_text())["runs"])
-
-
-def record(runs: pd.DataFrame, made: Mapping[str, Any], path: Path = RECORDED) -> None:
-    """Write `runs` and how they were `made` as JSON, one run a line."""
-    lines = ",\n  ".join(json.dumps(row) for row in runs.round({"loss": 4}).to_dict("records"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'{{"made": {json.dumps(dict(made))},\n "runs": [\n  {lines}\n]}}\n')

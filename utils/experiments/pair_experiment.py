@@ -98,7 +98,7 @@ class PairExperiment(Experiment):
         if whole and len(run.epochs) != self.epochs - 1:
             raise BadRun("it lacks the logits of its epochs: it was made with an older version of the course's files")
 
-    def steps(self, folder: Path | str | None = None) -> int:
+    def count_steps(self, folder: Path | str | None = None) -> int:
         """The steps of the optimiser, of one run."""
         return _training().steps_of(self, _training().train_size(self, folder))
 

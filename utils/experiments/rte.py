@@ -23,7 +23,7 @@ FUSED = ("mnli", "qnli", "sick")
 PUBLISHED = {"random": "52.83 ± 1.39", "pretrained": "65.82 ± 1.23", "fusion": "67.15 ± 0.29"}
 
 
-__all__ = ["RECORDED_SEEDS", "experiments", "on_sick", "recorded", "recorded_on_sick", "seeds"]
+__all__ = ["ALSO_RECORDED", "RECORDED_SEEDS", "experiments", "on_sick", "recorded", "recorded_on_sick", "seeds"]
 
 
 def experiments(notebook: str, profile: str | None = None) -> dict[str, PairExperiment]:
@@ -57,6 +57,9 @@ def on_sick() -> dict[str, PairExperiment]:
 def recorded_on_sick() -> dict[str, list[Run]]:
     """The runs of `on_sick` that come with the course, by name."""
     return load_table(on_sick(), RECORDED_ON_SICK)
+
+
+ALSO_RECORDED = {RECORDED_ON_SICK: on_sick}
 
 
 def _table(

@@ -113,12 +113,12 @@ def _here(
         one.prepare(folder)
     found = {}
     with tqdm(total=len(seeds), desc=experiment.name, bar_format=BAR) as bar:
-        steps = experiment.steps(folder)
+        steps = experiment.count_steps(folder)
         for seed in seeds:
 
             def on_step(what: str, seed: int = seed) -> None:
                 bar.set_postfix_str(f"seed {seed}, {what}", refresh=False)
-                bar.update(1 / steps)
+                bar.update(0.999 / steps)  # rounded sums are not to pass the end
 
             found[seed] = _kept(experiment, experiment.run_seed(seed, folder=folder, on_step=on_step), results)
             bar.n = len(found)

@@ -211,6 +211,18 @@ class SeedTable:
         return Picture(figure, f"{name[0].upper()}{name[1:]} of every run by experiment, in {told}. Means: {means}.")
 
 
+def across(runs: Mapping[str, Sequence[Run]], metrics: Iterable[Metric]) -> pd.DataFrame:
+    """Experiments down, metrics across: the mean and, in brackets, the sample standard deviation over the seeds."""
+
+    def cell(values: np.ndarray, digits: int) -> str:
+        return f"{values.mean():.{digits}f}" + (f" ({values.std(ddof=1):.{digits}f})" if len(values) > 1 else "")
+
+    columns = {
+        f"{one.name}, {one.unit}": [cell(values_of(some, one), one.digits) for some in runs.values()] for one in metrics
+    }
+    return pd.DataFrame(columns, index=[*runs])
+
+
 @dataclass(frozen=True)
 class Comparison:
     """What `second` has more than `first`, in points, or in the metric's unit; see `compare`.

@@ -1,0 +1,61 @@
+"""Record the runs that come with the course: the experiments of a notebook, with the seeds that no student has."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from autograder.author import build
+from autograder.course import Course, CourseError, NotebookEntry
+from utils.experiments.experiment import Experiment
+from utils.experiments.runs import RECORDED_SEEDS, run_seeds
+from utils.experiments.seed_table import SeedTable
+
+PROFILE = "cpu"
+
+
+def record(
+    course: Course,
+    entry: NotebookEntry,
+    names: Sequence[str] = (),
+    seeds: int | None = None,
+    cluster: str | None = None,
+) -> Iterator[SeedTable]:
+    """Run what is not recorded yet, experiment by experiment, and give a table of each group of experiments.
+
+    What the notebook's own code has a part in is run with that of the solution. Interrupt it, and call it again.
+
+    Args:
+        names: of experiments; none are all.
+        seeds: how many of RECORDED_SEEDS.
+
+    Raises:
+        CourseError: the notebook has no experiments, or none of these names.
+    """
+    if not entry.experiments:
+        raise CourseError(f"{entry.name} has no experiments: course.toml names no module of them")
+    os.environ["COURSE_PROFILE"] = PROFILE
+    module = entry.experiment_module()
+    groups = {module.RECORDED: _of_solution(course, entry)}
+    groups |= {folder: made() for folder, made in getattr(module, "ALSO_RECORDED", {}).items()}
+    known = {name for some in groups.values() for name in some}
+    if {*names} - known:
+        raise CourseError(f"{entry.name} has the experiments {', '.join(sorted(known))}, not {', '.join(names)}")
+    for folder, some in groups.items():
+        runs = {
+            name: run_seeds(experiment, RECORDED_SEEDS[:seeds], folder, cluster=cluster)
+            for name, experiment in some.items()
+            if name in (names or some)
+        }
+        if runs:
+            yield SeedTable(runs, next(iter(some.values())).metrics[0])
+
+
+def _of_solution(course: Course, entry: NotebookEntry) -> Mapping[str, Experiment]:
+    """The experiments as the solution's cells state them, in a dict called `experiments`; else those of the module."""
+    namespace: dict = {"__name__": "__main__"}
+    for cell in build.solution_notebook(course, entry).cells:
+        if cell.cell_type == "code" and cell.id != "setup" and not cell.id.startswith("check_"):
+            exec(compile(cell.source, cell.id, "exec"), namespace)
+        found = namespace.get("experiments")
+        if isinstance(found, Mapping):
+            return found
+    return entry.experiments_of(PROFILE)
