@@ -13,6 +13,7 @@ from autograder import course
 from autograder.author import build
 from data import lab_checkpoint, reviews, smollm
 from utils.experiments import transfer
+from utils.experiments.experiment import Run, dumps, parse
 
 ENTRY = course.NotebookEntry(name="04_head_swapping", title="04_head_swapping")
 
@@ -147,8 +148,8 @@ def test_gpu_profile_runs_on_fabricated_files(lab, monkeypatch):
     monkeypatch.setenv("COURSE_PROFILE", "gpu")
     monkeypatch.delenv("COURSE_TASK", raising=False)
     real = transfer.size()
-    few = replace(real, examples=(16, 8, 6), some=(8,), seeds=2, epochs=2)
-    monkeypatch.setattr(transfer, "size", lambda: few)
+    few = replace(real, examples=(16, 8, 6), some=(8,), epochs=2)
+    monkeypatch.setattr(transfer, "size", lambda *asked: few)
     namespace = {"__name__": "__main__"}
     for cell in build.solution_notebook(course.load(), ENTRY).cells:
         if cell.cell_type == "code" and cell.id != "setup" and not cell.id.startswith("check_"):
@@ -156,66 +157,59 @@ def test_gpu_profile_runs_on_fabricated_files(lab, monkeypatch):
             if "runs" in namespace:
                 break
     runs = namespace["runs"]
-    assert len(runs) == 8 and all(len(run["curve"]) == 2 for run in runs)
+    assert len(runs) == 4 and {run.seed for some in runs.values() for run in some} == {1, 2, 3, 4, 5}
+    for run in (run for some in runs.values() for run in some):
+        assert len(run.curve) == 2 and len(run.predictions) == len(run.labels) == 6 and not run.numbers
+        assert parse(dumps(run).encode()) == run
     assert namespace["report"]["left"] == ["classifier.decoder.bias", "classifier.decoder.weight"]
 
 
-def some_runs():
-    return [
-        {
-            "arm": arm,
-            "examples": count,
-            "seed": seed,
-            "curve": [0.1, 0.2 + seed / 10],
-            "epoch": 2,
-            "test": test + seed / 100,
-        }
-        for arm, test in (("pretrained", 0.6), ("scratch", 0.5))
-        for count in (40, 120)
-        for seed in range(3)
-    ]
-
-
-def test_results_are_recorded_and_read_back(tmp_path):
-    path = tmp_path / "results" / "one.json"
-    assert transfer.recorded("documentation", path) == [] and transfer.recorded_card("documentation", path) == {}
-    transfer.record(some_runs(), "documentation", {"seconds": 3}, path)
-    transfer.record(some_runs()[:6], "polarity", {"seconds": 4}, path)
-    assert transfer.recorded_card("documentation", path) == {"seconds": 3}
-    assert len(transfer.recorded("documentation", path)) == 12
-    counts, lines, bands = transfer.learning(some_runs())
-    assert counts == [40, 120] and lines["pretrained"] == pytest.approx([0.61, 0.61])
-    assert bands["scratch"][1] == pytest.approx([0.52, 0.52])
-    assert {*transfer.beside(some_runs(), some_runs())[1]} == {
-        f"{arm}, {where}" for arm in transfer.ARMS for where in ("recorded", "here")
+def some_runs(counts=(40, 120), epochs=(0.1, 0.2)):
+    """Three seeds of each arm and number of examples; the arm `pretrained` has two of four right, the other one."""
+    experiments = [one for one in transfer.experiments("", "smoke").values() if one.examples in counts]
+    labels, right = [0, 1, 1, 0], {"pretrained": [0, 1, 0, 1], "scratch": [0, 0, 0, 1]}
+    curve = [{"accuracy": value} for value in epochs]
+    return {
+        one.name: [Run(one.plain(), seed, labels, right[one.arm], [], curve) for seed in range(3)]
+        for one in experiments
     }
-    assert {*transfer.beside(some_runs(), [])[1]} == {"pretrained, here", "scratch, here"}
 
 
-def test_no_difference_is_reported_as_such():
-    assert transfer.verdict([0.1, 0.2, -0.01]) == "no difference shown"
-    assert transfer.verdict([0.1, 0.2]) == "no difference shown"
-    assert transfer.verdict([0.0, 0.1, 0.1]) == "no difference shown"
-    assert transfer.verdict([0.1, 0.2, 0.01]).startswith("pretrained")
-    assert transfer.verdict([-0.1, -0.2, -0.01]).startswith("scratch")
-    shown = transfer.table(some_runs())
-    assert list(shown["difference"]) == [0.1, 0.1]
+def test_lines_are_of_the_arms_in_percent():
+    runs = some_runs()
+    assert transfer.counts_of(runs) == [40, 120] and [*runs] == [
+        *(f"{arm}, {count} examples" for count in (40, 120) for arm in transfer.ARMS)
+    ]
+    assert transfer.named(runs, 40) == ("scratch, 40 examples", "pretrained, 40 examples")
+    lines, bands = transfer.learning(runs, ", here")
+    assert lines == {"pretrained, here": [50, 50], "scratch, here": [25, 25]}
+    assert bands["scratch, here"] == ([25, 25], [25, 25])
+    lines, _ = transfer.curves(runs, 120)
+    assert lines == {"pretrained": [10, 20], "scratch": [10, 20]}
 
 
-def test_a_table_says_where_accuracy_was_still_rising():
+def test_where_accuracy_was_still_rising_the_last_epoch_is_chosen():
     """All runs have as many epochs, so few examples also means few steps."""
-    runs = [run | {"curve": [0.1] * 4, "epoch": 4 if run["examples"] == 40 else 2} for run in some_runs()]
-    runs[0]["epoch"] = 1  # one seed of three
-    shown = transfer.table(runs)
-    assert list(shown.columns)[-1] == "best epoch of 4" and list(shown["best epoch of 4"]) == ["4 and 4", "2 and 2"]
+    rising, fallen = some_runs((40,), (0.1, 0.1, 0.2)), some_runs((40,), (0.1, 0.3, 0.3))
+    assert {*transfer.best_epochs(rising).values()} == {3} and {*transfer.best_epochs(fallen).values()} == {2}
+    name = next(iter(rising))
+    mixed = rising | {name: [rising[name][0], *fallen[name][1:]]}
+    assert transfer.best_epochs(mixed)[name] == 2  # the median
 
 
-def test_the_recorded_film_reviews_show_what_the_text_says_of_them():
-    found = transfer.table(transfer.recorded("polarity"))["best epoch of 20"]
-    rising, *others = [int(chosen.split(" and ")[0]) for chosen in found.sort_index()]
-    assert rising == 20 and found.index.min() == 100 and max(others) < 20
-    lines, _ = transfer.curves(transfer.recorded("polarity"), 100)
-    assert lines["pretrained"][-1] == max(lines["pretrained"])
+def test_what_select_reports_is_what_was_predicted():
+    lesson = transfer.Lesson.__new__(transfer.Lesson)
+    lesson.made, lesson.predictions = {"test": [(None, None, torch.tensor([0, 1]))]}, [0, 0]
+    experiment = next(iter(transfer.experiments("", "smoke").values()))
+    for told, right in ((0.5, True), (1.0, False)):
+        one = replace(experiment, learn=lambda *_, told=told: ({"curve": [0.5], "test": told}, lesson))
+        if right:
+            assert one.run_seed(1).accuracy == 0.5 and one.digest() == experiment.digest()
+        else:
+            with pytest.raises(ValueError, match=r"reports 1\.0000; the model it tested last has 0\.5000"):
+                one.run_seed(1)
+    with pytest.raises(ValueError, match="`learn`"):
+        experiment.run_seed(1)
 
 
 def test_task_names_what_is_missing(monkeypatch):

@@ -40,6 +40,8 @@ from torch.nn import functional as F
 from utils import plots
 from utils.checks import nb04_head_swapping as checks
 from utils.experiments import profiles, training, transfer
+from utils.experiments.runs import load_table, run_seeds
+from utils.experiments.seed_table import SeedTable
 from utils.grading import toys
 from utils.grading.check import scoreboard
 
@@ -647,7 +649,7 @@ if size.frozen:
 
 # %% tags=["experiment"]
 def learn(arm, count, seed):
-    """One run: a fresh head, `count` training examples, and what `select` reports."""
+    """One run: a fresh head, `count` training examples; what `select` reports, and the lesson it was given."""
     training.seed_everything(seed)
     head = ClassificationHead(source.width, len(task.classes))
     if size.frozen:
@@ -656,41 +658,47 @@ def learn(arm, count, seed):
     else:
         model, join, data = Model(base_of(arm, seed), head, last_real), join_tokens, numbers
     lesson = transfer.Lesson(data, join, count, seed, size, device)
-    return select(model.to(device), lesson.train, lesson.judge(accuracy), size.epochs)
+    return select(model.to(device), lesson.train, lesson.judge(accuracy), size.epochs), lesson
 
 
 # %% tags=["experiment"]
-everything = len(numbers["train"])
-runs = list(transfer.runs_of(learn, [*size.some, everything], size.seeds))
-transfer.table(runs)
+experiments = transfer.experiments("04_head_swapping", learn=learn)
+seeds = range(1, profiles.pick(smoke=4, cpu=6, gpu=6))
+runs = {name: run_seeds(experiment, seeds, None) for name, experiment in experiments.items()}
+SeedTable(runs)
+
+# %% tags=["experiment"]
+counts = transfer.counts_of(runs)
+print(*SeedTable(runs).compared(transfer.named(runs, count) for count in counts), sep="\n\n")
+print("epoch chosen, the median over seeds:", transfer.best_epochs(runs))
 
 # %% [markdown]
-# Each range is over the seeds. They differ in which examples were drawn, in their order, in
-# dropout, and for *scratch* in the random weights. The column `seeds say` claims a difference only
-# if every seed agrees; the next notebook does that with more care.
+# Each interval in the table is over the seeds. They differ in which examples were drawn, in their order, in
+# dropout, and for *scratch* in the random weights. The sentences below it claim a difference only if it would
+# hold for other seeds and other test examples, too; the next notebook takes their rule apart.
 #
-# The last column is the epoch that was chosen, the median over seeds, for *pretrained* and for *scratch*. All
+# The last line is the epoch that was chosen. All
 # runs have as many epochs, so fewer examples also means fewer steps. Where the best epoch is the last, or
-# nearly, accuracy was still rising: more epochs would have helped this arm, and the row shows too little of it.
+# nearly, accuracy was still rising: more epochs would have helped this arm, and its row shows too little of it.
 
 # %% tags=["experiment"]
-lines, bands = transfer.curves(runs, everything)
+lines, bands = transfer.curves(runs, counts[-1])
 plots.curves(
     lines,
     bands=bands,
     xlabel="epoch",
-    ylabel="validation accuracy",
+    ylabel="validation accuracy, %",
     alt="Validation accuracy by epoch for a pretrained and a random base, each with a band over seeds.",
 )
 
 # %% tags=["experiment"]
-counts, lines, bands = transfer.learning(runs)
+lines, bands = transfer.learning(runs)
 plots.curves(
-    lines | {"most frequent class": [task.majority()] * len(counts)},
+    lines | {"most frequent class": [100 * task.majority()] * len(counts)},
     bands=bands,
     x=counts,
     xlabel="training examples",
-    ylabel="test accuracy",
+    ylabel="test accuracy, %",
     alt="Test accuracy against training examples, pretrained and scratch, with bands over seeds.",
 )
 
@@ -701,20 +709,26 @@ plots.curves(
 # English. What do you expect in French?
 
 # %% tags=["experiment"]
+recorded = {}
 for name in transfer.TASKS:
-    card, known = transfer.recorded_card(name), transfer.recorded(name)
-    if known:
-        print(f"{name}: {card['base']}, {card['counts']}, most frequent class {card['majority']:.3f}")
-        print(transfer.table(known).to_string(), end="\n\n")
+    made = transfer.experiments("04_head_swapping", "cpu", task=name)
+    recorded[name] = load_table(made, transfer.RECORDED)
+    table = SeedTable(recorded[name])
+    print(f"{name}\n{table}\nepoch chosen: {transfer.best_epochs(recorded[name])}", end="\n\n")
+    pairs = [transfer.named(recorded[name], count) for count in transfer.counts_of(recorded[name])]
+    print(*table.compared(pairs), sep="\n\n", end="\n\n\n")
 
 # %% tags=["experiment"]
-counts, lines, bands = transfer.beside(runs, transfer.recorded(task.name))
+known = recorded[task.name]
+lines, bands = transfer.learning(known, ", recorded")
+if transfer.counts_of(known) == counts:
+    lines |= transfer.learning(runs, ", here")[0]
 plots.curves(
     lines,
     bands=bands,
-    x=counts,
+    x=transfer.counts_of(known),
     xlabel="training examples",
-    ylabel=f"test accuracy, {task.name}",
+    ylabel=f"test accuracy, %, {task.name}",
     alt="Test accuracy against training examples, pretrained and scratch, as recorded and as measured here.",
 )
 

@@ -106,14 +106,15 @@ class SeedTable:
         }
         baseline = self._baseline(runs)
         if baseline is not None:
-            row |= {"degenerate runs": sum(run.degenerate for run in runs)}
+            if runs[0].predictions:
+                row |= {"degenerate runs": sum(run.degenerate for run in runs)}
             row |= {f"{self.metric.baseline_name}, {unit}": baseline}
         return row
 
     def _baseline(self, runs: Sequence[Run]) -> float | None:
-        """What answers without reading score, if the metric knows such answers and the runs hold the labels."""
+        """What answers without reading score, if the metric knows such answers and the runs hold labels, or this."""
         if self.metric.baseline is None or not runs[0].labels:
-            return None
+            return runs[0].numbers.get(self.metric.baseline_name)
         return float(self.metric.value(np.asarray(self.metric.baseline(runs[0]), dtype=float).sum(0)))
 
     def comparisons(self) -> list["Comparison"]:
@@ -139,9 +140,11 @@ class SeedTable:
         The rule is that of `compare`, with Holm's correction for all experiments of the table.
         """
         found: list[str] = []
-        known = {name: runs for name, runs in self.runs.items() if self._baseline(runs) is not None}
-        against = holm([_against_baseline(name, runs, self.metric) for name, runs in known.items()])
-        for (name, runs), versus in zip(known.items(), against, strict=True):
+        baselines = {name: self._baseline(runs) for name, runs in self.runs.items()}
+        known = {name: value for name, value in baselines.items() if value is not None}
+        against = holm([_against_baseline(name, self.runs[name], self.metric, value) for name, value in known.items()])
+        for (name, baseline), versus in zip(known.items(), against, strict=True):
+            runs = self.runs[name]
             stuck = sum(run.degenerate for run in runs)
             if stuck:
                 found.append(
@@ -150,7 +153,7 @@ class SeedTable:
             if not (versus.shown and (versus.difference > 0) is not self.metric.lower_is_better):
                 found.append(
                     f"{name}: not shown to be better than the {versus.first} "
-                    f"({self.metric.show(self._baseline(runs) or 0)}): "
+                    f"({self.metric.show(baseline)}): "
                     f"{versus.difference:+.1f} {versus.unit}, {versus.evidence}."
                 )
         return found
@@ -342,13 +345,13 @@ def compare(first: Sequence[Run], second: Sequence[Run], metric: Metric = ACCURA
     return _comparison(names, values, metric, [np.array([metric.rows(run) for run in runs]) for runs in pairs])
 
 
-def _against_baseline(name: str, runs: Sequence[Run], metric: Metric) -> Comparison:
-    """An experiment against one that answers every example without reading."""
-    assert metric.baseline is not None
-    rows = np.array([metric.rows(run) for run in runs])
+def _against_baseline(name: str, runs: Sequence[Run], metric: Metric, baseline: float) -> Comparison:
+    """An experiment against one that answers every example without reading, and scores `baseline`."""
+    names, values = [metric.baseline_name, name], [np.full(len(runs), baseline), values_of(runs, metric)]
+    if metric.baseline is None or not runs[0].predictions:
+        return _comparison(names, values, metric)
     constant = np.tile(np.asarray(metric.baseline(runs[0]), dtype=float), (len(runs), 1, 1))
-    values = [metric.value(side.sum(1)) for side in (constant, rows)]
-    return _comparison([f"{metric.baseline_name}", name], values, metric, [constant, rows])
+    return _comparison(names, values, metric, [constant, np.array([metric.rows(run) for run in runs])])
 
 
 def _comparison(

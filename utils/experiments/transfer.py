@@ -1,36 +1,39 @@
-"""What a pretrained base is worth: bases, tasks, runs and results of notebook 04's experiment.
+"""What a pretrained base is worth: bases, tasks and experiments of notebook 04.
 
-An arm is `pretrained` or `scratch`: one architecture, the weights of a checkpoint or random ones. A run
-is an arm, a number of training examples and a seed. The seed decides which examples are taken, their
+An arm is `pretrained` or `scratch`: one architecture, the weights of a checkpoint or random ones. An experiment
+is an arm and a number of training examples. The seed decides which examples are taken, their
 order, dropout, and in the arm `scratch` the weights. The head, the model around it, the selection and
 everything else that is an exercise comes from the notebook.
 """
 
 import hashlib
-import json
 import os
+import platform
 import random
 import statistics
+import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import numpy as np
 import torch
+import transformers
 from torch import nn
 from torch.nn import functional as F
 
 from data import documentation, lab_checkpoint, reviews, smollm
 from utils.experiments import profiles
+from utils.experiments.experiment import ACCURACY, Experiment, Run
 from utils.experiments.training import progress, seed_everything, shuffled
 
 ARMS = ("pretrained", "scratch")
 SPLITS = ("train", "valid", "test")
 TASKS = ("documentation", "polarity", "french_books")
 LIBRARIES = ("python", "numpy", "pandas", "matplotlib", "scipy", "torch", "transformers")
-RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "04_head_swapping.json"
+RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "head_swapping"
 Example = tuple[Any, int]
 Batch = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
@@ -44,7 +47,6 @@ class Size:
     libraries: tuple[str, ...]  # of the task `documentation`
     examples: tuple[int, int, int]  # at most so many to train on, to select on and to test on
     some: tuple[int, ...]  # how many training examples to learn from, besides all of them
-    seeds: int
     networks: int  # different random bases in the arm scratch; seed s uses number s modulo this
     epochs: int
     batch: int
@@ -53,21 +55,91 @@ class Size:
     frozen: bool  # train the head alone, on states that are computed once
 
 
-def size() -> Size:
-    """The size that the profile of this session decides; COURSE_TASK names another task (profiles cpu and gpu).
+def size(profile: str | None = None, task: str = "") -> Size:
+    """The size of a profile, by default of this session's; COURSE_TASK names another task (profiles cpu and gpu).
 
     Raises:
-        ValueError: COURSE_TASK is none of TASKS.
+        ValueError: the task is none of TASKS.
     """
-    task = os.environ.get("COURSE_TASK")
+    task = task or os.environ.get("COURSE_TASK", "")
     if task and task not in TASKS:
         raise ValueError(f"COURSE_TASK is {task!r}; it can be {', '.join(TASKS)}")
-    tiny = Size("tiny", TASKS[0], ("numpy", "matplotlib"), (120, 60, 60), (40,), 3, 3, 5, 16, 1e-2, 24, True)
-    small = Size("smollm", task or TASKS[0], LIBRARIES, (602, 210, 490), (100, 400), 5, 3, 20, 32, 3e-4, 64, True)
+    tiny = Size("tiny", TASKS[0], ("numpy", "matplotlib"), (120, 60, 60), (40,), 3, 5, 16, 1e-2, 24, True)
+    small = Size("smollm", task or TASKS[0], LIBRARIES, (602, 210, 490), (100, 400), 3, 20, 32, 3e-4, 64, True)
     if small.task == "french_books":  # reviews are longer, so fewer of them, and two random networks
         small = replace(small, examples=(400, 150, 350), some=(100,), networks=2)
-    lab = Size("lab", task or TASKS[2], LIBRARIES, (1600, 400, 2000), (100, 400), 5, 5, 15, 16, 1e-4, 256, False)
-    return profiles.pick(smoke=tiny, cpu=small, gpu=lab)
+    lab = Size("lab", task or TASKS[2], LIBRARIES, (1600, 400, 2000), (100, 400), 5, 15, 16, 1e-4, 256, False)
+    return {"smoke": tiny, "cpu": small, "gpu": lab}[profile or profiles.name()]
+
+
+# Experiments
+
+
+@dataclass(frozen=True)
+class Transfer(Experiment):
+    """An arm with a number of training examples; a run holds what was predicted of each test example."""
+
+    arm: str
+    examples: int
+    size: Size
+    # From the notebook: trains with this arm, number of examples and seed; what `select` reports, and the lesson.
+    learn: Callable[[str, int, int], "tuple[Mapping[str, Any], Lesson]"] | None = field(
+        default=None, compare=False, repr=False
+    )
+
+    def run_seed(
+        self,
+        seed: int,
+        *,
+        precision: str | None = None,
+        folder: Path | str | None = None,
+        on_step: Callable[[str], None] = lambda what: None,
+    ) -> Run:
+        """Train and select once, in float32.
+
+        Raises:
+            ValueError: `learn` is not given, or what it reports is not the accuracy of what was predicted.
+        """
+        if self.learn is None:
+            raise ValueError("these experiments need the notebook's `learn`")
+        began = time.perf_counter()
+        report, lesson = self.learn(self.arm, self.examples, seed)
+        run = Run(
+            experiment=self.plain(),
+            seed=seed,
+            labels=lesson.labels,
+            predictions=lesson.predictions,
+            logits=[],
+            curve=[{"accuracy": round(value, 4)} for value in report["curve"]],
+            seconds=round(time.perf_counter() - began, 6),
+            device=f"{profiles.device().type}, {torch.get_num_threads()} threads",
+            precision="float32",
+            versions={
+                "torch": torch.__version__,
+                "transformers": transformers.__version__,
+                "python": platform.python_version(),
+            },
+        )
+        if abs(run.accuracy - report["test"]) > 1e-4:
+            raise ValueError(f"`select` reports {report['test']:.4f}; the model it tested last has {run.accuracy:.4f}")
+        on_step("trained and tested")
+        return run
+
+
+def experiments(
+    notebook: str = "",
+    profile: str | None = None,
+    learn: Callable[[str, int, int], "tuple[Mapping[str, Any], Lesson]"] | None = None,
+    task: str = "",
+) -> dict[str, Transfer]:
+    """Both arms with each number of training examples, in the size of a profile; `learn` is the notebook's."""
+    chosen = size(profile, task)
+    made = [
+        Transfer(f"{arm}, {count} examples", chosen.task, arm, count, chosen, learn)
+        for count in (*chosen.some, chosen.examples[0])
+        for arm in ARMS
+    ]
+    return {one.name: one for one in made}
 
 
 # Bases
@@ -285,6 +357,7 @@ class Lesson:
         self.made = {split: batches(found, join, size.batch, device) for split, found in chosen.items()}
         self.lr = size.lr
         self.optimizer: torch.optim.Optimizer | None = None
+        self.predictions: list[int] = []  # of the test, by the model that was tested last
 
     def train(self, model: nn.Module) -> None:
         """One epoch over the training batches; AdamW, whose state lasts from epoch to epoch."""
@@ -298,130 +371,85 @@ class Lesson:
             self.optimizer.step()
 
     def judge(self, accuracy: Callable[[nn.Module, list[Batch]], float]) -> Callable[[nn.Module, str], float]:
-        """A function of model and split that gives the accuracy there."""
-        return lambda model, split: accuracy(model, self.made[split])
+        """A function of model and split that gives the accuracy there, and notes what is predicted of the test."""
+
+        def judged(model: nn.Module, split: str) -> float:
+            if split == "test":
+                self.predictions = _predicted(model, self.made[split])
+            return accuracy(model, self.made[split])
+
+        return judged
+
+    @property
+    def labels(self) -> list[int]:
+        """Those of the test examples, in the order of `predictions`."""
+        return [label for _, _, labels in self.made["test"] for label in labels.tolist()]
+
+
+@torch.no_grad()
+def _predicted(model: nn.Module, made: Sequence[Batch]) -> list[int]:
+    was_training = model.training
+    model.eval()
+    found = [guess for given, mask, _ in made for guess in model(given, mask).argmax(dim=-1).tolist()]
+    model.train(was_training)
+    return found
 
 
 # Results
 
 
-def runs_of(
-    learn: Callable[[str, int, int], dict[str, Any]], counts: Sequence[int], seeds: int
-) -> Iterator[dict[str, Any]]:
-    """Run `learn(arm, count, seed)` for both arms, all counts and all seeds; the report with what it belongs to."""
-    wanted = [(arm, count, seed) for count in counts for seed in range(seeds) for arm in ARMS]
-    for arm, count, seed in progress(wanted, "runs"):
-        yield {"arm": arm, "examples": count, "seed": seed, **learn(arm, count, seed)}
+Lines = tuple[dict[str, list[float]], dict[str, tuple[list[float], list[float]]]]
 
 
-def curves(runs: Sequence[Mapping[str, Any]], count: int) -> tuple[dict[str, list], dict[str, tuple]]:
-    """Mean validation accuracy per epoch, arm by arm, and the lowest and highest of all seeds, for `count` examples."""
-    lines: dict[str, list] = {}
-    bands: dict[str, tuple] = {}
-    for arm in ARMS:
-        found = torch.tensor([run["curve"] for run in runs if run["arm"] == arm and run["examples"] == count])
-        lines[arm], bands[arm] = found.mean(0).tolist(), (found.amin(0).tolist(), found.amax(0).tolist())
-    return lines, bands
+def named(runs: Mapping[str, Sequence[Run]], count: int) -> tuple[str, str]:
+    """The names of the two experiments with so many training examples, that of `scratch` first."""
+    found = {some[0].experiment["arm"]: name for name, some in runs.items() if some[0].experiment["examples"] == count}
+    return found["scratch"], found["pretrained"]
 
 
-def learning(runs: Sequence[Mapping[str, Any]]) -> tuple[list[int], dict[str, list], dict[str, tuple]]:
-    """Numbers of examples; mean test accuracy at each, arm by arm; the lowest and highest of all seeds."""
-    counts = sorted({run["examples"] for run in runs})
-    lines: dict[str, list] = {}
-    bands: dict[str, tuple] = {}
-    for arm in ARMS:
-        found = torch.tensor([_tests(runs, arm, count) for count in counts])
-        lines[arm], bands[arm] = found.mean(1).tolist(), (found.amin(1).tolist(), found.amax(1).tolist())
-    return counts, lines, bands
+def counts_of(runs: Mapping[str, Sequence[Run]]) -> list[int]:
+    """The numbers of training examples, in rising order."""
+    return sorted({some[0].experiment["examples"] for some in runs.values()})
 
 
-def beside(
-    mine: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]
-) -> tuple[list[int], dict[str, list], dict[str, tuple]]:
-    """As `learning` of the recorded runs, with the lines of `mine` added where the numbers of examples are the same.
+def curves(runs: Mapping[str, Sequence[Run]], count: int) -> Lines:
+    """Mean validation accuracy by epoch in percent, arm by arm, and the lowest and highest of all seeds."""
+    scratch, pretrained = named(runs, count)
+    found = {
+        arm: np.array([[100 * point["accuracy"] for point in run.curve] for run in runs[name]])
+        for arm, name in zip(ARMS, (pretrained, scratch), strict=True)
+    }
+    return _lines(found)
 
-    Without recorded runs, those of `mine` alone.
+
+def learning(runs: Mapping[str, Sequence[Run]], label: str = "") -> Lines:
+    """Mean test accuracy in percent at each of `counts_of`, arm by arm, and the lowest and highest of all seeds."""
+    pairs = [named(runs, count) for count in counts_of(runs)]
+    return _lines(
+        {
+            f"{arm}{label}": np.array([[ACCURACY.of(run) for run in runs[pair[place]]] for pair in pairs]).T
+            for arm, place in zip(ARMS, (1, 0), strict=True)
+        }
+    )
+
+
+def _lines(found: Mapping[str, np.ndarray]) -> Lines:
+    """Means and ranges over the seeds of tables (seeds, places)."""
+    means = {name: table.mean(0).tolist() for name, table in found.items()}
+    return means, {name: (table.min(0).tolist(), table.max(0).tolist()) for name, table in found.items()}
+
+
+def best_epochs(runs: Mapping[str, Sequence[Run]]) -> dict[str, int]:
+    """The median over the seeds of the epoch that was chosen: the earliest of the best on validation, from 1.
+
+    All runs have as many epochs, so those with few examples take few steps: where the last epoch is the best, accuracy
+    was still rising.
     """
-    counts, lines, bands = learning(known or mine)
-    named = {f"{arm}, {'recorded' if known else 'here'}": arm for arm in ARMS}
-    both = {name: lines[arm] for name, arm in named.items()}
-    own_counts, own, _ = learning(mine)
-    if known and own_counts == counts:
-        both |= {f"{arm}, here": own[arm] for arm in ARMS}
-    return counts, both, {name: bands[arm] for name, arm in named.items()}
-
-
-def verdict(differences: Sequence[float]) -> str:
-    """What differences, seed by seed, allow to say. One seed against the others, and nothing is claimed."""
-    if len(differences) >= 3 and all(value > 0 for value in differences):
-        return "pretrained is better, with every seed"
-    if len(differences) >= 3 and all(value < 0 for value in differences):
-        return "scratch is better, with every seed"
-    return "no difference shown"
-
-
-def table(runs: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Test accuracy: for each number of examples the arms' means and ranges, the mean difference, and a verdict.
-
-    The last column has the median of the chosen epochs, arm by arm. All runs have as many epochs, so those with few
-    examples take few steps: where the last epoch is the best, accuracy was still rising.
-    """
-    rows = []
-    for count in sorted({run["examples"] for run in runs}):
-        tests = {arm: _tests(runs, arm, count) for arm in ARMS}
-        differences = [a - b for a, b in zip(*tests.values(), strict=True)]
-        cells = {arm: f"{_mean(found):.3f} ({min(found):.3f} to {max(found):.3f})" for arm, found in tests.items()}
-        epochs = max(len(run["curve"]) for run in runs)
-        chosen = [
-            statistics.median_low(run["epoch"] for run in runs if (run["arm"], run["examples"]) == (arm, count))
-            for arm in ARMS
-        ]
-        rows.append(
-            {
-                "examples": count,
-                **cells,
-                "difference": round(_mean(differences), 3),
-                "seeds say": verdict(differences),
-                f"best epoch of {epochs}": " and ".join(map(str, chosen)),
-            }
-        )
-    return pd.DataFrame(rows).set_index("examples")
-
-
-def record(runs: Sequence[Mapping[str, Any]], name: str, card: Mapping[str, Any], path: Path = RECORDED) -> None:
-    """Write numbers and card of one task to `path`, beside those of the others."""
-    known = json.loads(path.read_text()) if path.exists() else {}
-    rounded = [
-        dict(run) | {"curve": [round(x, 4) for x in run["curve"]], "test": round(run["test"], 4)} for run in runs
-    ]
-    known[name] = {"card": dict(card), "runs": rounded}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [
-        f' {json.dumps(task)}: {{\n  "card": {json.dumps(one["card"])},\n  "runs": [\n   '
-        + ",\n   ".join(json.dumps(run) for run in one["runs"])
-        + "\n  ]\n }"
-        for task, one in sorted(known.items())
-    ]
-    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-
-
-def recorded(name: str, path: Path = RECORDED) -> list[dict[str, Any]]:
-    """The recorded runs of a task, made with profile `cpu` (its card says how), or none."""
-    return json.loads(path.read_text()).get(name, {}).get("runs", []) if path.exists() else []
-
-
-def recorded_card(name: str, path: Path = RECORDED) -> dict[str, Any]:
-    """How the recorded runs of a task were made: versions, seeds, seconds, command."""
-    return json.loads(path.read_text()).get(name, {}).get("card", {}) if path.exists() else {}
-
-
-def _tests(runs: Sequence[Mapping[str, Any]], arm: str, count: int) -> list[float]:
-    found = [run for run in runs if run["arm"] == arm and run["examples"] == count]
-    return [run["test"] for run in sorted(found, key=lambda run: run["seed"])]
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+    found = {name: [[point["accuracy"] for point in run.curve] for run in some] for name, some in runs.items()}
+    return {
+        name: statistics.median_low(curve.index(max(curve)) + 1 for curve in some_curves)
+        for name, some_curves in found.items()
+    }
 
 
 def _fingerprint(base: nn.Module, made: Sequence[Batch]) -> str:
