@@ -89,23 +89,22 @@ def test_the_recorded_transfers_show_what_notebook_04_says_of_them():
     """In French no difference, and neither arm beats the majority; on films with 100 examples, it was still rising."""
     tables = {}
     for task in transfer.TASKS:
-        experiments = transfer.experiments("04_head_swapping", "cpu", task=task)
-        runs = load_table(experiments, transfer.RECORDED)
-        assert {len(some) for some in runs.values()} == {5} and len(runs) == len(experiments) >= 4
+        runs = transfer.recorded(task)
+        assert {len(some) for some in runs.values()} == {5} and len(runs) >= 4
         tables[task] = SeedTable(runs)
     folders = {one.folder("").name for task in transfer.TASKS
                for one in transfer.experiments("04_head_swapping", "cpu", task=task).values()}  # fmt: skip
     assert {path.name for path in transfer.RECORDED.iterdir()} == folders
     french = tables["french_books"]
-    found = french.compared(transfer.named(french.runs, count) for count in transfer.counts_of(french.runs))
+    found = french.compared(transfer.pairs(french.runs))
     assert len(found) == 2 and not any(one.shown for one in found)
     assert len(french.remarks()) == 4 and all("not shown to be better than" in one for one in french.remarks())
     for task in ("documentation", "polarity"):
         runs = tables[task].runs
-        found = tables[task].compared(transfer.named(runs, count) for count in transfer.counts_of(runs))
+        found = tables[task].compared(transfer.pairs(runs))
         assert len(found) == 3 and all(one.shown and one.difference > 15 for one in found)
     films = tables["polarity"].runs
-    chosen = [transfer.best_epochs(films)[transfer.named(films, count)[1]] for count in transfer.counts_of(films)]
+    chosen = [transfer.best_epochs(films)[pretrained] for _, pretrained in transfer.pairs(films)]
     assert transfer.counts_of(films)[0] == 100 and chosen[0] == 20 and max(chosen[1:]) < 20
     lines, _ = transfer.curves(films, 100)
     assert lines["pretrained"][-1] == max(lines["pretrained"])

@@ -180,7 +180,7 @@ def test_lines_are_of_the_arms_in_percent():
     assert transfer.counts_of(runs) == [40, 120] and [*runs] == [
         *(f"{arm}, {count} examples" for count in (40, 120) for arm in transfer.ARMS)
     ]
-    assert transfer.named(runs, 40) == ("scratch, 40 examples", "pretrained, 40 examples")
+    assert transfer.pairs(runs)[0] == ("scratch, 40 examples", "pretrained, 40 examples")
     lines, bands = transfer.learning(runs, ", here")
     assert lines == {"pretrained, here": [50, 50], "scratch, here": [25, 25]}
     assert bands["scratch, here"] == ([25, 25], [25, 25])

@@ -40,7 +40,7 @@ from torch.nn import functional as F
 from utils import plots
 from utils.checks import nb04_head_swapping as checks
 from utils.experiments import profiles, training, transfer
-from utils.experiments.runs import load_table, run_seeds
+from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable
 from utils.grading import toys
 from utils.grading.check import scoreboard
@@ -668,8 +668,7 @@ runs = {name: run_seeds(experiment, seeds, None) for name, experiment in experim
 SeedTable(runs)
 
 # %% tags=["experiment"]
-counts = transfer.counts_of(runs)
-print(*SeedTable(runs).compared(transfer.named(runs, count) for count in counts), sep="\n\n")
+print(*SeedTable(runs).compared(transfer.pairs(runs)), sep="\n\n")
 print("epoch chosen, the median over seeds:", transfer.best_epochs(runs))
 
 # %% [markdown]
@@ -682,25 +681,16 @@ print("epoch chosen, the median over seeds:", transfer.best_epochs(runs))
 # nearly, accuracy was still rising: more epochs would have helped this arm, and its row shows too little of it.
 
 # %% tags=["experiment"]
+counts = transfer.counts_of(runs)
 lines, bands = transfer.curves(runs, counts[-1])
-plots.curves(
-    lines,
-    bands=bands,
-    xlabel="epoch",
-    ylabel="validation accuracy, %",
-    alt="Validation accuracy by epoch for a pretrained and a random base, each with a band over seeds.",
-)
+alt = "Validation accuracy by epoch for a pretrained and a random base, each with a band over seeds."
+plots.curves(lines, bands=bands, xlabel="epoch", ylabel="validation accuracy, %", alt=alt)
 
 # %% tags=["experiment"]
 lines, bands = transfer.learning(runs)
-plots.curves(
-    lines | {"most frequent class": [100 * task.majority()] * len(counts)},
-    bands=bands,
-    x=counts,
-    xlabel="training examples",
-    ylabel="test accuracy, %",
-    alt="Test accuracy against training examples, pretrained and scratch, with bands over seeds.",
-)
+lines["most frequent class"] = [100 * task.majority()] * len(counts)
+alt = "Test accuracy against training examples, pretrained and scratch, with bands over seeds."
+plots.curves(lines, bands=bands, x=counts, xlabel="training examples", ylabel="test accuracy, %", alt=alt)
 
 # %% [markdown]
 # Below are the same measurements, recorded with the profile `cpu` and the course's solution, on
@@ -709,28 +699,19 @@ plots.curves(
 # English. What do you expect in French?
 
 # %% tags=["experiment"]
-recorded = {}
-for name in transfer.TASKS:
-    made = transfer.experiments("04_head_swapping", "cpu", task=name)
-    recorded[name] = load_table(made, transfer.RECORDED)
-    table = SeedTable(recorded[name])
-    print(f"{name}\n{table}\nepoch chosen: {transfer.best_epochs(recorded[name])}", end="\n\n")
-    pairs = [transfer.named(recorded[name], count) for count in transfer.counts_of(recorded[name])]
-    print(*table.compared(pairs), sep="\n\n", end="\n\n\n")
+recorded = {name: transfer.recorded(name) for name in transfer.TASKS}
+for name, known in recorded.items():
+    print(f"{name}\n{SeedTable(known)}\nepoch chosen: {transfer.best_epochs(known)}", end="\n\n")
+    print(*SeedTable(known).compared(transfer.pairs(known)), sep="\n\n", end="\n\n\n")
 
 # %% tags=["experiment"]
 known = recorded[task.name]
 lines, bands = transfer.learning(known, ", recorded")
 if transfer.counts_of(known) == counts:
     lines |= transfer.learning(runs, ", here")[0]
-plots.curves(
-    lines,
-    bands=bands,
-    x=transfer.counts_of(known),
-    xlabel="training examples",
-    ylabel=f"test accuracy, %, {task.name}",
-    alt="Test accuracy against training examples, pretrained and scratch, as recorded and as measured here.",
-)
+alt = "Test accuracy against training examples, pretrained and scratch, as recorded and as measured here."
+told = f"test accuracy, %, {task.name}"
+plots.curves(lines, bands=bands, x=transfer.counts_of(known), xlabel="training examples", ylabel=told, alt=alt)
 
 
 # %% [markdown]

@@ -27,6 +27,7 @@ from torch.nn import functional as F
 from data import documentation, lab_checkpoint, reviews, smollm
 from utils.experiments import profiles
 from utils.experiments.experiment import ACCURACY, Experiment, Run
+from utils.experiments.runs import load_table
 from utils.experiments.training import progress, seed_everything, shuffled
 
 ARMS = ("pretrained", "scratch")
@@ -401,10 +402,9 @@ def _predicted(model: nn.Module, made: Sequence[Batch]) -> list[int]:
 Lines = tuple[dict[str, list[float]], dict[str, tuple[list[float], list[float]]]]
 
 
-def named(runs: Mapping[str, Sequence[Run]], count: int) -> tuple[str, str]:
-    """The names of the two experiments with so many training examples, that of `scratch` first."""
-    found = {some[0].experiment["arm"]: name for name, some in runs.items() if some[0].experiment["examples"] == count}
-    return found["scratch"], found["pretrained"]
+def recorded(task: str) -> dict[str, list[Run]]:
+    """The runs of a task that come with the course, profile cpu, by experiment; their card says how they were made."""
+    return load_table(experiments(profile="cpu", task=task), RECORDED)
 
 
 def counts_of(runs: Mapping[str, Sequence[Run]]) -> list[int]:
@@ -412,22 +412,28 @@ def counts_of(runs: Mapping[str, Sequence[Run]]) -> list[int]:
     return sorted({some[0].experiment["examples"] for some in runs.values()})
 
 
+def pairs(runs: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
+    """The names of scratch and pretrained, for each of `counts_of`."""
+    name_of = {(some[0].experiment["arm"], some[0].experiment["examples"]): name for name, some in runs.items()}
+    return [(name_of["scratch", count], name_of["pretrained", count]) for count in counts_of(runs)]
+
+
 def curves(runs: Mapping[str, Sequence[Run]], count: int) -> Lines:
     """Mean validation accuracy by epoch in percent, arm by arm, and the lowest and highest of all seeds."""
-    scratch, pretrained = named(runs, count)
-    found = {
-        arm: np.array([[100 * point["accuracy"] for point in run.curve] for run in runs[name]])
-        for arm, name in zip(ARMS, (pretrained, scratch), strict=True)
-    }
-    return _lines(found)
+    names = pairs(runs)[counts_of(runs).index(count)]
+    return _lines(
+        {
+            arm: np.array([[100 * point["accuracy"] for point in run.curve] for run in runs[name]])
+            for arm, name in zip(ARMS, reversed(names), strict=True)
+        }
+    )
 
 
 def learning(runs: Mapping[str, Sequence[Run]], label: str = "") -> Lines:
     """Mean test accuracy in percent at each of `counts_of`, arm by arm, and the lowest and highest of all seeds."""
-    pairs = [named(runs, count) for count in counts_of(runs)]
     return _lines(
         {
-            f"{arm}{label}": np.array([[ACCURACY.of(run) for run in runs[pair[place]]] for pair in pairs]).T
+            f"{arm}{label}": np.array([[ACCURACY.of(run) for run in runs[pair[place]]] for pair in pairs(runs)]).T
             for arm, place in zip(ARMS, (1, 0), strict=True)
         }
     )
