@@ -62,10 +62,13 @@ def build(
 
     Run it after every change in solutions/, utils/checks/ or course.toml.
     """
+    from autograder.author import answers
     from autograder.author.build import build_notebooks
     from autograder.gradebook import course_tree
 
     course = load()
+    for entry in course.notebooks:
+        answers.answer_cases(entry)  # fails if an edit fits its solution no longer
     stale = build_notebooks(course, check)
     if check:
         if stale:

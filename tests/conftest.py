@@ -13,7 +13,7 @@ from autograder import course, demo
 from autograder.sandbox import kernel
 
 # What whoever writes a check runs: `pytest -m "not grading" -n 2`. All else grades, trains, or runs whole notebooks.
-QUICK = ("test_checks", "test_structure", "test_subwords")
+QUICK = ("test_checks", "test_edits", "test_structure", "test_subwords")
 # The groups that take longest begin first.
 FIRST = ("demonstration", "test_hostile", "test_grade", "test_execute", "test_stock", "test_kill", "test_runs")
 

@@ -54,7 +54,7 @@ import hashlib
 CANARY, FOUND, LINES = "CANA" + "RY-", [], {LINES}
 def secrets_in(text, where):
     found = [where + ": canary"] if __import__("re").search(CANARY + "[0-9a-f]{{8}}", text) else []
-    lines = {{" ".join(line.split()) for line in text.splitlines()}}
+    lines = {{" ".join(line.split()).lstrip("#+- ") for line in text.splitlines()}}
     return found + [where for line in lines if hashlib.sha256(line.encode()).hexdigest()[:16] in LINES]
 """
 # What is known of how graders are fooled, broken or unfair.

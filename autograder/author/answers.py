@@ -1,23 +1,43 @@
 """The named wrong answers of a notebook, and the right answers written differently.
 
-An author writes them in `solutions/NN_name/wrong_answers.py` as percent cells, each a whole
-replacement of an exercise cell:
+An author writes them in `solutions/NN_name/wrong_answers.py` as percent cells. A cell is a whole exercise cell, or
+edits of the author's solution:
 
     # %% wrong="1.2" name="transposed" says="the past is hidden"
+    # - return torch.full((T, T), -torch.inf).triu(diagonal=1)
+    # + return torch.full((T, T), -torch.inf).tril(diagonal=-1)
+
     # %% wrong="1.2" name="knows the visible cases" says="lengths you do not see" private=true
     # %% right="1.2" name="compares indices"
 
-`says` is a phrase that the failure must contain. A wrong answer marked `private` passes at home
-and is caught by a private check.
+`says` is a phrase that the failure must contain. A wrong answer marked `private` passes at home and is caught by a
+private check.
+
+An edit is a piece of a diff, in whole lines. `# - ` comes before a line that goes, `# + ` before a new one, and `#   `
+before a line that stays: it says where an insertion belongs, or which of two equal lines is meant. What goes and what
+stays must be found exactly once in the solution, where all of it may be indented further. An empty line divides two
+edits of one cell; each is made to the solution as it was:
+
+    # %% wrong="1.5" name="reads the index of the vocabulary" says="its methods alone"
+    #   self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
+    # + self.index = {word: number for number, word in enumerate(self.words)}
+
+    # - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+    # + rows = [[SOS, *(vocab.index[word] for word in sentence.split()), EOS] for sentence in sentences]
+
+This runs all answers of one exercise and no others (`-k 1.1` also those of 1.10):
+
+    pytest -n 0 tests/test_checks.py -k 1.5
 """
 
 import linecache
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from nbformat import NotebookNode
 
-from autograder.author import build
+from autograder.author import build, edits
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of, folder_of
 
 
@@ -41,7 +61,7 @@ def answer_cases(entry: NotebookEntry) -> list[AnswerCase]:
     """All answers of the notebook's `wrong_answers.py`; none without that file.
 
     Raises:
-        CourseError: a marker is not as it must be.
+        CourseError: a marker is not as it must be, or an edit cannot be made.
     """
     path = folder_of(entry) / "wrong_answers.py"
     cases = []
@@ -55,7 +75,24 @@ def answer_cases(entry: NotebookEntry) -> list[AnswerCase]:
                 raise CourseError(
                     f"{path}: a cell is marked {marker}; see autograder/author/answers.py for the markers"
                 )
-    return cases
+    solutions = {
+        cell.metadata.exercise: cell.source
+        for cell in build.parts(path.with_name("notebook.py"))
+        if "exercise" in cell.metadata
+    }
+    return [replace(case, source=_source(case, solutions, path)) for case in cases]
+
+
+def _source(case: AnswerCase, solutions: dict[str, str], path: Path) -> str:
+    """The cell that the case stands for, from what is written."""
+    if not edits.is_edit(case.source):
+        return case.source
+    try:
+        if case.exercise not in solutions:
+            raise ValueError("there is no such exercise in notebook.py")
+        return edits.edited(solutions[case.exercise], case.source)
+    except ValueError as problem:
+        raise CourseError(f'{path}: {case.exercise} "{case.name}": {problem}') from None
 
 
 def reference_cases(course: Course, entry: NotebookEntry) -> list[AnswerCase]:

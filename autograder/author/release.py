@@ -86,4 +86,5 @@ def lines_of(path: Path) -> set[str]:
 
 
 def _lines(text: str) -> set[str]:
-    return {line.strip().lstrip("# ") for line in text.splitlines()}
+    """Lines as they compare: without indentation, comment signs, and the signs of an edit (`author/edits.py`)."""
+    return {line.strip().lstrip("#+- ") for line in text.splitlines()}
