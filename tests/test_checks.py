@@ -14,6 +14,7 @@ from utils.grading.check import Outcome
 from utils.grading.evidence import ResultsCheck
 
 COURSE = course.load()
+WRITTEN = {entry.name: answers.answer_cases(entry) for entry in COURSE.notebooks}
 RELEASED = {entry.name: build.student_notebook(COURSE, entry) for entry in COURSE.notebooks}
 
 
@@ -30,15 +31,16 @@ def parameters(entry, exercise, *given, name, quick=True):
 def cases(entry):
     """Every answer whose verdict is known, as a parameter."""
     wrong = Counter()
-    for case in [*answers.reference_cases(COURSE, entry), *answers.answer_cases(entry)]:
+    for case in [*answers.reference_cases(COURSE, entry), *WRITTEN[entry.name]]:
         wrong[case.exercise] += not case.right
         quick = case.right or wrong[case.exercise] <= SAMPLE
         yield parameters(entry, case.exercise, case, name=f"{case.exercise} {case.name}", quick=quick)
 
 
+# Each id begins with the exercise: `-k 1.5` runs all that concerns it.
 CASES = [case for entry in COURSE.notebooks for case in cases(entry)]
 BLANKS = [
-    parameters(entry, number, number, cell.source, name=cell.id)
+    parameters(entry, number, number, cell.source, name=number)
     for entry in COURSE.notebooks
     for cell in RELEASED[entry.name].cells
     if cell.id.startswith("exercise_")
@@ -91,16 +93,23 @@ def test_blank_is_not_attempted(entry, exercise, source):
     assert checks.public_checks(entry)[exercise].verdict(ask, [forbidden.read_cell(source)]).outcome is Outcome.BLANK
 
 
+@pytest.mark.parametrize(
+    "entry, exercise", [pytest.param(*one.values[:2], id=one.id, marks=one.marks) for one in BLANKS]
+)
+def test_there_are_enough_answers(entry, exercise):
+    cases = [case for case in WRITTEN[entry.name] if case.exercise == exercise]
+    wrong = [case.name for case in cases if not case.right]
+    right = [case.name for case in cases if case.right]
+    assert len(wrong) >= 5 and len(right) >= 2, f"{len(wrong)} wrong, {len(right)} right"
+    assert len({*wrong, *right}) == len(wrong) + len(right), "two answers have one name"
+    of_files = isinstance(checks.public_checks(entry)[exercise], ResultsCheck)  # all that is asked of them can be known
+    assert checks.private_checks(entry).get(exercise) or of_files, "there is no private check"
+
+
 @pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.name)
-def test_there_are_enough_answers(entry):
-    cases = answers.answer_cases(entry)
-    for exercise in checks.public_checks(entry):
-        wrong = [case.name for case in cases if case.exercise == exercise and not case.right]
-        right = [case.name for case in cases if case.exercise == exercise and case.right]
-        assert len(wrong) >= 5 and len(right) >= 2, f"{exercise}: {len(wrong)} wrong, {len(right)} right"
-        assert len({*wrong, *right}) == len(wrong) + len(right), f"{exercise}: two answers have one name"
-        of_files = isinstance(checks.public_checks(entry)[exercise], ResultsCheck)  # no private case is left to ask
-        assert checks.private_checks(entry).get(exercise) or of_files, f"{exercise} has no private check"
+def test_every_exercise_and_every_answer_is_known(entry):
+    numbers = [number for one, number, _ in (param.values for param in BLANKS) if one is entry]
+    assert [*checks.public_checks(entry)] == numbers and {case.exercise for case in WRITTEN[entry.name]} <= {*numbers}
 
 
 @pytest.fixture(scope="module")
