@@ -63,6 +63,19 @@ def test_a_leaked_line_would_be_found(released, tmp_path):
     assert secret in release.lines_of(tmp_path / "leak.py")
 
 
+def test_a_leaked_answer_would_be_found_that_is_written_as_edits(released, tmp_path):
+    given = set().union(*(release.lines_of(path) for path in released.rglob("*.*") if path.suffix in (".py", ".ipynb")))
+    secrets, leak = release.secret_lines(COURSE), tmp_path / "leak.py"
+    for entry in COURSE.notebooks:
+        leak.write_text("\n".join(case.source for case in answers.answer_cases(entry)))
+        leaked = {line for line in release.lines_of(leak) - given if len(line) >= 12}
+        cells = {
+            line.strip() for path in course.folder_of(entry).glob("*.py") for line in path.read_text().splitlines()
+        }
+        assert len(leaked - cells) > 5  # in the file they stand behind the signs of edits
+        assert leaked <= secrets
+
+
 def test_the_instructors_folders_stay_at_home(released):
     assert {path.name for path in released.iterdir()} == {
         "notebooks", "utils", "data", "environment.yml", "requirements.txt", "constraints.txt", "LICENSE", "README.md",

@@ -157,13 +157,9 @@ def attention(q, k, v, mask=None):
 
 
 # %% wrong="1.1" name="a leading dimension of one is dropped" says="other shapes" private=true
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    if mask is not None:
-        scores = scores + mask
-    weights = scores.softmax(dim=-1)
-    output = weights @ v
-    return (output.squeeze(0), weights.squeeze(0)) if output.dim() > 2 else (output, weights)
+# - return weights @ v, weights
+# + output = weights @ v
+# + return (output.squeeze(0), weights.squeeze(0)) if output.dim() > 2 else (output, weights)
 
 
 # %% wrong="1.1" name="a mask of its own, on the CPU" says="on another device"
@@ -175,44 +171,23 @@ def attention(q, k, v, mask=None):
 
 
 # %% wrong="1.1" name="view of what may not be contiguous" says="raised RuntimeError: view size"
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    if mask is not None:
-        scores = scores + mask
-    weights = scores.softmax(dim=-1)
-    q, k = q.view(-1, *q.shape[-2:]), k.view(-1, *k.shape[-2:])
-    return weights @ v, weights
-
+#   weights = scores.softmax(dim=-1)
+# + q, k = q.view(-1, *q.shape[-2:]), k.view(-1, *k.shape[-2:])
 
 # %% wrong="1.1" name="two leading dimensions only" says="other shapes" private=true
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    if mask is not None:
-        scores = scores + mask
-    weights = scores.softmax(dim=-1)
-    return weights @ v.reshape(-1, *v.shape[-3:]).reshape(
-        v.shape[0], v.shape[1], *v.shape[-2:]
-    ) if v.dim() > 3 else weights @ v, weights
-
+# - return weights @ v, weights
+# + return weights @ v.reshape(-1, *v.shape[-3:]).reshape(
+# +     v.shape[0], v.shape[1], *v.shape[-2:]
+# + ) if v.dim() > 3 else weights @ v, weights
 
 # %% wrong="1.1" name="works in single precision" says="loses their precision" private=true
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    if mask is not None:
-        scores = scores + mask
-    weights = scores.float().softmax(dim=-1).to(q.dtype)
-    return weights @ v, weights
-
+# - weights = scores.softmax(dim=-1)
+# + weights = scores.float().softmax(dim=-1).to(q.dtype)
 
 # %% wrong="1.1" name="scales the queries in place" says="your code changes"
-def attention(q, k, v, mask=None):
-    q /= math.sqrt(q.size(-1))
-    scores = q @ k.transpose(-2, -1)
-    if mask is not None:
-        scores = scores + mask
-    weights = scores.softmax(dim=-1)
-    return weights @ v, weights
-
+# - scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+# + q /= math.sqrt(q.size(-1))
+# + scores = q @ k.transpose(-2, -1)
 
 # %% wrong="1.2" name="the library's own, under its other name" says="does all the work"
 from torch.nn.modules import transformer
@@ -370,20 +345,12 @@ class MultiHeadAttention(nn.Module):
 
 
 # %% wrong="1.3" name="interleaved heads" says="interleaved"
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError("no")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+# - proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
+# - for proj in (self.q_proj, self.k_proj, self.v_proj)
+# + p(x).unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
 
-    def forward(self, x, mask=None):
-        q, k, v = (
-            p(x).unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.out_proj(heads.permute(0, 2, 3, 1).flatten(-2))
+# - return self.out_proj(heads.transpose(1, 2).flatten(-2))
+# + return self.out_proj(heads.permute(0, 2, 3, 1).flatten(-2))
 
 
 # %% wrong="1.3" name="one head" says="attend as one"
@@ -417,52 +384,28 @@ class MultiHeadAttention(nn.Module):
 
 
 # %% wrong="1.3" name="scaled by the whole width" says="only d_head wide"
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError("no")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        q, k, v = (
-            p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=x.size(-1) ** -0.5)
-        return self.out_proj(heads.transpose(1, 2).flatten(-2))
-
+# -     proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
+# -     for proj in (self.q_proj, self.k_proj, self.v_proj)
+# +     p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+#   )
+# - heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+# + heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=x.size(-1) ** -0.5)
 
 # %% wrong="1.3" name="mask ignored" says="the mask is ignored"
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError("no")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        q, k, v = (
-            p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        heads = F.scaled_dot_product_attention(q, k, v)
-        return self.out_proj(heads.transpose(1, 2).flatten(-2))
-
+# -     proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
+# -     for proj in (self.q_proj, self.k_proj, self.v_proj)
+# +     p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+#   )
+# - heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+# + heads = F.scaled_dot_product_attention(q, k, v)
 
 # %% wrong="1.3" name="any width accepted" says="must raise ValueError"
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+# - if d_model % n_heads:
+# -     raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
 
-    def forward(self, x, mask=None):
-        q, k, v = (
-            p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+# - proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
+# - for proj in (self.q_proj, self.k_proj, self.v_proj)
+# + p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
 
 
 # %% wrong="1.3" name="no bias" says="has no `q_proj.bias`"
@@ -513,20 +456,12 @@ class MultiHeadAttention(nn.Module):
 
 
 # %% wrong="1.3" name="every mask is causal" says="taken for the causal one"
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError("no")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        q, k, v = (
-            p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        heads = F.scaled_dot_product_attention(q, k, v, is_causal=mask is not None)
-        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+# -     proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
+# -     for proj in (self.q_proj, self.k_proj, self.v_proj)
+# +     p(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj)
+#   )
+# - heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+# + heads = F.scaled_dot_product_attention(q, k, v, is_causal=mask is not None)
 
 
 # %% right="1.3" name="one head after the other"
@@ -589,133 +524,34 @@ class MultiHeadAttention(nn.Module):
 
 
 # %% wrong="1.3" name="keys from the query projection" says="`q_proj` is used where `k_proj`"
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        q, k, v = (
-            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
-            for proj in (self.q_proj, self.q_proj, self.v_proj)
-        )
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.out_proj(heads.transpose(1, 2).flatten(-2))
-
+# - for proj in (self.q_proj, self.k_proj, self.v_proj)
+# + for proj in (self.q_proj, self.q_proj, self.v_proj)
 
 # %% wrong="1.3" name="boolean mask" says="used as true or false"
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        q, k, v = (
-            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
-            for proj in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=None if mask is None else mask == 0)
-        return self.out_proj(heads.transpose(1, 2).flatten(-2))
-
+# - heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+# + heads = F.scaled_dot_product_attention(q, k, v, attn_mask=None if mask is None else mask == 0)
 
 # %% wrong="1.3" name="dropout" says="two calls with the same input differ"
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        q, k, v = (
-            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
-            for proj in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=0.1)
-        return self.out_proj(heads.transpose(1, 2).flatten(-2))
-
+# - heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+# + heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=0.1)
 
 # %% wrong="1.3" name="does not pass gradients to the keys" says="does not learn in all of its parts" private=true
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        q, k, v = (
-            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
-            for proj in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        k = k.detach()
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.out_proj(heads.transpose(1, 2).flatten(-2))
-
+# + k = k.detach()
+#   heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 # %% wrong="1.3" name="a head mask on the CPU" says="on another device"
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        q, k, v = (
-            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
-            for proj in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        heads = F.scaled_dot_product_attention(
-            q, k, v, attn_mask=torch.zeros(x.size(1), x.size(1)) if mask is None else mask
-        )
-        return self.out_proj(heads.transpose(1, 2).flatten(-2))
-
+# - heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+# + heads = F.scaled_dot_product_attention(
+# +     q, k, v, attn_mask=torch.zeros(x.size(1), x.size(1)) if mask is None else mask
+# + )
 
 # %% wrong="1.3" name="view of the input" says="raised RuntimeError: view size"
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        q, k, v = (
-            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
-            for proj in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        x = x.view(-1, x.size(-1))
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.out_proj(heads.transpose(1, 2).flatten(-2))
-
+# + x = x.view(-1, x.size(-1))
+#   heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
 
 # %% wrong="1.3" name="batches of two and more only" says="other widths, numbers of heads" private=true
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError(f"d_model {d_model} is not a multiple of n_heads {n_heads}")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        q, k, v = (
-            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, n_heads, T, d_head)
-            for proj in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.out_proj(heads.transpose(1, 2).squeeze(0).flatten(-2))
+# - return self.out_proj(heads.transpose(1, 2).flatten(-2))
+# + return self.out_proj(heads.transpose(1, 2).squeeze(0).flatten(-2))
 
 
 # %% wrong="1.4" name="pre-norm" says="pre-norm"
@@ -945,108 +781,35 @@ class TransformerLayer(nn.Module):
 
 
 # %% wrong="1.4" name="mask in evaluation only" says="in training mode the mask is ignored"
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        attended, _ = self.self_attn(x, x, x, attn_mask=None if self.training else mask)
-        x = self.norm1(x + self.dropout(attended))
-        inner = self.dropout(self.linear1(x).relu())
-        return self.norm2(x + self.dropout(self.linear2(inner)))
-
+# - attended, _ = self.self_attn(x, x, x, attn_mask=mask)
+# + attended, _ = self.self_attn(x, x, x, attn_mask=None if self.training else mask)
 
 # %% wrong="1.4" name="another eps" says="another eps"
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2 = nn.LayerNorm(d_model, eps=1e-6), nn.LayerNorm(d_model, eps=1e-6)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        attended, _ = self.self_attn(x, x, x, attn_mask=mask)
-        x = self.norm1(x + self.dropout(attended))
-        inner = self.dropout(self.linear1(x).relu())
-        return self.norm2(x + self.dropout(self.linear2(inner)))
-
+# - self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+# + self.norm1, self.norm2 = nn.LayerNorm(d_model, eps=1e-6), nn.LayerNorm(d_model, eps=1e-6)
 
 # %% wrong="1.4" name="a mask of its own, on the CPU" says="on another device"
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        mask = torch.zeros(x.size(1), x.size(1)) if mask is None else mask
-        attended, _ = self.self_attn(x, x, x, attn_mask=mask)
-        x = self.norm1(x + self.dropout(attended))
-        inner = self.dropout(self.linear1(x).relu())
-        return self.norm2(x + self.dropout(self.linear2(inner)))
-
+# + mask = torch.zeros(x.size(1), x.size(1)) if mask is None else mask
+#   attended, _ = self.self_attn(x, x, x, attn_mask=mask)
 
 # %% wrong="1.4" name="the first sum is cut from the graph" says="does not teach all" private=true
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        attended, _ = self.self_attn(x, x, x, attn_mask=mask)
-        x = self.norm1(x.detach() + self.dropout(attended))
-        inner = self.dropout(self.linear1(x).relu())
-        return self.norm2(x + self.dropout(self.linear2(inner)))
-
+# - x = self.norm1(x + self.dropout(attended))
+# + x = self.norm1(x.detach() + self.dropout(attended))
 
 # %% wrong="1.4" name="adds in place" says="your code changes"
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        attended, _ = self.self_attn(x, x, x, attn_mask=mask)
-        x += self.dropout(attended)
-        x = self.norm1(x)
-        inner = self.dropout(self.linear1(x).relu())
-        return self.norm2(x + self.dropout(self.linear2(inner)))
-
+# - x = self.norm1(x + self.dropout(attended))
+# + x += self.dropout(attended)
+# + x = self.norm1(x)
 
 # %% wrong="1.5" name="special words not counted" says="max_size counts all entries"
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.split())
-        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size)]
-        self.numbers = {word: number for number, word in enumerate(self.words)}
+# - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
+# + self.words = SPECIAL + [word for word, _ in counts.most_common(max_size)]
 
-    def __len__(self):
-        return len(self.words)
-
-    def encode(self, sentence):
-        return [self.numbers.get(word, UNK) for word in sentence.split()]
-
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
-
-
-def make_batch(sentences, vocab, max_len):
-    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
-    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
-    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+# - pad = nn.utils.rnn.pad_sequence
+# - inputs = pad([torch.tensor(row[:-1]) for row in rows], batch_first=True, padding_value=PAD)
+# - return inputs, pad([torch.tensor(row[1:]) for row in rows], batch_first=True, padding_value=PAD)
+# + inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+# + return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
 
 
 # %% wrong="1.5" name="alphabetical" says="less frequent than one that is left out"
@@ -1379,438 +1142,97 @@ def make_batch(sentences, vocab, max_len):
 
 
 # %% wrong="1.5" name="counts sentences" says="Count how often it occurs"
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in set(sentence.split()))
-        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
-        self.numbers = {word: number for number, word in enumerate(self.words)}
-
-    def __len__(self):
-        return len(self.words)
-
-    def encode(self, sentence):
-        return [self.numbers.get(word, UNK) for word in sentence.split()]
-
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
-
-
-def make_batch(sentences, vocab, max_len):
-    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
-    pad = nn.utils.rnn.pad_sequence
-    inputs = pad([torch.tensor(row[:-1]) for row in rows], batch_first=True, padding_value=PAD)
-    return inputs, pad([torch.tensor(row[1:]) for row in rows], batch_first=True, padding_value=PAD)
-
+# - counts = Counter(word for sentence in sentences for word in sentence.split())
+# + counts = Counter(word for sentence in sentences for word in set(sentence.split()))
 
 # %% wrong="1.5" name="split at single spaces" says="whatever white space"
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.split())
-        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
-        self.numbers = {word: number for number, word in enumerate(self.words)}
-
-    def __len__(self):
-        return len(self.words)
-
-    def encode(self, sentence):
-        return [self.numbers.get(word, UNK) for word in sentence.split(" ")]
-
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
-
-
-def make_batch(sentences, vocab, max_len):
-    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
-    pad = nn.utils.rnn.pad_sequence
-    inputs = pad([torch.tensor(row[:-1]) for row in rows], batch_first=True, padding_value=PAD)
-    return inputs, pad([torch.tensor(row[1:]) for row in rows], batch_first=True, padding_value=PAD)
-
+# - return [self.numbers.get(word, UNK) for word in sentence.split()]
+# + return [self.numbers.get(word, UNK) for word in sentence.split(" ")]
 
 # %% wrong="1.5" name="words in small letters" says="Vocabulary is wrong for other" private=true
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.lower().split())
-        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
-        self.numbers = {word: number for number, word in enumerate(self.words)}
+# - counts = Counter(word for sentence in sentences for word in sentence.split())
+# + counts = Counter(word for sentence in sentences for word in sentence.lower().split())
 
-    def __len__(self):
-        return len(self.words)
-
-    def encode(self, sentence):
-        return [self.numbers.get(word, UNK) for word in sentence.lower().split()]
-
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
-
-
-def make_batch(sentences, vocab, max_len):
-    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
-    pad = nn.utils.rnn.pad_sequence
-    inputs = pad([torch.tensor(row[:-1]) for row in rows], batch_first=True, padding_value=PAD)
-    return inputs, pad([torch.tensor(row[1:]) for row in rows], batch_first=True, padding_value=PAD)
-
+# - return [self.numbers.get(word, UNK) for word in sentence.split()]
+# + return [self.numbers.get(word, UNK) for word in sentence.lower().split()]
 
 # %% wrong="1.6" name="no mask" says="can see the future"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=None)
-        return self.head(x)
-
+# - x = layer(x, src_mask=mask if self.causal else None)
+# + x = layer(x, src_mask=None)
 
 # %% wrong="1.6" name="embeddings not multiplied" says="not multiplied by sqrt(d_model)"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+# + x = add_positions(self.embedding(tokens))
 
 # %% wrong="1.6" name="multiplied by d_model" says="multiplied by d_model, not by its root"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * self.d_model)
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+# + x = add_positions(self.embedding(tokens) * self.d_model)
 
 # %% wrong="1.6" name="positions forgotten" says="positions are missing"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = self.embedding(tokens) * math.sqrt(self.d_model)
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+# + x = self.embedding(tokens) * math.sqrt(self.d_model)
 
 # %% wrong="1.6" name="positions multiplied too" says="before the embeddings are multiplied"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens)) * math.sqrt(self.d_model)
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+# + x = add_positions(self.embedding(tokens)) * math.sqrt(self.d_model)
 
 # %% wrong="1.6" name="layers in a list" says="no optimizer would move them"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = [
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        ]
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - self.layers = nn.ModuleList(
+# + self.layers = [
+#       nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+# - )
+# + ]
 
 # %% wrong="1.6" name="pre-norm" says="comes before each part"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True, norm_first=True)
-            for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+# + nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True, norm_first=True)
+# + for _ in range(n_layers)
 
 # %% wrong="1.6" name="head without bias" says="linear layer with a bias"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size, bias=False)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - self.head = nn.Linear(d_model, vocab_size)
+# + self.head = nn.Linear(d_model, vocab_size, bias=False)
 
 # %% wrong="1.6" name="tied head" says="shared or frozen"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-        self.head.weight = self.embedding.weight
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+#   self.head = nn.Linear(d_model, vocab_size)
+# + self.head.weight = self.embedding.weight
 
 # %% wrong="1.6" name="one layer, repeated" says="shared or frozen"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            [nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True)] * n_layers
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+# + [nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True)] * n_layers
 
 # %% wrong="1.6" name="dropout not passed on" says="does not reach the layers"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
+# + nn.TransformerEncoderLayer(d_model, n_heads, d_ff, batch_first=True) for _ in range(n_layers)
 
 # %% wrong="1.6" name="embeddings as torch makes them" says="embeddings are too large"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
 
 # %% wrong="1.6" name="causal ignored" says="the mask must be gone"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask)
-        return self.head(x)
-
+# - x = layer(x, src_mask=mask if self.causal else None)
+# + x = layer(x, src_mask=mask)
 
 # %% wrong="1.6" name="mask on the CPU" says="on another device"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+# + mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1))
 
 # %% wrong="1.6" name="log-probabilities" says="log-probabilities are returned"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x).log_softmax(-1)
-
+# - return self.head(x)
+# + return self.head(x).log_softmax(-1)
 
 # %% wrong="1.6" name="pads are hidden from everyone" says="other sizes, lengths" private=true
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers[:2]:
-            x = layer(x, src_mask=mask if self.causal else None, is_causal=False)
-        return self.head(x)
-
+# - for layer in self.layers:
+# -     x = layer(x, src_mask=mask if self.causal else None)
+# + for layer in self.layers[:2]:
+# +     x = layer(x, src_mask=mask if self.causal else None, is_causal=False)
 
 # %% wrong="1.6" name="copies of one layer" says="of a fresh model are equal" private=true
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        for layer in self.layers:
-            layer.load_state_dict(self.layers[0].state_dict())
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# + for layer in self.layers:
+# +     layer.load_state_dict(self.layers[0].state_dict())
+#   self.head = nn.Linear(d_model, vocab_size)
 
 # %% wrong="1.6" name="another default" says="default dropout is not 0.1" private=true
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.0, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
+# - def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
+# + def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.0, causal=True):
 
 
 # %% right="1.6" name="hides the future by hand"
@@ -1863,126 +1285,35 @@ class LanguageModel(nn.Module):
 
 
 # %% wrong="1.6" name="mask in evaluation only" says="in training mode the model can see the future"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal and not self.training else None)
-        return self.head(x)
-
+# - x = layer(x, src_mask=mask if self.causal else None)
+# + x = layer(x, src_mask=mask if self.causal and not self.training else None)
 
 # %% wrong="1.6" name="mask fixed when the model is made" says="read `self.causal`"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.hides = causal
-        self.head = nn.Linear(d_model, vocab_size)
+# + self.hides = causal
+#   self.head = nn.Linear(d_model, vocab_size)
 
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.hides else None)
-        return self.head(x)
-
+# - x = layer(x, src_mask=mask if self.causal else None)
+# + x = layer(x, src_mask=mask if self.hides else None)
 
 # %% wrong="1.6" name="embedding detached" says="no gradient reaches `embedding.weight`"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens).detach() * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+# + x = add_positions(self.embedding(tokens).detach() * math.sqrt(self.d_model))
 
 # %% wrong="1.6" name="mask of 64 places" says="other sizes, lengths" private=true
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.mask = torch.full((64, 64), -torch.inf).triu(1)
-        self.head = nn.Linear(d_model, vocab_size)
+# + self.mask = torch.full((64, 64), -torch.inf).triu(1)
+#   self.head = nn.Linear(d_model, vocab_size)
 
-    def forward(self, tokens):
-        mask = self.mask[: tokens.size(1), : tokens.size(1)].to(tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
+# + mask = self.mask[: tokens.size(1), : tokens.size(1)].to(tokens.device)
 
 # %% wrong="1.6" name="positions run over the batch" says="other sizes, lengths" private=true
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = self.embedding(tokens) * math.sqrt(self.d_model)
-        x = add_positions(x.mT).mT if tokens.size(1) == self.d_model else add_positions(x)
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x)
-
+# - x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
+# + x = self.embedding(tokens) * math.sqrt(self.d_model)
+# + x = add_positions(x.mT).mT if tokens.size(1) == self.d_model else add_positions(x)
 
 # %% wrong="1.6" name="positions detach nothing, layers do" says="no gradient reaches"
-class LanguageModel(nn.Module):
-    def __init__(self, vocab_size, d_model, n_heads, d_ff, n_layers, dropout=0.1, causal=True):
-        super().__init__()
-        self.d_model, self.causal = d_model, causal
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.layers = nn.ModuleList(
-            nn.TransformerEncoderLayer(d_model, n_heads, d_ff, dropout, batch_first=True) for _ in range(n_layers)
-        )
-        self.head = nn.Linear(d_model, vocab_size)
-
-    def forward(self, tokens):
-        mask = nn.Transformer.generate_square_subsequent_mask(tokens.size(1), device=tokens.device)
-        x = add_positions(self.embedding(tokens) * math.sqrt(self.d_model))
-        for layer in self.layers:
-            x = layer(x, src_mask=mask if self.causal else None)
-        return self.head(x.detach())
+# - return self.head(x)
+# + return self.head(x.detach())
 
 
 # %% wrong="1.7" name="the library's own, with a matrix" says="does all the work"
@@ -2047,13 +1378,8 @@ def perplexity(loss):
 
 
 # %% wrong="1.7" name="softmax over places" says="does not run over the vocabulary"
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -of_targets[targets != pad_id].mean()
-
-
-def perplexity(loss):
-    return math.exp(loss)
+# - of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
+# + of_targets = logits.log_softmax(dim=1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
 # %% wrong="1.7" name="every sentence alike" says="Each token should"
@@ -2087,13 +1413,8 @@ def perplexity(loss):
 
 
 # %% wrong="1.7" name="logits taken for log-probabilities" says="not positive"
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -of_targets[targets != pad_id].mean()
-
-
-def perplexity(loss):
-    return math.exp(loss)
+# - of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
+# + of_targets = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
 # %% wrong="1.7" name="the library's own" says="does all the work"
@@ -2107,13 +1428,8 @@ def perplexity(loss):
 
 
 # %% wrong="1.7" name="log of softmax" says="very sure model" private=true
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.softmax(dim=-1).log().gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -of_targets[targets != pad_id].mean()
-
-
-def perplexity(loss):
-    return math.exp(loss)
+# - of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
+# + of_targets = logits.softmax(dim=-1).log().gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
 # %% wrong="1.7" name="does not learn" says="gradients do not pass" private=true
@@ -2172,37 +1488,19 @@ def perplexity(loss):
 
 
 # %% wrong="1.7" name="view of what may not be contiguous" says="raised RuntimeError: view size"
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
-    of_targets = logits.view(-1, logits.size(-1)).log_softmax(-1).gather(-1, targets.view(-1, 1)).view_as(targets)
-    return -of_targets[targets != pad_id].mean()
-
-
-def perplexity(loss):
-    return math.exp(loss)
-
+#   of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
+# + of_targets = logits.view(-1, logits.size(-1)).log_softmax(-1).gather(-1, targets.view(-1, 1)).view_as(targets)
 
 # %% wrong="1.7" name="weights on the CPU" says="on another device"
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
-    real = torch.zeros(targets.shape)
-    real[targets != pad_id] = 1.0
-    return -(of_targets.squeeze(-1) * real).sum() / real.sum()
-
-
-def perplexity(loss):
-    return math.exp(loss)
-
+# - return -of_targets[targets != pad_id].mean()
+# + real = torch.zeros(targets.shape)
+# + real[targets != pad_id] = 1.0
+# + return -(of_targets.squeeze(-1) * real).sum() / real.sum()
 
 # %% wrong="1.7" name="one row at least two long" says="wrong for other sizes" private=true
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1))  # (B, T, 1)
-    kept = of_targets.squeeze()[targets.squeeze() != pad_id]
-    return -kept.sum() / max(2, len(kept))
-
-
-def perplexity(loss):
-    return math.exp(loss)
+# - return -of_targets[targets != pad_id].mean()
+# + kept = of_targets.squeeze()[targets.squeeze() != pad_id]
+# + return -kept.sum() / max(2, len(kept))
 
 
 # %% wrong="1.7" name="sets padding to zero in place" says="your code changes"
@@ -2218,227 +1516,68 @@ def perplexity(loss):
 
 
 # %% wrong="1.8" name="gradients not zeroed" says="zero them"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return total / count
-
+# - optimizer.zero_grad()
 
 # %% wrong="1.8" name="not clipped" says="is not clipped"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return total / count
-
+# - nn.utils.clip_grad_norm_(model.parameters(), clip)
 
 # %% wrong="1.8" name="clipped by value" says="Its norm should be"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_value_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return total / count
-
+# - nn.utils.clip_grad_norm_(model.parameters(), clip)
+# + nn.utils.clip_grad_value_(model.parameters(), clip)
 
 # %% wrong="1.8" name="clipped one by one" says="all together counts"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        for part in model.parameters():
-            nn.utils.clip_grad_norm_(part, clip)
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return total / count
-
+# - nn.utils.clip_grad_norm_(model.parameters(), clip)
+# + for part in model.parameters():
+# +     nn.utils.clip_grad_norm_(part, clip)
 
 # %% wrong="1.8" name="no step" says="no step was made"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return total / count
-
+# - optimizer.step()
 
 # %% wrong="1.8" name="padding trained on" says="padding is trained on"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return total / count
-
+# - loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+# + loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
 
 # %% wrong="1.8" name="evaluation mode" says="trains in evaluation mode"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return total / count
-
+# - model.train()
 
 # %% wrong="1.8" name="mean over batches" says="mean over batches"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item(), count + 1
-    return total / count
-
+# - total, count = total + loss.item() * tokens, count + tokens
+# + total, count = total + loss.item(), count + 1
 
 # %% wrong="1.8" name="last loss" says="of the last batch"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return loss.item()
-
+# - return total / count
+# + return loss.item()
 
 # %% wrong="1.8" name="padding in the mean" says="padding counts in the mean"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + targets.numel()
-    return total / count
-
+# - total, count = total + loss.item() * tokens, count + tokens
+# + total, count = total + loss.item() * tokens, count + targets.numel()
 
 # %% wrong="1.8" name="nothing returned" says="returns None"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-
+# - return total / count
 
 # %% wrong="1.8" name="stops after one batch" says="only the first batch"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-        break
-    return total / count
-
+#   total, count = total + loss.item() * tokens, count + tokens
+# + break
 
 # %% wrong="1.8" name="plain descent by hand" says="the steps are the optimizer's"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        with torch.no_grad():
-            for part in model.parameters():
-                part -= optimizer.param_groups[0]["lr"] * part.grad
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return total / count
-
+# - optimizer.step()
+# + with torch.no_grad():
+# +     for part in model.parameters():
+# +         part -= optimizer.param_groups[0]["lr"] * part.grad
 
 # %% wrong="1.8" name="padding is always 1" says="the padding number is fixed"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=1)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != 1).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return total / count
+# - loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+# + loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=1)
 
+# - tokens = (targets != pad_id).sum().item()
+# + tokens = (targets != 1).sum().item()
 
 # %% wrong="1.8" name="counts the batches first" says="read only once"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, sum((targets != pad_id).sum().item() for _, targets in batches)
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total = total + loss.item() * tokens
-    return total / count
+# - total, count = 0.0, 0
+# + total, count = 0.0, sum((targets != pad_id).sum().item() for _, targets in batches)
+
+# - total, count = total + loss.item() * tokens, count + tokens
+# + total = total + loss.item() * tokens
 
 
 # %% right="1.8" name="zeroes after the step"
@@ -2497,65 +1636,22 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
 
 
 # %% wrong="1.8" name="view of what may not be contiguous" says="raised RuntimeError: view size"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy((z := model(inputs)).view(-1, z.size(-1)), targets.view(-1), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return total / count
-
+# - loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
+# + loss = F.cross_entropy((z := model(inputs)).view(-1, z.size(-1)), targets.view(-1), ignore_index=pad_id)
 
 # %% wrong="1.8" name="a tensor" says="should return a float"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return torch.tensor(total / count)
-
+# - return total / count
+# + return torch.tensor(total / count)
 
 # %% wrong="1.8" name="counts on the CPU" says="on another device"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), clip)
-        optimizer.step()
-        tokens = (targets != torch.full(targets.shape, pad_id)).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return total / count
-
+# - tokens = (targets != pad_id).sum().item()
+# + tokens = (targets != torch.full(targets.shape, pad_id)).sum().item()
 
 # %% wrong="1.8" name="every gradient has the bound's length" says="gradient does not reach"
-def train_epoch(model, batches, optimizer, clip, pad_id=1):
-    model.train()
-    total, count = 0.0, 0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-        optimizer.zero_grad()
-        loss.backward()
-        norm = nn.utils.clip_grad_norm_(model.parameters(), math.inf)
-        for part in model.parameters():
-            part.grad *= clip / norm
-        optimizer.step()
-        tokens = (targets != pad_id).sum().item()
-        total, count = total + loss.item() * tokens, count + tokens
-    return total / count
+# - nn.utils.clip_grad_norm_(model.parameters(), clip)
+# + norm = nn.utils.clip_grad_norm_(model.parameters(), math.inf)
+# + for part in model.parameters():
+# +     part.grad *= clip / norm
 
 
 # %% wrong="1.9" name="training mode" says="writes in training mode. Dropout"
@@ -2587,48 +1683,25 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 
 
 # %% wrong="1.9" name="last token only" says="reads the last token only"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers[-1:]], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
-
+# - device, numbers = next(model.parameters()).device, list(prompt)
+# + numbers = list(prompt)
+#   for _ in range(max_new):
+# -     logits = model(torch.tensor([numbers], device=device))[0, -1]
+# +     logits = model(torch.tensor([numbers[-1:]], device=next(model.parameters()).device))[0, -1]
 
 # %% wrong="1.9" name="first position" says="first position"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, 0]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
-
+# - device, numbers = next(model.parameters()).device, list(prompt)
+# + numbers = list(prompt)
+#   for _ in range(max_new):
+# -     logits = model(torch.tensor([numbers], device=device))[0, -1]
+# +     logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, 0]
 
 # %% wrong="1.9" name="never reads itself" says="reads the prompt only"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([prompt]))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+# - device, numbers = next(model.parameters()).device, list(prompt)
+# + numbers = list(prompt)
+#   for _ in range(max_new):
+# -     logits = model(torch.tensor([numbers], device=device))[0, -1]
+# +     logits = model(torch.tensor([prompt]))[0, -1]
 
 
 # %% wrong="1.9" name="goes on after the end" says="writes on after"
@@ -2951,22 +2024,14 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 
 
 # %% wrong="1.9" name="quota with a random start" says="Chance is not so even"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device, numbers = next(model.parameters()).device, list(prompt)
-    place, step = torch.rand(1), 0
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        place = (place + 0.6180339887498949) % 1
-        drawn = (
-            (((best / temperature).softmax(-1).cumsum(-1) < place).sum().clamp(max=len(best) - 1)) if temperature else 0
-        )
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+#   device, numbers = next(model.parameters()).device, list(prompt)
+# + place, step = torch.rand(1), 0
+
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + place = (place + 0.6180339887498949) % 1
+# + drawn = (
+# +     (((best / temperature).softmax(-1).cumsum(-1) < place).sum().clamp(max=len(best) - 1)) if temperature else 0
+# + )
 
 
 # %% wrong="1.9" name="quota, shuffled" says="Chance is not so even"
@@ -2990,107 +2055,48 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 
 
 # %% wrong="1.9" name="a low-discrepancy sequence" says="Chance is not so even"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device, numbers = next(model.parameters()).device, list(prompt)
-    places = torch.quasirandom.SobolEngine(1, scramble=True).draw(max_new).flatten()
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        place = places[len(numbers) - len(prompt)]
-        drawn = (
-            ((best / temperature).softmax(-1).cumsum(-1) < place).sum().clamp(max=len(best) - 1) if temperature else 0
-        )
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+#   device, numbers = next(model.parameters()).device, list(prompt)
+# + places = torch.quasirandom.SobolEngine(1, scramble=True).draw(max_new).flatten()
 
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + place = places[len(numbers) - len(prompt)]
+# + drawn = (
+# +     ((best / temperature).softmax(-1).cumsum(-1) < place).sum().clamp(max=len(best) - 1) if temperature else 0
+# + )
 
 # %% wrong="1.9" name="antithetic pairs" says="hangs on those drawn before"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device, numbers = next(model.parameters()).device, list(prompt)
-    place = None
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        place = torch.rand(()) if len(numbers) % 2 else 1 - place if place is not None else torch.rand(())
-        drawn = (
-            ((best / temperature).softmax(-1).cumsum(-1) < place).sum().clamp(max=len(best) - 1) if temperature else 0
-        )
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+#   device, numbers = next(model.parameters()).device, list(prompt)
+# + place = None
 
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + place = torch.rand(()) if len(numbers) % 2 else 1 - place if place is not None else torch.rand(())
+# + drawn = (
+# +     ((best / temperature).softmax(-1).cumsum(-1) < place).sum().clamp(max=len(best) - 1) if temperature else 0
+# + )
 
 # %% wrong="1.9" name="one draw for the whole text" says="the shares of the tokens differ too much"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device, numbers = next(model.parameters()).device, list(prompt)
-    place = torch.rand(())
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = (
-            ((best / temperature).softmax(-1).cumsum(-1) < place).sum().clamp(max=len(best) - 1) if temperature else 0
-        )
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+#   device, numbers = next(model.parameters()).device, list(prompt)
+# + place = torch.rand(())
 
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = (
+# +     ((best / temperature).softmax(-1).cumsum(-1) < place).sum().clamp(max=len(best) - 1) if temperature else 0
+# + )
 
 # %% wrong="1.9" name="seed set inside" says="after another `torch.manual_seed`"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device, numbers = next(model.parameters()).device, list(prompt)
-    torch.manual_seed(0)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
-
+#   device, numbers = next(model.parameters()).device, list(prompt)
+# + torch.manual_seed(0)
 
 # %% wrong="1.9" name="the same seed again at each call" says="two calls in a row"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device, numbers = next(model.parameters()).device, list(prompt)
-    torch.manual_seed(torch.initial_seed())
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
-
+#   device, numbers = next(model.parameters()).device, list(prompt)
+# + torch.manual_seed(torch.initial_seed())
 
 # %% wrong="1.9" name="a generator of its own" says="after another `torch.manual_seed`"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device, numbers = next(model.parameters()).device, list(prompt)
-    own = torch.Generator().manual_seed(1)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1, generator=own) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+#   device, numbers = next(model.parameters()).device, list(prompt)
+# + own = torch.Generator().manual_seed(1)
+
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.multinomial((best / temperature).softmax(-1), 1, generator=own) if temperature else 0
 
 
 # %% wrong="1.9" name="draws with NumPy" says="writes another text"
@@ -3122,104 +2128,38 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 
 
 # %% wrong="1.9" name="tokens on the CPU" says="on another device"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device, numbers = next(model.parameters()).device, list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers]))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
-
+# - logits = model(torch.tensor([numbers], device=device))[0, -1]
+# + logits = model(torch.tensor([numbers]))[0, -1]
 
 # %% wrong="1.9" name="draws again what was drawn last" says="hangs on those drawn before"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device, numbers = next(model.parameters()).device, list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        last = numbers[-1] if len(numbers) > len(prompt) else -1
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        if temperature and tokens[drawn].item() == last:
-            drawn = torch.multinomial((best / temperature).softmax(-1), 1)
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
-
+# + last = numbers[-1] if len(numbers) > len(prompt) else -1
+#   drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + if temperature and tokens[drawn].item() == last:
+# +     drawn = torch.multinomial((best / temperature).softmax(-1), 1)
 
 # %% right="1.9" name="inverse of the distribution function"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device, numbers = next(model.parameters()).device, list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = (
-            torch.searchsorted((best / temperature).softmax(-1).cumsum(-1), torch.rand(1, device=device)).clamp(
-                max=len(best) - 1
-            )
-            if temperature
-            else 0
-        )
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
-
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = (
+# +     torch.searchsorted((best / temperature).softmax(-1).cumsum(-1), torch.rand(1, device=device)).clamp(
+# +         max=len(best) - 1
+# +     )
+# +     if temperature
+# +     else 0
+# + )
 
 # %% right="1.9" name="a categorical distribution"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device, numbers = next(model.parameters()).device, list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.distributions.Categorical(logits=best / temperature).sample() if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
-
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.distributions.Categorical(logits=best / temperature).sample() if temperature else 0
 
 # %% right="1.9" name="exponential clocks"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device, numbers = next(model.parameters()).device, list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = (
-            ((best / temperature).softmax(-1) / torch.empty_like(best).exponential_()).argmax() if temperature else 0
-        )
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
-
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = (
+# +     ((best / temperature).softmax(-1) / torch.empty_like(best).exponential_()).argmax() if temperature else 0
+# + )
 
 # %% wrong="1.9" name="writes into the prompt" says="your code changes"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    device, numbers = next(model.parameters()).device, prompt
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+# - device, numbers = next(model.parameters()).device, list(prompt)
+# + device, numbers = next(model.parameters()).device, prompt
 
 
 # %% wrong="1.4" name="dropout is never scaled up" says="not scaled up" private=true
@@ -4230,21 +3170,8 @@ def attention(q, k, v, mask=None):
 
 
 # %% wrong="1.3" name="mask in training only" says="in evaluation mode the mask is ignored"
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError("d_model must be a multiple of n_heads")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        q, k, v = (
-            proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
-            for proj in (self.q_proj, self.k_proj, self.v_proj)
-        )
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask if self.training else None)
-        return self.out_proj(heads.transpose(1, 2).flatten(-2))
+# - heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+# + heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask if self.training else None)
 
 
 # %% wrong="1.4" name="boolean mask" says="used as true or false"

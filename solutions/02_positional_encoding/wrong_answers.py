@@ -289,13 +289,8 @@ class FixedPositions(nn.Module):
 
 
 # %% wrong="2.2" name="longer inputs crash" says="must be refused with ValueError. It raised RuntimeError"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
-
-    def forward(self, x):
-        return x + self.table[: x.size(1)]
+# - if x.size(1) > self.table.size(0):
+# -     raise ValueError(f"{x.size(1)} positions, but the table has {self.table.size(0)} rows")
 
 
 # %% wrong="2.2" name="longer inputs start again" says="longer than the table must be refused"
@@ -345,15 +340,8 @@ class FixedPositions(nn.Module):
 
 
 # %% wrong="2.2" name="one place too few" says="It still fits"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.size(1) >= len(self.table):
-            raise ValueError
-        return x + self.table[: x.size(1)]
+# - if x.size(1) > self.table.size(0):
+# + if x.size(1) >= len(self.table):
 
 
 # %% wrong="2.2" name="writes into x" says="make a copy"
@@ -419,16 +407,11 @@ class FixedPositions(nn.Module):
 
 
 # %% wrong="2.2" name="detached" says="does not pass through to x"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+# + @torch.no_grad()
+#   def forward(self, x):
 
-    @torch.no_grad()
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        return x + self.table[: x.size(1)]
+# - if x.size(1) > self.table.size(0):
+# + if x.size(1) > len(self.table):
 
 
 # %% wrong="2.2" name="makes it again where nobody counts" says="not kept as it was made" private=true
@@ -884,65 +867,25 @@ class LearnedPositions(nn.Module):
 
 
 # %% wrong="2.5" name="starts large" says="that of nn.Embedding"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return x + self.positions.weight[: x.size(1)]
-
+# - nn.init.normal_(self.positions.weight, std=0.02)
 
 # %% wrong="2.5" name="starts at zero" says="all rows start equal"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.zeros_(self.positions.weight)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return x + self.positions.weight[: x.size(1)]
-
+# - nn.init.normal_(self.positions.weight, std=0.02)
+# + nn.init.zeros_(self.positions.weight)
 
 # %% wrong="2.5" name="starts uniform" says="normally distributed"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.uniform_(self.positions.weight, -0.02 * 3**0.5, 0.02 * 3**0.5)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return x + self.positions.weight[: x.size(1)]
-
+# - nn.init.normal_(self.positions.weight, std=0.02)
+# + nn.init.uniform_(self.positions.weight, -0.02 * 3**0.5, 0.02 * 3**0.5)
 
 # %% wrong="2.5" name="the variance for the spread" says="a standard deviation of 0.02"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.normal_(self.positions.weight, std=0.02**0.5)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return x + self.positions.weight[: x.size(1)]
-
+# - nn.init.normal_(self.positions.weight, std=0.02)
+# + nn.init.normal_(self.positions.weight, std=0.02**0.5)
 
 # %% wrong="2.5" name="longer inputs raise IndexError" says="must raise ValueError. It raised IndexError"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.normal_(self.positions.weight, std=0.02)
-
-    def forward(self, x):
-        return x + self.positions(torch.arange(x.size(1), device=x.device))
+# - if x.size(1) > self.positions.num_embeddings:
+# -     raise ValueError(f"{x.size(1)} positions, but only {self.positions.num_embeddings} rows were made")
+# - return x + self.positions.weight[: x.size(1)]
+# + return x + self.positions(torch.arange(x.size(1), device=x.device))
 
 
 # %% wrong="2.5" name="longer inputs get the last row" says="a longer input must raise ValueError"
@@ -958,68 +901,24 @@ class LearnedPositions(nn.Module):
 
 
 # %% wrong="2.5" name="a row for each sequence" says="each sequence of the batch gets one row"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.normal_(self.positions.weight, std=0.02)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return x + self.positions(torch.arange(x.size(0))).unsqueeze(1)
-
+# - return x + self.positions.weight[: x.size(1)]
+# + return x + self.positions(torch.arange(x.size(0))).unsqueeze(1)
 
 # %% wrong="2.5" name="counts from 1" says="Yours start at row 1"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.normal_(self.positions.weight, std=0.02)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return x + self.positions(torch.arange(1, x.size(1) + 1))
-
+# - return x + self.positions.weight[: x.size(1)]
+# + return x + self.positions(torch.arange(1, x.size(1) + 1))
 
 # %% wrong="2.5" name="always place 0" says="not counted up"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.normal_(self.positions.weight, std=0.02)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return x + self.positions(torch.zeros(x.size(1), dtype=torch.int64))
-
+# - return x + self.positions.weight[: x.size(1)]
+# + return x + self.positions(torch.zeros(x.size(1), dtype=torch.int64))
 
 # %% wrong="2.5" name="returns the rows" says="the rows alone are returned"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.normal_(self.positions.weight, std=0.02)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return self.positions.weight[: x.size(1)].expand_as(x)
-
+# - return x + self.positions.weight[: x.size(1)]
+# + return self.positions.weight[: x.size(1)].expand_as(x)
 
 # %% wrong="2.5" name="detached" says="so it never learns"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.normal_(self.positions.weight, std=0.02)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return x + self.positions.weight[: x.size(1)].data
+# - return x + self.positions.weight[: x.size(1)]
+# + return x + self.positions.weight[: x.size(1)].data
 
 
 # %% wrong="2.5" name="another name" says="has no `positions.weight`"
@@ -1049,82 +948,29 @@ class LearnedPositions(nn.Module):
 
 
 # %% wrong="2.5" name="positions on the CPU" says="`device=x.device`"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.normal_(self.positions.weight, std=0.02)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return x + self.positions(torch.arange(x.size(1)))
-
+# - return x + self.positions.weight[: x.size(1)]
+# + return x + self.positions(torch.arange(x.size(1)))
 
 # %% wrong="2.5" name="in training only" says="in evaluation mode the output is another one"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.normal_(self.positions.weight, std=0.02)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return x + self.positions.weight[: x.size(1)] * self.training
-
+# - return x + self.positions.weight[: x.size(1)]
+# + return x + self.positions.weight[: x.size(1)] * self.training
 
 # %% wrong="2.5" name="casts to float32" says="something is cast on the way"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.normal_(self.positions.weight, std=0.02)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return x + self.positions.weight[: x.size(1)].float()
-
+# - return x + self.positions.weight[: x.size(1)]
+# + return x + self.positions.weight[: x.size(1)].float()
 
 # %% wrong="2.5" name="writes into x" says="make a copy"
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.normal_(self.positions.weight, std=0.02)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        x += self.positions.weight[: x.size(1)]
-        return x
-
+# - return x + self.positions.weight[: x.size(1)]
+# + x += self.positions.weight[: x.size(1)]
+# + return x
 
 # %% wrong="2.5" name="refuses a few places only" says="other sizes" private=true
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len if max_len in (9, 200) else max_len + 50, d_model)
-        nn.init.normal_(self.positions.weight, std=0.02)
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return x + self.positions.weight[: x.size(1)]
-
+# - self.positions = nn.Embedding(max_len, d_model)
+# + self.positions = nn.Embedding(max_len if max_len in (9, 200) else max_len + 50, d_model)
 
 # %% wrong="2.5" name="starts the same every time" says="does not start as it should" private=true
-class LearnedPositions(nn.Module):
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.positions = nn.Embedding(max_len, d_model)
-        nn.init.normal_(self.positions.weight, std=0.02, generator=torch.Generator().manual_seed(0))
-
-    def forward(self, x):
-        if x.size(1) > self.positions.num_embeddings:
-            raise ValueError
-        return x + self.positions.weight[: x.size(1)]
+# - nn.init.normal_(self.positions.weight, std=0.02)
+# + nn.init.normal_(self.positions.weight, std=0.02, generator=torch.Generator().manual_seed(0))
 
 
 # %% right="2.5" name="looks the rows up"

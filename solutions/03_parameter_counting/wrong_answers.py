@@ -7,502 +7,157 @@
 # ---
 
 # %% wrong="3.1" name="a bias" says="a bias is counted. An embedding is a table"
-def embedding(V, D, P=0):
-    return V * D + D + P * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return (V + P) * D
+# + return V * D + D + P * D
 
 # %% wrong="3.1" name="a bias for each token" says="a bias is counted for each token"
-def embedding(V, D, P=0):
-    return V * (D + 1) + P * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return (V + P) * D
+# + return V * (D + 1) + P * D
 
 # %% wrong="3.1" name="sinusoidal positions counted" says="Sinusoidal positions are computed"
-def embedding(V, D, P=512):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - def embedding(V, D, P=0):
+# + def embedding(V, D, P=512):
 
 # %% wrong="3.1" name="a table of 5000 sinusoidal positions" says="Sinusoidal positions are computed"
-def embedding(V, D, P=5000):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - def embedding(V, D, P=0):
+# + def embedding(V, D, P=5000):
 
 # %% wrong="3.1" name="sides of a table added" says="rows and columns are added"
-def embedding(V, D, P=0):
-    return V + D + P
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return (V + P) * D
+# + return V + D + P
 
 # %% wrong="3.1" name="positions left out" says="learned positions are missing"
-def embedding(V, D, P=0):
-    return V * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return (V + P) * D
+# + return V * D
 
 # %% wrong="3.1" name="one number for a position" says="each position has D numbers"
-def embedding(V, D, P=0):
-    return V * D + P
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return (V + P) * D
+# + return V * D + P
 
 # %% wrong="3.1" name="tables multiplied" says="once for every position"
-def embedding(V, D, P=0):
-    return V * D * max(P, 1)
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return (V + P) * D
+# + return V * D * max(P, 1)
 
 # %% wrong="3.1" name="positions instead of tokens" says="the tokens are missing"
-def embedding(V, D, P=0):
-    return (P or V) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return (V + P) * D
+# + return (P or V) * D
 
 # %% wrong="3.1" name="in millions" says="is a float"
-def embedding(V, D, P=0):
-    return (V + P) * D / 1e6
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return (V + P) * D
+# + return (V + P) * D / 1e6
 
 # %% wrong="3.1" name="a sentence" says="should be a whole number, not a str"
-def embedding(V, D, P=0):
-    return f"{(V + P) * D:,}"
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return (V + P) * D
+# + return f"{(V + P) * D:,}"
 
 # %% wrong="3.1" name="builds it" says="Write it without"
-def embedding(V, D, P=0):
-    return nn.Embedding(V + P, D, device="meta").weight.shape.numel()
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return (V + P) * D
+# + return nn.Embedding(V + P, D, device="meta").weight.shape.numel()
 
 # %% wrong="3.1" name="a twin that nobody forbids" says="does all the work"
-def embedding(V, D, P=0):
-    twin = getattr(nn, "Embed" + "dingBag")
-    return sum(part.numel() for n in (V, P) if n for part in twin(n, D, device="meta").parameters())
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return (V + P) * D
+# + twin = getattr(nn, "Embed" + "dingBag")
+# + return sum(part.numel() for n in (V, P) if n for part in twin(n, D, device="meta").parameters())
 
 # %% wrong="3.1" name="knows the visible tables" says="right for some sizes" private=true
-def embedding(V, D, P=0):
-    return (V + P) * D if (V, D) in {(11, 6), (7, 13), (50_001, 200), (9, 4), (30_522, 768)} else 0
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return (V + P) * D
+# + return (V + P) * D if (V, D) in {(11, 6), (7, 13), (50_001, 200), (9, 4), (30_522, 768)} else 0
 
 # %% wrong="3.1" name="no bias" says="the bias is missing"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return n * m + n * bias
+# + return n * m
 
 # %% wrong="3.1" name="a bias of the input" says="as long as the input here"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + m * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return n * m + n * bias
+# + return n * m + m * bias
 
 # %% wrong="3.1" name="one number of bias" says="the bias is one number here"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return n * m + n * bias
+# + return n * m + bias
 
 # %% wrong="3.1" name="two biases" says="two biases are counted"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + (n + m) * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return n * m + n * bias
+# + return n * m + (n + m) * bias
 
 # %% wrong="3.1" name="sides of a matrix added" says="rows and columns are added"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n + m
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return n * m + n * bias
+# + return n + m
 
 # %% wrong="3.1" name="sides of a matrix added, and the bias" says="and then there is the bias"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n + m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return n * m + n * bias
+# + return n + m + n * bias
 
 # %% wrong="3.1" name="bias ignored" says="bias=False is ignored"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return n * m + n * bias
+# + return n * m + n
 
 # %% wrong="3.1" name="no bias by default" says="the bias is missing"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=False):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - def linear(m, n, bias=True):
+# + def linear(m, n, bias=False):
 
 # %% wrong="3.1" name="a convolution in its place" says="does all the work"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    one = nn.Conv1d(m, n, 1, bias=bias, device="meta")
-    return sum(math.prod(part.shape) for part in one.parameters())
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return n * m + n * bias
+# + one = nn.Conv1d(m, n, 1, bias=bias, device="meta")
+# + return sum(math.prod(part.shape) for part in one.parameters())
 
 # %% wrong="3.1" name="knows the visible maps" says="right for some sizes" private=true
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias if m in {6, 13, 30, 200, 768} else 0
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D * (2 if kind == "layer" else 1)
-
+# - return n * m + n * bias
+# + return n * m + n * bias if m in {6, 13, 30, 200, 768} else 0
 
 # %% wrong="3.1" name="no shift" says="the shift is missing"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return D
-
+# - return D * (2 if kind == "layer" else 1)
+# + return D
 
 # %% wrong="3.1" name="scalars" says="one weight and one bias here"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    return 2
-
+# - if kind not in ("layer", "rms"):
+# -     raise ValueError(f"unknown kind of norm: {kind}")
+# - return D * (2 if kind == "layer" else 1)
+# + return 2
 
 # %% wrong="3.1" name="mean and deviation" says="are computed from the input"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    return 4 * D if kind == "layer" else D
-
+# - if kind not in ("layer", "rms"):
+# -     raise ValueError(f"unknown kind of norm: {kind}")
+# - return D * (2 if kind == "layer" else 1)
+# + return 4 * D if kind == "layer" else D
 
 # %% wrong="3.1" name="a matrix and a bias" says="a matrix is counted"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    return D * D + D
-
+# - if kind not in ("layer", "rms"):
+# -     raise ValueError(f"unknown kind of norm: {kind}")
+# - return D * (2 if kind == "layer" else 1)
+# + return D * D + D
 
 # %% wrong="3.1" name="RMS with a shift" says="It scales and does not shift"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind not in ("layer", "rms"):
-        raise ValueError(kind)
-    return 2 * D
-
+# - return D * (2 if kind == "layer" else 1)
+# + return 2 * D
 
 # %% wrong="3.1" name="RMS without a scale" says="It still scales"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    return 2 * D if kind == "layer" else 0
-
+# - if kind not in ("layer", "rms"):
+# -     raise ValueError(f"unknown kind of norm: {kind}")
+# - return D * (2 if kind == "layer" else 1)
+# + return 2 * D if kind == "layer" else 0
 
 # %% wrong="3.1" name="RMS with one scale" says="It scales each column by its own"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    return 2 * D if kind == "layer" else 1
-
+# - if kind not in ("layer", "rms"):
+# -     raise ValueError(f"unknown kind of norm: {kind}")
+# - return D * (2 if kind == "layer" else 1)
+# + return 2 * D if kind == "layer" else 1
 
 # %% wrong="3.1" name="else accepts typos" says="does not exist should raise ValueError"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    return D * (2 if kind == "layer" else 1)
-
+# - if kind not in ("layer", "rms"):
+# -     raise ValueError(f"unknown kind of norm: {kind}")
 
 # %% wrong="3.1" name="another error" says="It raised KeyError"
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    return D * {"layer": 2, "rms": 1}[kind]
-
+# - if kind not in ("layer", "rms"):
+# -     raise ValueError(f"unknown kind of norm: {kind}")
+# - return D * (2 if kind == "layer" else 1)
+# + return D * {"layer": 2, "rms": 1}[kind]
 
 # %% wrong="3.1" name="first letter decides" says="a wrong kind is accepted" private=true
-def embedding(V, D, P=0):
-    return (V + P) * D
-
-
-def linear(m, n, bias=True):
-    return n * m + n * bias
-
-
-def norm(D, kind="layer"):
-    if kind[:1] not in ("l", "r"):
-        raise ValueError(kind)
-    return D * (2 if kind[:1] == "l" else 1)
-
+# - if kind not in ("layer", "rms"):
+# + if kind[:1] not in ("l", "r"):
+#       raise ValueError(f"unknown kind of norm: {kind}")
+# - return D * (2 if kind == "layer" else 1)
+# + return D * (2 if kind[:1] == "l" else 1)
 
 # %% right="3.1" name="two tables, sums, a table of kinds"
 def embedding(V, D, P=0):
@@ -554,247 +209,113 @@ def norm(D, kind="layer"):
 
 
 # %% wrong="3.2" name="every head as wide as the model" says="They share its columns"
-def attention(D, H, bias=True):
-    return H * 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F
-
+# - return 4 * (D * D + D * bias)
+# + return H * 4 * (D * D + D * bias)
 
 # %% wrong="3.2" name="Q, K and V for every head" says="share the columns of Q, K and V"
-def attention(D, H, bias=True):
-    return (3 * H + 1) * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F
-
+# - return 4 * (D * D + D * bias)
+# + return (3 * H + 1) * (D * D + D * bias)
 
 # %% wrong="3.2" name="one head" says="only one of the heads"
-def attention(D, H, bias=True):
-    d = D // H
-    return 3 * (D * d + d * bias) + D * D + D * bias
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F
-
+# - return 4 * (D * D + D * bias)
+# + d = D // H
+# + return 3 * (D * d + d * bias) + D * D + D * bias
 
 # %% wrong="3.2" name="attention without output projection" says="output projection is missing"
-def attention(D, H, bias=True):
-    return 3 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F
-
+# - return 4 * (D * D + D * bias)
+# + return 3 * (D * D + D * bias)
 
 # %% wrong="3.2" name="attention without biases" says="the biases are missing"
-def attention(D, H, bias=True):
-    return 4 * D * D
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F
-
+# - return 4 * (D * D + D * bias)
+# + return 4 * D * D
 
 # %% wrong="3.2" name="one bias" says="one bias vector"
-def attention(D, H, bias=True):
-    return 4 * D * D + D * bias
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F
-
+# - return 4 * (D * D + D * bias)
+# + return 4 * D * D + D * bias
 
 # %% wrong="3.2" name="three biases" says="only three of the biases"
-def attention(D, H, bias=True):
-    return 4 * D * D + 3 * D * bias
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F
-
+# - return 4 * (D * D + D * bias)
+# + return 4 * D * D + 3 * D * bias
 
 # %% wrong="3.2" name="bias ignored" says="bias=False is ignored"
-def attention(D, H, bias=True):
-    return 4 * D * D + 4 * D
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F
-
+# - return 4 * (D * D + D * bias)
+# + return 4 * D * D + 4 * D
 
 # %% wrong="3.2" name="output bias stays" says="the output projection has no bias either"
-def attention(D, H, bias=True):
-    return 4 * D * D + 3 * D * bias + D
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F
-
+# - return 4 * (D * D + D * bias)
+# + return 4 * D * D + 3 * D * bias + D
 
 # %% wrong="3.2" name="halves instead of floors" says="is a float"
-def attention(D, H, bias=True):
-    return 4 * H * D * (D / H) + 4 * D * bias
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F
-
+# - return 4 * (D * D + D * bias)
+# + return 4 * H * D * (D / H) + 4 * D * bias
 
 # %% wrong="3.2" name="a trailing comma" says="is a comma too many?"
-def attention(D, H, bias=True):
-    return (4 * (D * D + D * bias),)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F
-
+# - return 4 * (D * D + D * bias)
+# + return (4 * (D * D + D * bias),)
 
 # %% wrong="3.2" name="knows the visible attentions" says="right for some sizes" private=true
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias) if D in {10, 12, 35, 64, 200, 768} else 0
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F
-
+# - return 4 * (D * D + D * bias)
+# + return 4 * (D * D + D * bias) if D in {10, 12, 35, 64, 200, 768} else 0
 
 # %% wrong="3.2" name="no norms" says="those of the two norms"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 5 * D + F
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 4 * D * D + 2 * D * F + 5 * D + F
 
 # %% wrong="3.2" name="one norm" says="the norms count for one"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 7 * D + F
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 4 * D * D + 2 * D * F + 7 * D + F
 
 # %% wrong="3.2" name="no bias at all" says="all biases are missing"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 2 * D
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 4 * D * D + 2 * D * F + 2 * D
 
 # %% wrong="3.2" name="no bias in the linear maps" says="biases of the linear maps"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 4 * D
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 4 * D * D + 2 * D * F + 4 * D
 
 # %% wrong="3.2" name="no bias in the feed-forward part" says="biases of the feed-forward part"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 8 * D
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 4 * D * D + 2 * D * F + 8 * D
 
 # %% wrong="3.2" name="no output projection" says="output projection of the attention"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 3 * D * D + 2 * D * F + 8 * D + F
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 3 * D * D + 2 * D * F + 8 * D + F
 
 # %% wrong="3.2" name="attention and norms" says="the feed-forward part is missing"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 8 * D
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 4 * D * D + 8 * D
 
 # %% wrong="3.2" name="feed-forward and norms" says="the attention is missing"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 2 * D * F + 5 * D + F
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 2 * D * F + 5 * D + F
 
 # %% wrong="3.2" name="the lab's layer" says="as in the lab's model"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 6 * D * D + 10 * D
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 6 * D * D + 10 * D
 
 # %% wrong="3.2" name="BERT's layer" says="as in BERT"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 12 * D * D + 13 * D
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 12 * D * D + 13 * D
 
 # %% wrong="3.2" name="one way" says="goes one way only"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + D * F + F + 8 * D
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 4 * D * D + D * F + F + 8 * D
 
 # %% wrong="3.2" name="both inner biases of D" says="both biases of the feed-forward part are D long"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 10 * D
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 4 * D * D + 2 * D * F + 10 * D
 
 # %% wrong="3.2" name="both inner biases of F" says="both biases of the feed-forward part are F long"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 8 * D + 2 * F
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 4 * D * D + 2 * D * F + 8 * D + 2 * F
 
 # %% wrong="3.2" name="a cross attention, too" says="too large for D = 6"
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 8 * D * D + 2 * D * F + 15 * D + F
-
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 8 * D * D + 2 * D * F + 15 * D + F
 
 # %% wrong="3.2" name="knows the visible layers" says="right for some sizes" private=true
-def attention(D, H, bias=True):
-    return 4 * (D * D + D * bias)
-
-
-def transformer_layer(D, F):
-    return 4 * D * D + 2 * D * F + 9 * D + F if D in {6, 13, 200, 768} else 0
+# - return 4 * D * D + 2 * D * F + 9 * D + F
+# + return 4 * D * D + 2 * D * F + 9 * D + F if D in {6, 13, 200, 768} else 0
 
 
 # %% right="3.2" name="head by head, part by part"
@@ -833,191 +354,90 @@ def transformer_layer(D, F):
 
 
 # %% wrong="3.3" name="attention of 3.2 without biases" says="G is ignored. They have"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return 4 * D * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return 4 * D * (D + bias)
 
 # %% wrong="3.3" name="attention of 3.2" says="G is ignored, and biases are counted"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return 4 * D * D + 4 * D
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return 4 * D * D + 4 * D
 
 # %% wrong="3.3" name="keys alone are shared" says="only one of keys and values is shared"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (3 * D + G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (3 * D + G * (D // H)) * (D + bias)
 
 # %% wrong="3.3" name="the output map narrowed" says="queries or the output map are narrowed"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    d = D // H
-    return D * D + 2 * D * G * d + G * d * D + bias * (2 * D + 2 * G * d)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + d = D // H
+# + return D * D + 2 * D * G * d + G * d * D + bias * (2 * D + 2 * G * d)
 
 # %% wrong="3.3" name="all maps narrowed" says="all four maps are narrowed"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return 4 * G * (D // H) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return 4 * G * (D // H) * (D + bias)
 
 # %% wrong="3.3" name="heads as wide as the model" says="as wide as the model here"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * D) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (2 * D + 2 * G * D) * (D + bias)
 
 # %% wrong="3.3" name="one head of keys and values" says="one head of keys and values is counted"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (2 * D + 2 * (D // H)) * (D + bias)
 
 # %% wrong="3.3" name="groups of G" says="the size of a group"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * (H // G) * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (2 * D + 2 * (H // G) * (D // H)) * (D + bias)
 
 # %% wrong="3.3" name="G columns" says="a head is taken to be G wide"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (2 * D + 2 * G) * (D + bias)
 
 # %% wrong="3.3" name="no output map" says="the output map is missing"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (D + 2 * G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (D + 2 * G * (D // H)) * (D + bias)
 
 # %% wrong="3.3" name="keys without values" says="keys or values are missing. Each has a map"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (2 * D + G * (D // H)) * (D + bias)
 
 # %% wrong="3.3" name="biases always" says="biases are counted. Without"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + 1)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (2 * D + 2 * G * (D // H)) * (D + 1)
 
 # %% wrong="3.3" name="never a bias" says="bias=True is ignored"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * D
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (2 * D + 2 * G * (D // H)) * D
 
 # %% wrong="3.3" name="four biases of D" says="each bias is D long here"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * D + 4 * D * bias
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (2 * D + 2 * G * (D // H)) * D + 4 * D * bias
 
 # %% wrong="3.3" name="biases of queries and output" says="the biases of keys and values are missing"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * D + 2 * D * bias
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (2 * D + 2 * G * (D // H)) * D + 2 * D * bias
 
 # %% wrong="3.3" name="no output bias" says="the bias of the output map"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * D + bias * (D + 2 * G * (D // H))
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (2 * D + 2 * G * (D // H)) * D + bias * (D + 2 * G * (D // H))
 
 # %% wrong="3.3" name="halves instead of floors" says="is a float"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D / H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (2 * D + 2 * G * (D / H)) * (D + bias)
 
 
 # %% wrong="3.3" name="uneven heads" says="cannot serve evenly should raise ValueError"
@@ -1051,14 +471,9 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 
 
 # %% wrong="3.3" name="builds it" says="Write it without"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return sum(nn.Linear(D, n, bias, device="meta").weight.shape.numel() for n in (D, D)) + 2 * D * G * (D // H)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return sum(nn.Linear(D, n, bias, device="meta").weight.shape.numel() for n in (D, D)) + 2 * D * G * (D // H)
 
 
 # %% wrong="3.3" name="uneven heads with a bias" says="uneven heads are accepted" private=true
@@ -1073,16 +488,11 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 
 
 # %% wrong="3.3" name="two groups at least" says="right for some sizes" private=true
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    if D > 30 and G == 1:
-        G = 2
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + if D > 30 and G == 1:
+# +     G = 2
+# + return (2 * D + 2 * G * (D // H)) * (D + bias)
 
 
 # %% wrong="3.3" name="keys alone are kept" says="keys or values are missing: both are kept"
@@ -2037,120 +1447,69 @@ def fusion(D, L, n):
 
 
 # %% wrong="3.10" name="numbers, not bytes" says="numbers are counted, not bytes"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return parameters + 3 * trained + B * T * L * (6 * D + F + H * T)
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return parameters + 3 * trained + B * T * L * (6 * D + F + H * T)
 
 # %% wrong="3.10" name="frozen weights cost all" says="They need neither"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 16 * parameters + 4 * B * T * L * (6 * D + F + H * T)
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return 16 * parameters + 4 * B * T * L * (6 * D + F + H * T)
 
 # %% wrong="3.10" name="frozen weights have gradients" says="frozen weights have gradients here"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 8 * parameters + 8 * trained + 4 * B * T * L * (6 * D + F + H * T)
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return 8 * parameters + 8 * trained + 4 * B * T * L * (6 * D + F + H * T)
 
 # %% wrong="3.10" name="frozen weights are gone" says="frozen weights are missing"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 16 * trained + 4 * B * T * L * (6 * D + F + H * T)
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return 16 * trained + 4 * B * T * L * (6 * D + F + H * T)
 
 # %% wrong="3.10" name="one state" says="one of Adam's two"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 2 * trained + B * T * L * (6 * D + F + H * T))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return 4 * (parameters + 2 * trained + B * T * L * (6 * D + F + H * T))
 
 # %% wrong="3.10" name="plain SGD" says="Adam's two numbers"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + trained + B * T * L * (6 * D + F + H * T))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return 4 * (parameters + trained + B * T * L * (6 * D + F + H * T))
 
 # %% wrong="3.10" name="no activations" says="the activations are missing"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained)
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return 4 * (parameters + 3 * trained)
 
 # %% wrong="3.10" name="no attention weights" says="the attention weights are missing"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F))
 
 # %% wrong="3.10" name="one head" says="the attention weights of one head"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + T))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + T))
 
 # %% wrong="3.10" name="T squared for each token" says="of the sequence are counted for each token"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T * T))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T * T))
 
 # %% wrong="3.10" name="no inner activations" says="F wide, is missing"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + H * T))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return 4 * (parameters + 3 * trained + B * T * L * (6 * D + H * T))
 
 # %% wrong="3.10" name="the input three times" says="It is one tensor"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (8 * D + F + H * T))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return 4 * (parameters + 3 * trained + B * T * L * (8 * D + F + H * T))
 
 # %% wrong="3.10" name="one layer's activations" says="Each of the L layers keeps"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * min(L, 1) * (6 * D + F + H * T))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return 4 * (parameters + 3 * trained + B * T * min(L, 1) * (6 * D + F + H * T))
 
 
 # %% wrong="3.10" name="multiply-adds" says="a multiply-add counts as one"
@@ -2235,12 +1594,9 @@ def flops_per_token(T, D, F, L, V):
 
 
 # %% wrong="3.10" name="half of the keys once texts are long" says="right for some sizes" private=true
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * (T if T < 12 else T // 2)))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# - activations = B * T * L * (6 * D + F + H * T)
+# - return 4 * (parameters + 3 * trained + activations)
+# + return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * (T if T < 12 else T // 2)))
 
 
 # %% right="3.10" name="part by part"
@@ -2271,165 +1627,94 @@ def flops_per_token(T, D, F, L, V):
 
 
 # %% wrong="3.11" name="6N" says="this is 6N"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * N
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * N
 
 # %% wrong="3.11" name="without attention's own products" says="own products are missing"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N if tied else N - V * D)
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * (N if tied else N - V * D)
 
 # %% wrong="3.11" name="the embedding stays" says="the embedding's table is multiplied here"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * N + 12 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * N + 12 * L * T * D
 
 # %% wrong="3.11" name="attention forward only" says="have no backward pass here"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N if tied else N - V * D) + 4 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * (N if tied else N - V * D) + 4 * L * T * D
 
 # %% wrong="3.11" name="keys without values" says="one of attention's own products is missing"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N if tied else N - V * D) + 6 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * (N if tied else N - V * D) + 6 * L * T * D
 
 # %% wrong="3.11" name="2N" says="the backward pass is missing"
-def training_flops(N, V, D, L, T, tied=False):
-    return 2 * (N if tied else N - V * D) + 4 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 2 * (N if tied else N - V * D) + 4 * L * T * D
 
 # %% wrong="3.11" name="4N" says="counts as much as the forward pass"
-def training_flops(N, V, D, L, T, tied=False):
-    return 4 * (N if tied else N - V * D) + 8 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 4 * (N if tied else N - V * D) + 8 * L * T * D
 
 # %% wrong="3.11" name="both tables leave" says="the head is taken away, too"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N - (1 if tied else 2) * V * D) + 12 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * (N - (1 if tied else 2) * V * D) + 12 * L * T * D
 
 # %% wrong="3.11" name="the table is added" says="the embedding is added to N"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N if tied else N + V * D) + 12 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * (N if tied else N + V * D) + 12 * L * T * D
 
 # %% wrong="3.11" name="V leaves" says="V numbers are taken away"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N if tied else N - V) + 12 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * (N if tied else N - V) + 12 * L * T * D
 
 # %% wrong="3.11" name="the table leaves once" says="taken away once, after the 6"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * N - (0 if tied else V * D) + 12 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * N - (0 if tied else V * D) + 12 * L * T * D
 
 # %% wrong="3.11" name="one layer's attention" says="one layer has attention's own products"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N if tied else N - V * D) + 12 * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * (N if tied else N - V * D) + 12 * T * D
 
 # %% wrong="3.11" name="the whole sequence" says="all T tokens are counted"
-def training_flops(N, V, D, L, T, tied=False):
-    return T * (6 * (N if tied else N - V * D) + 12 * L * T * D)
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return T * (6 * (N if tied else N - V * D) + 12 * L * T * D)
 
 # %% wrong="3.11" name="T squared" says="counted for all T queries"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N if tied else N - V * D) + 12 * L * T * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * (N if tied else N - V * D) + 12 * L * T * T * D
 
 # %% wrong="3.11" name="multiply-adds" says="a multiply-add counts as one"
-def training_flops(N, V, D, L, T, tied=False):
-    return 3 * (N if tied else N - V * D) + 6 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 3 * (N if tied else N - V * D) + 6 * L * T * D
 
 # %% wrong="3.11" name="tied ignored" says="`tied` is ignored"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N - V * D) + 12 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * (N - V * D) + 12 * L * T * D
 
 # %% wrong="3.11" name="tied adds a table" says="with `tied` a table is added"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N + (V * D if tied else -V * D)) + 12 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * (N + (V * D if tied else -V * D)) + 12 * L * T * D
 
 # %% wrong="3.11" name="tied has no attention" says="with `tied`, attention's own products are missing"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * N if tied else 6 * (N - V * D) + 12 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * N if tied else 6 * (N - V * D) + 12 * L * T * D
 
 
 # %% wrong="3.11" name="tied by default" says="the embedding's table is multiplied here"
@@ -2442,39 +1727,24 @@ def even_length(D, F):
 
 
 # %% wrong="3.11" name="in billions" says="is a float"
-def training_flops(N, V, D, L, T, tied=False):
-    return (6 * (N if tied else N - V * D) + 12 * L * T * D) / 1e9
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return (6 * (N if tied else N - V * D) + 12 * L * T * D) / 1e9
 
 # %% wrong="3.11" name="half of the keys" says="the FLOPs are not those"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N if tied else N - V * D) + 12 * L * D * (T + 1) // 2
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * (N if tied else N - V * D) + 12 * L * D * (T + 1) // 2
 
 # %% wrong="3.11" name="knows the visible models" says="FLOPs of training are right for some sizes" private=true
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N if tied else N - V * D) + 12 * L * T * D if V in {31, 23, 6, 50_001} else 6 * N
-
-
-def even_length(D, F):
-    return 2 * D + F
-
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * (N if tied else N - V * D) + 12 * L * T * D if V in {31, 23, 6, 50_001} else 6 * N
 
 # %% wrong="3.11" name="a layer at least" says="the FLOPs of training are right for some sizes" private=true
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N if tied else N - V * D) + 12 * max(L, 1) * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F
+# - lookup = 0 if tied else V * D
+# - return 6 * (N - lookup) + 12 * L * T * D
+# + return 6 * (N if tied else N - V * D) + 12 * max(L, 1) * T * D
 
 
 # %% wrong="3.11" name="one product" says="one of attention's own products is forgotten"
@@ -2617,14 +1887,9 @@ def even_length(D, F):
 
 
 # %% wrong="3.3" name="a share that is zero" says="is G // H zero?"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * D * (G // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
+# - outputs = 2 * D + 2 * G * (D // H)
+# - return outputs * (D + bias)
+# + return (2 * D + 2 * D * (G // H)) * (D + bias)
 
 
 # %% wrong="3.1" name="the kind is contained" says="a wrong kind is accepted" private=true

@@ -10,143 +10,52 @@
 # Answers to notebook 04 whose verdict is known. See autograder/author/answers.py for the markers.
 
 # %% wrong="4.1" name="default initialisation" says="already has an opinion"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, n_classes)
-
-    def forward(self, states):
-        return self.linear(self.dropout(states))
-
+# - nn.init.zeros_(self.linear.weight)
+# - nn.init.zeros_(self.linear.bias)
 
 # %% wrong="4.1" name="only the weight starts at zero" says="prefers some classes"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-
-    def forward(self, states):
-        return self.linear(self.dropout(states))
-
+# - nn.init.zeros_(self.linear.bias)
 
 # %% wrong="4.1" name="softmax" says="probabilities are returned"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        return self.linear(self.dropout(states)).softmax(-1)
-
+# - return self.linear(self.dropout(states))
+# + return self.linear(self.dropout(states)).softmax(-1)
 
 # %% wrong="4.1" name="log-softmax" says="log-probabilities are returned"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        return self.linear(self.dropout(states)).log_softmax(-1)
-
+# - return self.linear(self.dropout(states))
+# + return self.linear(self.dropout(states)).log_softmax(-1)
 
 # %% wrong="4.1" name="dropout on the logits" says="dropout acts on the logits"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        return self.dropout(self.linear(states))
-
+# - return self.linear(self.dropout(states))
+# + return self.dropout(self.linear(states))
 
 # %% wrong="4.1" name="no dropout" says="nothing is dropped"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        return self.linear(states)
-
+# - return self.linear(self.dropout(states))
+# + return self.linear(states)
 
 # %% wrong="4.1" name="dropout that never rests" says="two calls differ"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.rate = dropout
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
+# - self.dropout = nn.Dropout(dropout)
+# + self.rate = dropout
 
-    def forward(self, states):
-        return self.linear(F.dropout(states, self.rate))
-
+# - return self.linear(self.dropout(states))
+# + return self.linear(F.dropout(states, self.rate))
 
 # %% wrong="4.1" name="another default rate" says="not dropped at the rate"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.5):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        return self.linear(self.dropout(states))
-
+# - def __init__(self, d_model, n_classes, dropout=0.1):
+# + def __init__(self, d_model, n_classes, dropout=0.5):
 
 # %% wrong="4.1" name="always 0.1" says="not dropped at the rate"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(0.1)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        return self.linear(self.dropout(states))
-
+# - self.dropout = nn.Dropout(dropout)
+# + self.dropout = nn.Dropout(0.1)
 
 # %% wrong="4.1" name="no bias" says="should have a bias"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, n_classes, bias=False)
-        nn.init.zeros_(self.linear.weight)
-
-    def forward(self, states):
-        return self.linear(self.dropout(states))
-
+# - self.linear = nn.Linear(d_model, n_classes)
+# + self.linear = nn.Linear(d_model, n_classes, bias=False)
+#   nn.init.zeros_(self.linear.weight)
+# - nn.init.zeros_(self.linear.bias)
 
 # %% wrong="4.1" name="relu before the linear map" says="something non-linear"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        return self.linear(self.dropout(states).relu())
-
+# - return self.linear(self.dropout(states))
+# + return self.linear(self.dropout(states).relu())
 
 # %% wrong="4.1" name="another name" says="must have the names"
 class ClassificationHead(nn.Module):
@@ -162,29 +71,15 @@ class ClassificationHead(nn.Module):
 
 
 # %% wrong="4.1" name="one vector for each text only" says="cannot be multiplied"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        return self.linear(self.dropout(states.flatten(1)))
-
+# - return self.linear(self.dropout(states))
+# + return self.linear(self.dropout(states.flatten(1)))
 
 # %% wrong="4.1" name="drops whole texts" says="whole states are dropped"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout1d(dropout)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
+# - self.dropout = nn.Dropout(dropout)
+# + self.dropout = nn.Dropout1d(dropout)
 
-    def forward(self, states):
-        return self.linear(self.dropout(states.unsqueeze(-2)).squeeze(-2))
+# - return self.linear(self.dropout(states))
+# + return self.linear(self.dropout(states.unsqueeze(-2)).squeeze(-2))
 
 
 # %% wrong="4.1" name="dropout that does not scale" says="divided by 1 - p"
@@ -234,42 +129,22 @@ class ClassificationHead(nn.Module):
 
 
 # %% wrong="4.1" name="drops in place" says="your code changes what it was given"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout, inplace=True)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        return self.linear(self.dropout(states))
-
+# - self.dropout = nn.Dropout(dropout)
+# + self.dropout = nn.Dropout(dropout, inplace=True)
 
 # %% wrong="4.1" name="detached states" says="reaches the states"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.rate = dropout
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
+# - self.dropout = nn.Dropout(dropout)
+# + self.rate = dropout
 
-    def forward(self, states):
-        return self.linear(F.dropout(states.detach(), self.rate, self.training))
-
+# - return self.linear(self.dropout(states))
+# + return self.linear(F.dropout(states.detach(), self.rate, self.training))
 
 # %% wrong="4.1" name="logits in float32" says="Keep the type"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.rate = dropout
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
+# - self.dropout = nn.Dropout(dropout)
+# + self.rate = dropout
 
-    def forward(self, states):
-        return self.linear(F.dropout(states, self.rate, self.training)).float()
+# - return self.linear(self.dropout(states))
+# + return self.linear(F.dropout(states, self.rate, self.training)).float()
 
 
 # %% wrong="4.1" name="a view of what does not lie in order" says="raised RuntimeError"
@@ -301,17 +176,11 @@ class ClassificationHead(nn.Module):
 
 
 # %% wrong="4.1" name="zeros that never learn" says="should be parameters"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, n_classes)
-        del self.linear.weight, self.linear.bias
-        self.linear.register_buffer("weight", torch.zeros(n_classes, d_model))
-        self.linear.register_buffer("bias", torch.zeros(n_classes))
-
-    def forward(self, states):
-        return self.linear(self.dropout(states))
+# - nn.init.zeros_(self.linear.weight)
+# - nn.init.zeros_(self.linear.bias)
+# + del self.linear.weight, self.linear.bias
+# + self.linear.register_buffer("weight", torch.zeros(n_classes, d_model))
+# + self.linear.register_buffer("bias", torch.zeros(n_classes))
 
 
 # %% wrong="4.1" name="zeroed, then frozen" says="it cannot learn"
@@ -328,29 +197,15 @@ class ClassificationHead(nn.Module):
 
 
 # %% wrong="4.1" name="a rate of zero means the usual one" says="dropped at a rate of 0"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.dropout = nn.Dropout(dropout or 0.1)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        return self.linear(self.dropout(states))
-
+# - self.dropout = nn.Dropout(dropout)
+# + self.dropout = nn.Dropout(dropout or 0.1)
 
 # %% right="4.1" name="functional dropout"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.rate = dropout
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
+# - self.dropout = nn.Dropout(dropout)
+# + self.rate = dropout
 
-    def forward(self, states):
-        return self.linear(F.dropout(states, self.rate, self.training))
+# - return self.linear(self.dropout(states))
+# + return self.linear(F.dropout(states, self.rate, self.training))
 
 
 # %% right="4.1" name="parts in a dict"
@@ -420,18 +275,8 @@ class ClassificationHead(nn.Module):
 
 
 # %% wrong="4.1" name="seeds the global generator" says="seeds torch's global generator"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        torch.manual_seed(0)
-        self.dropout = nn.Dropout(dropout)
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        return self.linear(self.dropout(states))
-
+#   super().__init__()
+# + torch.manual_seed(0)
 
 # %% right="4.1" name="Sequential subclass with named parts"
 import collections
@@ -481,29 +326,12 @@ class Model(nn.Module):
 
 
 # %% wrong="4.2" name="base without mask" says="the base does not get the mask"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-
-    def forward(self, tokens, mask):
-        states = self.base(tokens)
-        if self.pool is not None:
-            states = self.pool(states, mask)
-        return self.head(states)
-
+# - states = self.base(tokens, mask)
+# + states = self.base(tokens)
 
 # %% wrong="4.2" name="pool without mask" says="the pool does not get the mask"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-
-    def forward(self, tokens, mask):
-        states = self.base(tokens, mask)
-        if self.pool is not None:
-            states = self.pool(states)
-        return self.head(states)
+# - states = self.pool(states, mask)
+# + states = self.pool(states)
 
 
 # %% wrong="4.2" name="no mask at all" says="does not get the mask"
@@ -528,43 +356,19 @@ class Model(nn.Module):
 
 
 # %% wrong="4.2" name="always the last position" says="the last position is always taken"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-
-    def forward(self, tokens, mask):
-        states = self.base(tokens, mask)
-        if self.pool is not None:
-            states = states[:, -1]
-        return self.head(states)
-
+# - states = self.pool(states, mask)
+# + states = states[:, -1]
 
 # %% wrong="4.2" name="a copy of the base" says="works on a copy of the base"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = copy.deepcopy(base), head, pool
-
-    def forward(self, tokens, mask):
-        states = self.base(tokens, mask)
-        if self.pool is not None:
-            states = self.pool(states, mask)
-        return self.head(states)
-
+# - self.base, self.head, self.pool = base, head, pool
+# + self.base, self.head, self.pool = copy.deepcopy(base), head, pool
 
 # %% wrong="4.2" name="head kept elsewhere" says="still uses the old one"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-        self.judge = [head]
+#   self.base, self.head, self.pool = base, head, pool
+# + self.judge = [head]
 
-    def forward(self, tokens, mask):
-        states = self.base(tokens, mask)
-        if self.pool is not None:
-            states = self.pool(states, mask)
-        return self.judge[0](states)
+# - return self.head(states)
+# + return self.judge[0](states)
 
 
 # %% wrong="4.2" name="parts in a list" says="should be its parts"
@@ -580,57 +384,24 @@ class Model(nn.Module):
 
 
 # %% wrong="4.2" name="probabilities" says="probabilities are returned"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-
-    def forward(self, tokens, mask):
-        states = self.base(tokens, mask)
-        if self.pool is not None:
-            states = self.pool(states, mask)
-        return self.head(states).softmax(-1) if self.pool else self.head(states)
-
+# - return self.head(states)
+# + return self.head(states).softmax(-1) if self.pool else self.head(states)
 
 # %% wrong="4.2" name="the base never learns" says="no gradient" private=true
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-
-    def forward(self, tokens, mask):
-        with torch.no_grad():
-            states = self.base(tokens, mask)
-        if self.pool is not None:
-            states = self.pool(states, mask)
-        return self.head(states)
-
+# - states = self.base(tokens, mask)
+# + with torch.no_grad():
+# +     states = self.base(tokens, mask)
 
 # %% wrong="4.2" name="detached states" says="no gradient" private=true
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-
-    def forward(self, tokens, mask):
-        states = self.base(tokens, mask)
-        if self.pool is not None:
-            states = self.pool(states, mask)
-        return self.head(states.detach())
-
+# - return self.head(states)
+# + return self.head(states.detach())
 
 # %% wrong="4.2" name="pool kept from the start" says="assigned later" private=true
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-        self.first = [pool]
+#   self.base, self.head, self.pool = base, head, pool
+# + self.first = [pool]
 
-    def forward(self, tokens, mask):
-        states = self.base(tokens, mask)
-        if self.pool is not None:
-            states = self.first[0](states, mask)
-        return self.head(states)
+# - states = self.pool(states, mask)
+# + states = self.first[0](states, mask)
 
 
 # %% wrong="4.2" name="a pool or a default" says="after `model.pool = None`"
@@ -645,41 +416,22 @@ class Model(nn.Module):
 
 
 # %% wrong="4.2" name="whether to pool is settled at the start" says="after `model.pool = None`"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool, self.pools = base, head, pool, pool is not None
+# - self.base, self.head, self.pool = base, head, pool
+# + self.base, self.head, self.pool, self.pools = base, head, pool, pool is not None
 
-    def forward(self, tokens, mask):
-        states = self.base(tokens, mask)
-        if self.pools:
-            states = self.pool(states, mask)
-        return self.head(states)
-
+# - if self.pool is not None:
+# + if self.pools:
 
 # %% wrong="4.2" name="a pool that is no part" says="else it never learns"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head = base, head
-        self.__dict__["pool"] = pool
-
-    def forward(self, tokens, mask):
-        states = self.base(tokens, mask)
-        if self.pool is not None:
-            states = self.pool(states, mask)
-        return self.head(states)
-
+# - self.base, self.head, self.pool = base, head, pool
+# + self.base, self.head = base, head
+# + self.__dict__["pool"] = pool
 
 # %% right="4.2" name="one expression"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-
-    def forward(self, tokens, mask):
-        states = self.base(tokens, mask)
-        return self.head(states if self.pool is None else self.pool(states, mask))
+# - if self.pool is not None:
+# -     states = self.pool(states, mask)
+# - return self.head(states)
+# + return self.head(states if self.pool is None else self.pool(states, mask))
 
 
 # %% right="4.2" name="keyword arguments in another order"
@@ -794,30 +546,12 @@ def load_base(base, state, strict=True):
 
 
 # %% wrong="4.3" name="lstrip" says="your code raised"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.lstrip("base."): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    base.load_state_dict(own | fits)
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+# + offered = {name.lstrip("base."): value for name, value in state.items() if name.startswith(prefix)}
 
 # %% wrong="4.3" name="loads before it looks" says="had already been changed"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    base.load_state_dict(own | fits)
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    base.load_state_dict(own | fits)
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
+#   missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+# + base.load_state_dict(own | fits)
 
 
 # %% wrong="4.3" name="copies what it meets, then complains" says="had already been changed"
@@ -847,213 +581,81 @@ def load_base(base, state, strict=True):
 
 
 # %% wrong="4.3" name="missing weights are fine" says="lacks a weight of the base"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and unexpected:
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    base.load_state_dict(own | fits)
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - if strict and (missing or unexpected):
+# + if strict and unexpected:
 
 # %% wrong="4.3" name="extra weights are fine" says="a part that the base has not"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and missing:
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    base.load_state_dict(own | fits)
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - if strict and (missing or unexpected):
+# + if strict and missing:
 
 # %% wrong="4.3" name="strict is ignored" says="with strict=False"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if missing or unexpected:
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    base.load_state_dict(own | fits)
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - if strict and (missing or unexpected):
+# + if missing or unexpected:
 
 # %% wrong="4.3" name="the error says nothing" says="does not name every weight"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError("the checkpoint does not fit")
-    base.load_state_dict(own | fits)
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
+# + raise ValueError("the checkpoint does not fit")
 
 # %% wrong="4.3" name="the error names what is missing only" says="does not name every weight"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {', '.join(missing)}")
-    base.load_state_dict(own | fits)
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
+# + raise ValueError(f"missing: {', '.join(missing)}")
 
 # %% wrong="4.3" name="nothing is loaded" says="was not loaded"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    own | fits
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - base.load_state_dict(own | fits)
+# + own | fits
 
 # %% wrong="4.3" name="head not reported" says="what does not belong to the base"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    base.load_state_dict(own | fits)
-    left = []
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - left = sorted(name for name in state if not name.startswith(prefix))
+# + left = []
 
 # %% wrong="4.3" name="names without their prefix" says="what does not belong to the base"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    base.load_state_dict(own | fits)
-    left = sorted(name.removeprefix("head.") for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - left = sorted(name for name in state if not name.startswith(prefix))
+# + left = sorted(name.removeprefix("head.") for name in state if not name.startswith(prefix))
 
 # %% wrong="4.3" name="unsorted" says="should be sorted"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys(), reverse=True), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    base.load_state_dict(own | fits)
-    left = [name for name in state if not name.startswith(prefix)]
-    return {"missing": missing, "unexpected": unexpected, "left": left}
+# - missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
+# + missing, unexpected = sorted(own.keys() - fits.keys(), reverse=True), sorted(offered.keys() - fits.keys())
 
+# - left = sorted(name for name in state if not name.startswith(prefix))
+# + left = [name for name in state if not name.startswith(prefix)]
 
 # %% wrong="4.3" name="shapes are not compared" says="raised RuntimeError"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    base.load_state_dict(own | fits)
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+# + fits = {name: value for name, value in offered.items() if name in own}
 
 # %% wrong="4.3" name="replace everywhere" says="deeper in a name" private=true
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.replace("base.", ""): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    base.load_state_dict(own | fits)
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+# + offered = {name.replace("base.", ""): value for name, value in state.items() if name.startswith(prefix)}
 
 # %% wrong="4.3" name="base without the dot" says="only looks like the prefix" private=true
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base"
-    offered = {name[4:].removeprefix("."): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    base.load_state_dict(own | fits)
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - own, prefix = base.state_dict(), "base."
+# - offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+# + own, prefix = base.state_dict(), "base"
+# + offered = {name[4:].removeprefix("."): value for name, value in state.items() if name.startswith(prefix)}
 
 # %% wrong="4.3" name="anything with base in its name" says="only looks like the prefix" private=true
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if prefix in name}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    base.load_state_dict(own | fits)
-    left = sorted(name for name in state if prefix not in name)
-    return {"missing": missing, "unexpected": unexpected, "left": left}
+# - offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
+# + offered = {name.removeprefix(prefix): value for name, value in state.items() if prefix in name}
 
+# - left = sorted(name for name in state if not name.startswith(prefix))
+# + left = sorted(name for name in state if prefix not in name)
 
 # %% wrong="4.3" name="compares sizes, not shapes" says="the very same shape" private=true
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].numel() == value.numel()}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {', '.join(missing)}; unexpected: {', '.join(unexpected)}")
-    base.load_state_dict(own | {n: v.reshape(own[n].shape) for n, v in fits.items()})
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
+# - fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
+# + fits = {name: value for name, value in offered.items() if name in own and own[name].numel() == value.numel()}
 
+# - base.load_state_dict(own | fits)
+# + base.load_state_dict(own | {n: v.reshape(own[n].shape) for n, v in fits.items()})
 
 # %% wrong="4.3" name="the checkpoint's own tensors" says="share its memory"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
-    base.load_state_dict(own | fits, assign=True)
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - base.load_state_dict(own | fits)
+# + base.load_state_dict(own | fits, assign=True)
 
 # %% wrong="4.3" name="data that is shared" says="share its memory"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
-    for name, part in [*base.named_parameters(), *base.named_buffers()]:
-        if name in fits:
-            part.data = fits[name]
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
+# - base.load_state_dict(own | fits)
+# + for name, part in [*base.named_parameters(), *base.named_buffers()]:
+# +     if name in fits:
+# +         part.data = fits[name]
 
 
 # %% wrong="4.3" name="empties the checkpoint" says="your code changes `state`"
@@ -1069,34 +671,17 @@ def load_base(base, state, strict=True):
 
 
 # %% wrong="4.3" name="new parameters" says="its parameters were replaced"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
-    for name, value in fits.items():
-        owner, last = base.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2]
-        value = value.clone().to(own[name].dtype)
-        setattr(owner, last, nn.Parameter(value) if last in owner._parameters else value)
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
-
+# - base.load_state_dict(own | fits)
+# + for name, value in fits.items():
+# +     owner, last = base.get_submodule(name.rpartition(".")[0]), name.rpartition(".")[2]
+# +     value = value.clone().to(own[name].dtype)
+# +     setattr(owner, last, nn.Parameter(value) if last in owner._parameters else value)
 
 # %% wrong="4.3" name="the type of the checkpoint" says="changes the type"
-def load_base(base, state, strict=True):
-    own, prefix = base.state_dict(), "base."
-    offered = {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}
-    fits = {name: value for name, value in offered.items() if name in own and own[name].shape == value.shape}
-    missing, unexpected = sorted(own.keys() - fits.keys()), sorted(offered.keys() - fits.keys())
-    if strict and (missing or unexpected):
-        raise ValueError(f"missing: {missing}, unexpected: {unexpected}")
-    for name, part in [*base.named_parameters(), *base.named_buffers()]:
-        if name in fits:
-            part.data = fits[name].clone()
-    left = sorted(name for name in state if not name.startswith(prefix))
-    return {"missing": missing, "unexpected": unexpected, "left": left}
+# - base.load_state_dict(own | fits)
+# + for name, part in [*base.named_parameters(), *base.named_buffers()]:
+# +     if name in fits:
+# +         part.data = fits[name].clone()
 
 
 # %% wrong="4.3" name="what can be broadcast fits" says="the very same shape" private=true
@@ -1543,21 +1128,12 @@ def last_real(states, mask):
 
 
 # %% wrong="4.5" name="mask from the numbers" says="equals `pad_id` is masked"
-def collate(examples, pad_id, max_len=None):
-    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
-    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
-    lengths = torch.tensor([len(row) for row in rows])
-    mask = tokens != pad_id
-    return tokens, mask, torch.tensor([label for _, label in examples])
-
+# - mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+# + mask = tokens != pad_id
 
 # %% wrong="4.5" name="torch's sense of a padding mask" says="the mask is the wrong way round"
-def collate(examples, pad_id, max_len=None):
-    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
-    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
-    lengths = torch.tensor([len(row) for row in rows])
-    mask = torch.arange(tokens.size(1)) >= lengths.unsqueeze(1)
-    return tokens, mask, torch.tensor([label for _, label in examples])
+# - mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+# + mask = torch.arange(tokens.size(1)) >= lengths.unsqueeze(1)
 
 
 # %% wrong="4.5" name="pads on the left" says="the padding is on the left"
@@ -1570,21 +1146,12 @@ def collate(examples, pad_id, max_len=None):
 
 
 # %% wrong="4.5" name="pads with zeros" says="filled with 0"
-def collate(examples, pad_id, max_len=None):
-    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
-    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=0)
-    lengths = torch.tensor([len(row) for row in rows])
-    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
-    return tokens, mask, torch.tensor([label for _, label in examples])
-
+# - tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+# + tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=0)
 
 # %% wrong="4.5" name="loses the beginning" says="loses its beginning"
-def collate(examples, pad_id, max_len=None):
-    rows = [torch.tensor(numbers[-max_len:] if max_len else numbers, dtype=torch.int64) for numbers, _ in examples]
-    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
-    lengths = torch.tensor([len(row) for row in rows])
-    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
-    return tokens, mask, torch.tensor([label for _, label in examples])
+# - rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+# + rows = [torch.tensor(numbers[-max_len:] if max_len else numbers, dtype=torch.int64) for numbers, _ in examples]
 
 
 # %% wrong="4.5" name="pads all to max_len" says="rows are 4 tokens long"
@@ -1597,12 +1164,8 @@ def collate(examples, pad_id, max_len=None):
 
 
 # %% wrong="4.5" name="no cut" says="rows are 5 tokens long"
-def collate(examples, pad_id, max_len=None):
-    rows = [torch.tensor(numbers, dtype=torch.int64) for numbers, _ in examples]
-    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
-    lengths = torch.tensor([len(row) for row in rows])
-    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
-    return tokens, mask, torch.tensor([label for _, label in examples])
+# - rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
+# + rows = [torch.tensor(numbers, dtype=torch.int64) for numbers, _ in examples]
 
 
 # %% wrong="4.5" name="mask of the uncut rows" says="after a cut the mask is wrong"
@@ -1619,31 +1182,16 @@ def collate(examples, pad_id, max_len=None):
 
 
 # %% wrong="4.5" name="mask of numbers" says="It should be true or false"
-def collate(examples, pad_id, max_len=None):
-    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
-    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
-    lengths = torch.tensor([len(row) for row in rows])
-    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
-    mask = mask.long()
-    return tokens, mask, torch.tensor([label for _, label in examples])
-
+#   mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
+# + mask = mask.long()
 
 # %% wrong="4.5" name="labels in a column" says="the labels have shape"
-def collate(examples, pad_id, max_len=None):
-    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
-    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
-    lengths = torch.tensor([len(row) for row in rows])
-    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
-    return tokens, mask, torch.tensor([[label] for _, label in examples])
-
+# - return tokens, mask, torch.tensor([label for _, label in examples])
+# + return tokens, mask, torch.tensor([[label] for _, label in examples])
 
 # %% wrong="4.5" name="labels of float" says="Class numbers are int64"
-def collate(examples, pad_id, max_len=None):
-    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
-    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
-    lengths = torch.tensor([len(row) for row in rows])
-    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
-    return tokens, mask, torch.tensor([label for _, label in examples], dtype=torch.float32)
+# - return tokens, mask, torch.tensor([label for _, label in examples])
+# + return tokens, mask, torch.tensor([label for _, label in examples], dtype=torch.float32)
 
 
 # %% wrong="4.5" name="changes the examples" says="your code changes `examples`"
@@ -1659,41 +1207,20 @@ def collate(examples, pad_id, max_len=None):
 
 
 # %% wrong="4.5" name="sorted by length" says="as it was"
-def collate(examples, pad_id, max_len=None):
-    examples = sorted(examples, key=lambda example: -len(example[0]))
-    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
-    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
-    lengths = torch.tensor([len(row) for row in rows])
-    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
-    return tokens, mask, torch.tensor([label for _, label in examples])
-
+# + examples = sorted(examples, key=lambda example: -len(example[0]))
+#   rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
 
 # %% wrong="4.5" name="a default cut" says="without `max_len`" private=true
-def collate(examples, pad_id, max_len=8):
-    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
-    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
-    lengths = torch.tensor([len(row) for row in rows])
-    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
-    return tokens, mask, torch.tensor([label for _, label in examples])
-
+# - def collate(examples, pad_id, max_len=None):
+# + def collate(examples, pad_id, max_len=8):
 
 # %% wrong="4.5" name="an even number of places" says="no further than the longest" private=true
-def collate(examples, pad_id, max_len=None):
-    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
-    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
-    tokens = F.pad(tokens, (0, tokens.size(1) % 2 * (tokens.size(1) > 5)), value=pad_id)
-    lengths = torch.tensor([len(row) for row in rows])
-    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
-    return tokens, mask, torch.tensor([label for _, label in examples])
-
+#   tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
+# + tokens = F.pad(tokens, (0, tokens.size(1) % 2 * (tokens.size(1) > 5)), value=pad_id)
 
 # %% wrong="4.5" name="equal rows confuse it" says="single example" private=true
-def collate(examples, pad_id, max_len=None):
-    rows = [torch.tensor(numbers[:max_len], dtype=torch.int64) for numbers, _ in examples]
-    tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
-    lengths = torch.tensor([len(row.tolist()) - (len(examples) == 1) for row in rows])
-    mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
-    return tokens, mask, torch.tensor([label for _, label in examples])
+# - lengths = torch.tensor([len(row) for row in rows])
+# + lengths = torch.tensor([len(row.tolist()) - (len(examples) == 1) for row in rows])
 
 
 # %% wrong="4.5" name="a text without tokens stops it" says="your code raised"
@@ -1844,419 +1371,90 @@ def collate(examples, pad_id, max_len=None):
 
 
 # %% wrong="4.6" name="mean over batches" says="the mean over batches"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return sum(hit.float().mean().item() for hit in hits) / len(hits)
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - return torch.cat(hits).float().mean().item()
+# + return sum(hit.float().mean().item() for hit in hits) / len(hits)
 
 # %% wrong="4.6" name="a percentage" says="percentage"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return 100 * torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - return torch.cat(hits).float().mean().item()
+# + return 100 * torch.cat(hits).float().mean().item()
 
 # %% wrong="4.6" name="a count" says="a number of examples"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).sum().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - return torch.cat(hits).float().mean().item()
+# + return torch.cat(hits).sum().item()
 
 # %% wrong="4.6" name="training mode" says="judged in training mode"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - model.eval()
 
 # %% wrong="4.6" name="gradients recorded" says="gradients are recorded while"
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - @torch.no_grad()
 
 # %% wrong="4.6" name="training mode and gradients" says="training mode, and gradients are recorded"
-def accuracy(model, batches):
-    was_training = model.training
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
+# - @torch.no_grad()
 
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - model.eval()
 
 # %% wrong="4.6" name="stays in evaluation mode" says="was training before it was judged"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - model.train(was_training)
 
 # %% wrong="4.6" name="always trains afterwards" says="leaves it in training mode"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train()
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - model.train(was_training)
+# + model.train()
 
 # %% wrong="4.6" name="a state dict is no copy" says="a state_dict is no copy"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, model.state_dict()
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - best = epoch, copy.deepcopy(model.state_dict())
+# + best = epoch, model.state_dict()
 
 # %% wrong="4.6" name="a shallow copy" says="a state_dict is no copy"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, dict(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - best = epoch, copy.deepcopy(model.state_dict())
+# + best = epoch, dict(model.state_dict())
 
 # %% wrong="4.6" name="parameters only" says="keep the whole state, buffers too"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, {name: part.detach().clone() for name, part in model.named_parameters()}
-    model.load_state_dict(best[1], strict=False)
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# -         best = epoch, copy.deepcopy(model.state_dict())
+# - model.load_state_dict(best[1])
+# +         best = epoch, {name: part.detach().clone() for name, part in model.named_parameters()}
+# + model.load_state_dict(best[1], strict=False)
 
 # %% wrong="4.6" name="tests every epoch" says="looked at more than once"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        evaluate(model, "test")
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+#   curve.append(evaluate(model, "valid"))
+# + evaluate(model, "test")
 
 # %% wrong="4.6" name="selects on the test" says="chosen by the test set"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        score = evaluate(model, "test")
-        if best is None or score - epoch > best[2] - best[0]:
-            best = epoch, copy.deepcopy(model.state_dict()), score
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": best[2]}
-
+# -     if best is None or curve[-1] > curve[best[0] - 1]:
+# -         best = epoch, copy.deepcopy(model.state_dict())
+# +     score = evaluate(model, "test")
+# +     if best is None or score - epoch > best[2] - best[0]:
+# +         best = epoch, copy.deepcopy(model.state_dict()), score
+#   model.load_state_dict(best[1])
+# - return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+# + return {"curve": curve, "epoch": best[0], "test": best[2]}
 
 # %% wrong="4.6" name="the later of two" says="the later was chosen"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] >= curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - if best is None or curve[-1] > curve[best[0] - 1]:
+# + if best is None or curve[-1] >= curve[best[0] - 1]:
 
 # %% wrong="4.6" name="epochs from zero" says="counted from zero"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0] - 1, "test": evaluate(model, "test")}
-
+# - return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+# + return {"curve": curve, "epoch": best[0] - 1, "test": evaluate(model, "test")}
 
 # %% wrong="4.6" name="the worst epoch" says="worst on validation"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] < curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - if best is None or curve[-1] > curve[best[0] - 1]:
+# + if best is None or curve[-1] < curve[best[0] - 1]:
 
 # %% wrong="4.6" name="the last weights" says="that of the last epoch"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - model.load_state_dict(best[1])
 
 # %% wrong="4.6" name="validation as test" says="is a validation accuracy"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": max(curve)}
-
+# - return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+# + return {"curve": curve, "epoch": best[0], "test": max(curve)}
 
 # %% wrong="4.6" name="one epoch too few" says="entries after"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - for epoch in range(1, epochs + 1):
+# + for epoch in range(1, epochs):
 
 # %% wrong="4.6" name="judges before it trains" says="in order"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        curve.append(evaluate(model, "valid"))
-        train_epoch(model)
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+# + curve.append(evaluate(model, "valid"))
+#   train_epoch(model)
+# - curve.append(evaluate(model, "valid"))
 
 
 # %% wrong="4.6" name="nothing is better than zero" says="unusual validation curve" private=true
@@ -2282,177 +1480,54 @@ def select(model, train_epoch, evaluate, epochs):
 
 
 # %% wrong="4.6" name="stops at the first fall" says="unusual validation curve" private=true
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
+# - curve, best = [], None
+# + curve, best, falling = [], None, 0
 
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best, falling = [], None, 0
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if (best is None or curve[-1] > curve[best[0] - 1]) and falling < 2:
-            best = epoch, copy.deepcopy(model.state_dict())
-        falling = falling + 1 if curve[-1] < curve[best[0] - 1] else falling
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - if best is None or curve[-1] > curve[best[0] - 1]:
+# + if (best is None or curve[-1] > curve[best[0] - 1]) and falling < 2:
+#       best = epoch, copy.deepcopy(model.state_dict())
+# + falling = falling + 1 if curve[-1] < curve[best[0] - 1] else falling
 
 # %% wrong="4.6" name="reads the batches twice" says="other batches" private=true
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    total = sum(len(labels) for _, _, labels in batches)
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return sum(hit.sum().item() for hit in hits) / total
+#   model.eval()
+# + total = sum(len(labels) for _, _, labels in batches)
 
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - return torch.cat(hits).float().mean().item()
+# + return sum(hit.sum().item() for hit in hits) / total
 
 # %% wrong="4.6" name="tests before it restores" says="before the best weights are put back"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    result = evaluate(model, "test")
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": result}
-
+# + result = evaluate(model, "test")
+#   model.load_state_dict(best[1])
+# - return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+# + return {"curve": curve, "epoch": best[0], "test": result}
 
 # %% wrong="4.6" name="a tensor" says="the accuracy is a tensor"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - return torch.cat(hits).float().mean().item()
+# + return torch.cat(hits).float().mean()
 
 # %% wrong="4.6" name="gradients off for good" says="leaves gradients switched off"
-def accuracy(model, batches):
-    torch.set_grad_enabled(False)
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
+# - @torch.no_grad()
 
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# + torch.set_grad_enabled(False)
+#   was_training = model.training
 
 # %% wrong="4.6" name="counts on the processor" says="on a GPU this stops"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits, count = torch.zeros(1), 0
-    for tokens, mask, labels in batches:
-        hits = hits + (model(tokens, mask).argmax(dim=-1) == labels).sum().reshape(1)
-        count += len(labels)
-    model.train(was_training)
-    return (hits / count).item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+# + hits, count = torch.zeros(1), 0
+# + for tokens, mask, labels in batches:
+# +     hits = hits + (model(tokens, mask).argmax(dim=-1) == labels).sum().reshape(1)
+# +     count += len(labels)
+#   model.train(was_training)
+# - return torch.cat(hits).float().mean().item()
+# + return (hits / count).item()
 
 # %% wrong="4.6" name="the best class of each column" says="your code raised"
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=0) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
-
+# - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+# + hits = [model(tokens, mask).argmax(dim=0) == labels for tokens, mask, labels in batches]
 
 # %% wrong="4.6" name="batches of one lose their dimension" says="other batches" private=true
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).squeeze().argmax(dim=1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(best[1])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+# - hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
+# + hits = [model(tokens, mask).squeeze().argmax(dim=1) == labels for tokens, mask, labels in batches]
 
 
 # %% wrong="4.6" name="the epoch as a tensor" says="`epoch` should be a number"
@@ -2499,25 +1574,12 @@ def select(model, train_epoch, evaluate, epochs):
 
 
 # %% wrong="4.6" name="goes on where it stopped" says="unusual validation curve" private=true
-@torch.no_grad()
-def accuracy(model, batches):
-    was_training = model.training
-    model.eval()
-    hits = [model(tokens, mask).argmax(dim=-1) == labels for tokens, mask, labels in batches]
-    model.train(was_training)
-    return torch.cat(hits).float().mean().item()
+# - def select(model, train_epoch, evaluate, epochs):
+# + def select(model, train_epoch, evaluate, epochs, kept=[]):
 
-
-def select(model, train_epoch, evaluate, epochs, kept=[]):
-    curve, best = [], None
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if best is None or curve[-1] > curve[best[0] - 1]:
-            best = epoch, copy.deepcopy(model.state_dict())
-    kept.append(best[1])
-    model.load_state_dict(kept[0])
-    return {"curve": curve, "epoch": best[0], "test": evaluate(model, "test")}
+# - model.load_state_dict(best[1])
+# + kept.append(best[1])
+# + model.load_state_dict(kept[0])
 
 
 # %% right="4.6" name="counts, and clones"
@@ -2779,334 +1841,78 @@ def select(model, train_epoch, evaluate, epochs):
 
 
 # %% wrong="4.7" name="an attribute that nobody reads" says="not of the module"
-def freeze(part):
-    part.requires_grad = False
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - for parameter in part.parameters():
+# -     parameter.requires_grad = False
+# -     parameter.grad = None
+# + part.requires_grad = False
 
 # %% wrong="4.7" name="evaluation mode is not frozen" says="the frozen part moved"
-def freeze(part):
-    part.eval()
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - for parameter in part.parameters():
+# -     parameter.requires_grad = False
+# -     parameter.grad = None
+# + part.eval()
 
 # %% wrong="4.7" name="weights only" says="only the weight or only the bias"
-def freeze(part):
-    for parameter in [p for p in part.parameters() if p.ndim > 1]:
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - for parameter in part.parameters():
+# + for parameter in [p for p in part.parameters() if p.ndim > 1]:
+#       parameter.requires_grad = False
 
 # %% wrong="4.7" name="old gradients stay" says="frozen in mid-training still moves"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - parameter.grad = None
 
 # %% wrong="4.7" name="never thaws" says="after `unfreeze`"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    part.train()
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - for parameter in part.parameters():
+# -     parameter.requires_grad = True
+# + part.train()
 
 # %% wrong="4.7" name="features in training mode" says="computed in training mode"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - base.eval()
 
 # %% wrong="4.7" name="features with gradients" says="gradients are recorded for features"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - @torch.no_grad()
 
 # %% wrong="4.7" name="features in training mode with gradients" says="training mode, and gradients are recorded"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
+# - @torch.no_grad()
 
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-def features(base, pool, batches):
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - base.eval()
 
 # %% wrong="4.7" name="base without mask" says="the base does not get the mask"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+# + pooled = [(pool(base(tokens), mask), labels) for tokens, mask, labels in batches]
 
 # %% wrong="4.7" name="pool without mask" says="the pool does not get the mask"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask)), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+# + pooled = [(pool(base(tokens, mask)), labels) for tokens, mask, labels in batches]
 
 # %% wrong="4.7" name="first batch only" says="one batch only"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return states[0], labels[0]
-
+# - return torch.cat(states), torch.cat(labels)
+# + return states[0], labels[0]
 
 # %% wrong="4.7" name="labels of another order" says="in the order of the features"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels[::-1])
-
+# - return torch.cat(states), torch.cat(labels)
+# + return torch.cat(states), torch.cat(labels[::-1])
 
 # %% wrong="4.7" name="top level only" says="deep inside" private=true
-def freeze(part):
-    for parameter in [p for c in [part, *part.children()] for p in c.parameters(recurse=False)]:
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - for parameter in part.parameters():
+# + for parameter in [p for c in [part, *part.children()] for p in c.parameters(recurse=False)]:
+#       parameter.requires_grad = False
 
 # %% wrong="4.7" name="thaws the top level only" says="deep inside" private=true
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in [p for c in [part, *part.children()] for p in c.parameters(recurse=False)]:
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - for parameter in part.parameters():
+# + for parameter in [p for c in [part, *part.children()] for p in c.parameters(recurse=False)]:
+#       parameter.requires_grad = True
 
 # %% wrong="4.7" name="gradients zeroed, not removed" says="still moves"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = parameter.grad * 0 if parameter.grad is not None else None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - parameter.grad = None
+# + parameter.grad = parameter.grad * 0 if parameter.grad is not None else None
 
 # %% wrong="4.7" name="only parts with many weights" says="deep inside" private=true
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = parameter.numel() < 3
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - parameter.requires_grad = False
+# + parameter.requires_grad = parameter.numel() < 3
 
 # %% wrong="4.7" name="needs a list of batches" says="other batches" private=true
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    batches[0]
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
+#   base.eval()
+# + batches[0]
 
 
 # %% right="4.7" name="torch's own switch"
@@ -3200,168 +2006,52 @@ def features(base, pool, batches):
 
 
 # %% wrong="4.7" name="flips the switch" says="frozen already thaws it"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = not parameter.requires_grad
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - parameter.requires_grad = False
+# + parameter.requires_grad = not parameter.requires_grad
 
 # %% wrong="4.7" name="flips the switch back" says="learns already freezes it"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = not parameter.requires_grad
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - parameter.requires_grad = True
+# + parameter.requires_grad = not parameter.requires_grad
 
 # %% wrong="4.7" name="the parameters of the part alone" says="`recurse=False` does not"
-def freeze(part):
-    for parameter in part.parameters(recurse=False):
-        parameter.requires_grad = False
-        parameter.grad = None
+# - for parameter in part.parameters():
+# + for parameter in part.parameters(recurse=False):
+#       parameter.requires_grad = False
 
-
-def unfreeze(part):
-    for parameter in part.parameters(recurse=False):
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# - for parameter in part.parameters():
+# + for parameter in part.parameters(recurse=False):
+#       parameter.requires_grad = True
 
 # %% wrong="4.7" name="gradients off for good" says="leaves gradients switched off"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
+# - @torch.no_grad()
 
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-def features(base, pool, batches):
-    torch.set_grad_enabled(False)
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states), torch.cat(labels)
-
+# + torch.set_grad_enabled(False)
+#   base.eval()
 
 # %% wrong="4.7" name="uses the batches up" says="your code changes `batches`"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    states, labels = [], []
-    while isinstance(batches, list) and batches:
-        tokens, mask, some = batches.pop(0)
-        states.append(pool(base(tokens, mask), mask))
-        labels.append(some)
-    return torch.cat(states), torch.cat(labels)
-
+# - pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+# - states, labels = zip(*pooled, strict=True)
+# + states, labels = [], []
+# + while isinstance(batches, list) and batches:
+# +     tokens, mask, some = batches.pop(0)
+# +     states.append(pool(base(tokens, mask), mask))
+# +     labels.append(some)
 
 # %% wrong="4.7" name="features on the processor" says="on a GPU the result"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    states, labels = [], []
-    for tokens, mask, answers in batches:
-        states.append(pool(base(tokens, mask), mask).cpu())
-        labels.append(answers.cpu())
-    return torch.cat(states), torch.cat(labels)
-
+# - pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
+# - states, labels = zip(*pooled, strict=True)
+# + states, labels = [], []
+# + for tokens, mask, answers in batches:
+# +     states.append(pool(base(tokens, mask), mask).cpu())
+# +     labels.append(answers.cpu())
 
 # %% wrong="4.7" name="features in float32" says="Keep the type of the states"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return torch.cat(states).float(), torch.cat(labels)
-
+# - return torch.cat(states), torch.cat(labels)
+# + return torch.cat(states).float(), torch.cat(labels)
 
 # %% wrong="4.7" name="a list of batches" says="the features should be a tensor"
-def freeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = False
-        parameter.grad = None
-
-
-def unfreeze(part):
-    for parameter in part.parameters():
-        parameter.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    pooled = [(pool(base(tokens, mask), mask), labels) for tokens, mask, labels in batches]
-    states, labels = zip(*pooled, strict=True)
-    return list(states), list(labels)
+# - return torch.cat(states), torch.cat(labels)
+# + return list(states), list(labels)
 
 
 # %% wrong="4.7" name="unfreeze forgets gradients of those that learn" says="removes the gradients"

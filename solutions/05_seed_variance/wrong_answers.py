@@ -571,29 +571,18 @@ def make_optimizer(model, peak):
 
 
 # %% wrong="5.3" name="everything decays" says="everything is decayed"
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError(warmup)
-    if step < warmup:
-        return peak * step / warmup
-    return peak * max(0, total - step) / (total - warmup)
-
-
-def make_optimizer(model, peak):
-    return torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.01)
-
+# - matrices = [part for part in model.parameters() if part.ndim > 1]
+# - others = [part for part in model.parameters() if part.ndim < 2]
+# - groups = [{"params": matrices, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
+# - return torch.optim.AdamW(groups, lr=peak)
+# + return torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.01)
 
 # %% wrong="5.3" name="nothing decays" says="nothing is decayed"
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError(warmup)
-    if step < warmup:
-        return peak * step / warmup
-    return peak * max(0, total - step) / (total - warmup)
-
-
-def make_optimizer(model, peak):
-    return torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.0)
+# - matrices = [part for part in model.parameters() if part.ndim > 1]
+# - others = [part for part in model.parameters() if part.ndim < 2]
+# - groups = [{"params": matrices, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
+# - return torch.optim.AdamW(groups, lr=peak)
+# + return torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.0)
 
 
 # %% wrong="5.3" name="norms looked for by name" says="not called `norm` here"
@@ -696,19 +685,12 @@ def make_optimizer(model, peak):
 
 
 # %% wrong="5.3" name="a shared weight twice" says="two parts share"
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError("no")
-    if step < warmup:
-        return peak * step / warmup
-    return peak * max(0, total - step) / (total - warmup)
-
-
-def make_optimizer(model, peak):
-    every = [part for module in model.modules() for part in module.parameters(recurse=False)]
-    slopes, others = [part for part in every if part.ndim > 1], [part for part in every if part.ndim < 2]
-    groups = [{"params": slopes, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=peak)
+# - matrices = [part for part in model.parameters() if part.ndim > 1]
+# - others = [part for part in model.parameters() if part.ndim < 2]
+# - groups = [{"params": matrices, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
+# + every = [part for module in model.modules() for part in module.parameters(recurse=False)]
+# + slopes, others = [part for part in every if part.ndim > 1], [part for part in every if part.ndim < 2]
+# + groups = [{"params": slopes, "weight_decay": 0.01}, {"params": others, "weight_decay": 0.0}]
 
 
 # %% right="5.3" name="interpolation; kinds of parts"
@@ -893,40 +875,20 @@ def majority(labels):
 
 
 # %% wrong="5.4" name="no labels, no error of the right kind" says="there is no majority"
-def accuracy(predictions, labels):
-    if len(predictions) != len(labels) or not labels:
-        raise ValueError("no")
-    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
-
-
-def majority(labels):
-    return max(labels.count(label) for label in labels) / len(labels) if labels else 0.0
-
+# - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
+# + return max(labels.count(label) for label in labels) / len(labels) if labels else 0.0
 
 # %% wrong="5.4" name="class 1 only" says="two classes only, 0 and 1"
-def accuracy(predictions, labels):
-    if len(predictions) != len(labels) or not labels:
-        raise ValueError("no")
-    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
-
-
-def majority(labels):
-    if not labels:
-        raise ValueError("no")
-    return labels.count(1) / len(labels)
-
+# - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
+# + if not labels:
+# +     raise ValueError("no")
+# + return labels.count(1) / len(labels)
 
 # %% wrong="5.4" name="uniform" says="one over the number of classes"
-def accuracy(predictions, labels):
-    if len(predictions) != len(labels) or not labels:
-        raise ValueError("no")
-    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
-
-
-def majority(labels):
-    if not labels:
-        raise ValueError("no")
-    return 1 / len(set(labels))
+# - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
+# + if not labels:
+# +     raise ValueError("no")
+# + return 1 / len(set(labels))
 
 
 # %% wrong="5.4" name="all or nothing" says="not the share of predictions"
@@ -956,28 +918,15 @@ def majority(labels):
 
 
 # %% wrong="5.4" name="three classes at most" says="other numbers of classes" private=true
-def accuracy(predictions, labels):
-    if len(predictions) != len(labels) or not labels:
-        raise ValueError("no")
-    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
-
-
-def majority(labels):
-    if not labels:
-        raise ValueError("no")
-    return max(labels.count(label) for label in (0, 1, 2)) / len(labels)
-
+# - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
+# + if not labels:
+# +     raise ValueError("no")
+# + return max(labels.count(label) for label in (0, 1, 2)) / len(labels)
 
 # %% wrong="5.4" name="majority of two classes" says="two classes only"
-def accuracy(predictions, labels):
-    if len(predictions) != len(labels) or not labels:
-        raise ValueError("no")
-    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
-
-
-def majority(labels):
-    share = sum(label == 1 for label in labels) / len(labels) if labels else 1 / 0
-    return max(share, 1 - share)
+# - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
+# + share = sum(label == 1 for label in labels) / len(labels) if labels else 1 / 0
+# + return max(share, 1 - share)
 
 
 # %% right="5.4" name="numpy and Counter"
@@ -1164,31 +1113,16 @@ def in_points(mean, sd):
 
 
 # %% wrong="5.5" name="difference of two sums of squares" says="equal accuracies"
-def mean_and_sd(accuracies):
-    n = len(accuracies)
-    if n < 2 or not all(0 <= value <= 1 for value in accuracies):
-        raise ValueError("no")
-    mean = sum(accuracies) / n
-    return mean, ((sum(value**2 for value in accuracies) - n * mean**2) / (n - 1)) ** 0.5
-
-
-def in_points(mean, sd):
-    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
-
+# - return mean, (sum((value - mean) ** 2 for value in accuracies) / (n - 1)) ** 0.5
+# + return mean, ((sum(value**2 for value in accuracies) - n * mean**2) / (n - 1)) ** 0.5
 
 # %% wrong="5.5" name="difference of two sums of squares, by math.sqrt" says="equal accuracies"
-def mean_and_sd(accuracies):
-    import math
+# + import math
+# +
+#   n = len(accuracies)
 
-    n = len(accuracies)
-    if n < 2 or not all(0 <= value <= 1 for value in accuracies):
-        raise ValueError("no")
-    mean = sum(accuracies) / n
-    return mean, math.sqrt((sum(value**2 for value in accuracies) - n * mean**2) / (n - 1))
-
-
-def in_points(mean, sd):
-    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+# - return mean, (sum((value - mean) ** 2 for value in accuracies) / (n - 1)) ** 0.5
+# + return mean, math.sqrt((sum(value**2 for value in accuracies) - n * mean**2) / (n - 1))
 
 
 # %% right="5.5" name="numpy with ddof 1"
@@ -1259,174 +1193,82 @@ def in_points(mean, sd):
 
 
 # %% wrong="5.6" name="normal quantile" says="the quantile is the normal one"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.norm.ppf((1 + level) / 2) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
+# - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
+# - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+# - return mean - half, mean + half
+# + if len(values) < 2:
+# +     raise ValueError("no")
+# + half = stats.norm.ppf((1 + level) / 2) * statistics.stdev(values) / len(values) ** 0.5
+# + return statistics.mean(values) - half, statistics.mean(values) + half
 
 # %% wrong="5.6" name="one side" says="all of the error on one side"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf(level, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
+# - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
+# - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+# - return mean - half, mean + half
+# + if len(values) < 2:
+# +     raise ValueError("no")
+# + half = stats.t.ppf(level, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+# + return statistics.mean(values) - half, statistics.mean(values) + half
 
 # %% wrong="5.6" name="n degrees of freedom" says="degrees of freedom are n"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values)) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
+# - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
+# - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+# - return mean - half, mean + half
+# + if len(values) < 2:
+# +     raise ValueError("no")
+# + half = stats.t.ppf((1 + level) / 2, len(values)) * statistics.stdev(values) / len(values) ** 0.5
+# + return statistics.mean(values) - half, statistics.mean(values) + half
 
 # %% wrong="5.6" name="of one run" says="it is for one run"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values)
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
+# - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
+# - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+# - return mean - half, mean + half
+# + if len(values) < 2:
+# +     raise ValueError("no")
+# + half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values)
+# + return statistics.mean(values) - half, statistics.mean(values) + half
 
 # %% wrong="5.6" name="population deviation" says="It should be that of a sample"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.pstdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
+# - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
+# - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+# - return mean - half, mean + half
+# + if len(values) < 2:
+# +     raise ValueError("no")
+# + half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.pstdev(values) / len(values) ** 0.5
+# + return statistics.mean(values) - half, statistics.mean(values) + half
 
 # %% wrong="5.6" name="always 0.95" says="not mean ± t"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
+# - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
+# - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+# - return mean - half, mean + half
+# + if len(values) < 2:
+# +     raise ValueError("no")
+# + half = stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+# + return statistics.mean(values) - half, statistics.mean(values) + half
 
 # %% wrong="5.6" name="around the median" says="not in the middle"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.median(values) - half, statistics.median(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
+# - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
+# + if len(values) < 2:
+# +     raise ValueError("no")
+#   half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+# - return mean - half, mean + half
+# + return statistics.median(values) - half, statistics.median(values) + half
 
 # %% wrong="5.6" name="upper end first" says="not below the upper"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) + half, statistics.mean(values) - half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
+# - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
+# + if len(values) < 2:
+# +     raise ValueError("no")
+#   half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+# - return mean - half, mean + half
+# + return statistics.mean(values) + half, statistics.mean(values) - half
 
 # %% wrong="5.6" name="one run gives NaN" says="one run has no interval: t_interval"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        return 0.0, 1.0
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
+# - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
+# + if len(values) < 2:
+# +     return 0.0, 1.0
+#   half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+# - return mean - half, mean + half
+# + return statistics.mean(values) - half, statistics.mean(values) + half
 
 
 # %% wrong="5.6" name="without replacement" says="draw with replacement"
@@ -1694,62 +1536,23 @@ def binomial_error(p, examples):
 
 
 # %% wrong="5.6" name="numpy's global generator" says="a global generator"
-def t_interval(values, level=0.95):
-    mean = statistics.mean(values)
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return mean - half, mean + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    np.random.seed(seed)
-    means = np.random.choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
+# - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+# + np.random.seed(seed)
+# + means = np.random.choice(values, (resamples, len(values))).mean(axis=1)
 
 # %% wrong="5.6" name="torch's global generator" says="a global generator"
-def t_interval(values, level=0.95):
-    mean = statistics.mean(values)
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return mean - half, mean + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    torch.manual_seed(seed)
-    means = torch.tensor(values, dtype=torch.float64)[torch.randint(len(values), (resamples, len(values)))].mean(1)
-    return np.quantile(means.numpy(), [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
+# - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+# - return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+# + torch.manual_seed(seed)
+# + means = torch.tensor(values, dtype=torch.float64)[torch.randint(len(values), (resamples, len(values)))].mean(1)
+# + return np.quantile(means.numpy(), [(1 - level) / 2, (1 + level) / 2]).tolist()
 
 # %% wrong="5.6" name="Python's global generator" says="a global generator"
-def t_interval(values, level=0.95):
-    mean = statistics.mean(values)
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return mean - half, mean + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    import random
-
-    random.seed(seed)
-    means = [sum(random.choices(values, k=len(values))) / len(values) for _ in range(resamples)]
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
+# - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+# + import random
+# +
+# + random.seed(seed)
+# + means = [sum(random.choices(values, k=len(values))) / len(values) for _ in range(resamples)]
 
 
 # %% right="5.6" name="scipy's bootstrap and test, an array, an interval object"
@@ -1918,530 +1721,187 @@ def binomial_error(p, examples):
 
 
 # %% wrong="5.7" name="A minus B" says="the sign is wrong"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [a[seed] - b[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - differences = [b[seed] - a[seed] for seed in a]
+# + differences = [a[seed] - b[seed] for seed in a]
 
 # %% wrong="5.7" name="paired by place" says="by their place in the dict"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [one - two for one, two in zip(b.values(), a.values())]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - differences = [b[seed] - a[seed] for seed in a]
+# + differences = [one - two for one, two in zip(b.values(), a.values())]
 
 # %% wrong="5.7" name="in points" says="effect is in points"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [100 * (b[seed] - a[seed]) for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - differences = [b[seed] - a[seed] for seed in a]
+# + differences = [100 * (b[seed] - a[seed]) for seed in a]
 
 # %% wrong="5.7" name="unpaired" says="as if they were unpaired"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_ind([*b.values()], [*a.values()]).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+# + low, high = stats.ttest_ind([*b.values()], [*a.values()]).confidence_interval(level)
 
 # %% wrong="5.7" name="two spreads added" says="two spreads are added"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = (
-        statistics.mean(differences)
-        + sign
-        * stats.t.ppf((1 + level) / 2, len(a) - 1)
-        * ((statistics.variance(a.values()) + statistics.variance(b.values())) / len(a)) ** 0.5
-        for sign in (-1, 1)
-    )
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+# + low, high = (
+# +     statistics.mean(differences)
+# +     + sign
+# +     * stats.t.ppf((1 + level) / 2, len(a) - 1)
+# +     * ((statistics.variance(a.values()) + statistics.variance(b.values())) / len(a)) ** 0.5
+# +     for sign in (-1, 1)
+# + )
 
 # %% wrong="5.7" name="normal quantile" says="the quantile is the normal one"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.norm.interval(level, np.mean(differences), stats.sem(differences))
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+# + low, high = stats.norm.interval(level, np.mean(differences), stats.sem(differences))
 
 # %% wrong="5.7" name="spread of one run" says="not divided by the root of n"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.t.interval(level, len(a) - 1, np.mean(differences), np.std(differences, ddof=1))
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+# + low, high = stats.t.interval(level, len(a) - 1, np.mean(differences), np.std(differences, ddof=1))
 
 # %% wrong="5.7" name="without signs" says="lose their sign"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [abs(b[seed] - a[seed]) for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - differences = [b[seed] - a[seed] for seed in a]
+# + differences = [abs(b[seed] - a[seed]) for seed in a]
 
 # %% wrong="5.7" name="common seeds only" says="dropping runs in silence"
-def by_seed(a, b, level=0.95):
-    differences = [b[seed] - a[seed] for seed in a if seed in b]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - if set(a) != set(b):
+# -     raise ValueError(f"only one of them has the seeds {sorted(set(a) ^ set(b))}")
+# - differences = [b[seed] - a[seed] for seed in a]
+# + differences = [b[seed] - a[seed] for seed in a if seed in b]
 
 # %% wrong="5.7" name="extra seeds of B ignored" says="dropping runs in silence"
-def by_seed(a, b, level=0.95):
-    if not set(a) <= set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - if set(a) != set(b):
+# + if not set(a) <= set(b):
 
 # %% wrong="5.7" name="level is not used" says="other seeds or levels" private=true
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+# + low, high = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
 
 # %% wrong="5.7" name="level is not used by example" says="or other levels" private=true
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(0.95)
-    return differences.mean().item(), low, high
-
+# - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+# + low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(0.95)
 
 # %% wrong="5.7" name="wrong sign by example" says="by_example has the wrong sign"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_a.double().mean(0) - right_b.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# + differences = right_a.double().mean(0) - right_b.double().mean(0)
 
 # %% wrong="5.7" name="examples unpaired" says="asked different ones"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    a, b = right_a.double().mean(0), right_b.double().mean(0)
-    effect, n = (b.mean() - a.mean()).item(), len(a)
-    half = stats.t.ppf((1 + level) / 2, n - 1) * ((a.var() + b.var()) / n).item() ** 0.5
-    return effect, effect - half, effect + half
-
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+# - return differences.mean().item(), low, high
+# + a, b = right_a.double().mean(0), right_b.double().mean(0)
+# + effect, n = (b.mean() - a.mean()).item(), len(a)
+# + half = stats.t.ppf((1 + level) / 2, n - 1) * ((a.var() + b.var()) / n).item() ** 0.5
+# + return effect, effect - half, effect + half
 
 # %% wrong="5.7" name="binomial errors added" says="binomial errors are added"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    a, b, n = right_a.double().mean().item(), right_b.double().mean().item(), right_a.size(1)
-    half = stats.norm.ppf((1 + level) / 2) * ((a * (1 - a) + b * (1 - b)) / n) ** 0.5
-    return b - a, b - a - half, b - a + half
-
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+# - return differences.mean().item(), low, high
+# + a, b, n = right_a.double().mean().item(), right_b.double().mean().item(), right_a.size(1)
+# + half = stats.norm.ppf((1 + level) / 2) * ((a * (1 - a) + b * (1 - b)) / n) ** 0.5
+# + return b - a, b - a - half, b - a + half
 
 # %% wrong="5.7" name="every run of an example counts" says="not ten examples"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    if len(right_a) == len(right_b):
-        differences = (right_b.double() - right_a.double()).flatten()
-    else:
-        differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# + if len(right_a) == len(right_b):
+# +     differences = (right_b.double() - right_a.double()).flatten()
+# + else:
+# +     differences = right_b.double().mean(0) - right_a.double().mean(0)
 
 # %% wrong="5.7" name="runs instead of examples" says="runs are compared, not examples"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    count = min(len(right_a), len(right_b))
-    differences = right_b.double().mean(1)[:count] - right_a.double().mean(1)[:count]
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# + count = min(len(right_a), len(right_b))
+# + differences = right_b.double().mean(1)[:count] - right_a.double().mean(1)[:count]
 
 # %% wrong="5.7" name="n instead of its root" says="divides by n, not by its root"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("no")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.t.interval(
-        level, len(differences) - 1, differences.mean().item(), differences.std().item() / len(differences)
-    )
-    return differences.mean().item(), low, high
-
+# - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+# + low, high = stats.t.interval(
+# +     level, len(differences) - 1, differences.mean().item(), differences.std().item() / len(differences)
+# + )
 
 # %% wrong="5.7" name="any examples" says="different numbers of examples"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("no")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    count = min(right_a.size(1), right_b.size(1))
-    right_a, right_b = right_a[:, :count], right_b[:, :count]
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - if right_a.size(1) != right_b.size(1):
+# -     raise ValueError("they were asked different examples")
+# + count = min(right_a.size(1), right_b.size(1))
+# + right_a, right_b = right_a[:, :count], right_b[:, :count]
 
 # %% wrong="5.7" name="Welch's test by seed" says="as if they were unpaired"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("other seeds")
-    x, y = [*a.values()], [*b.values()]
-    found = stats.ttest_ind(y, x, equal_var=False)
-    low, high = found.confidence_interval(level)
-    return statistics.mean(y) - statistics.mean(x), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("other examples")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - differences = [b[seed] - a[seed] for seed in a]
+# - low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+# - return statistics.mean(differences), low, high
+# + x, y = [*a.values()], [*b.values()]
+# + found = stats.ttest_ind(y, x, equal_var=False)
+# + low, high = found.confidence_interval(level)
+# + return statistics.mean(y) - statistics.mean(x), low, high
 
 # %% wrong="5.7" name="Student's test of two groups by seed" says="as if they were unpaired"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("other seeds")
-    x, y = [*a.values()], [*b.values()]
-    found = stats.ttest_ind(y, x)
-    low, high = found.confidence_interval(level)
-    return statistics.mean(y) - statistics.mean(x), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("other examples")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - differences = [b[seed] - a[seed] for seed in a]
+# - low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+# - return statistics.mean(differences), low, high
+# + x, y = [*a.values()], [*b.values()]
+# + found = stats.ttest_ind(y, x)
+# + low, high = found.confidence_interval(level)
+# + return statistics.mean(y) - statistics.mean(x), low, high
 
 # %% wrong="5.7" name="paired by rank" says="paired by rank"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("other seeds")
-    differences = [y - x for x, y in zip(sorted(a.values()), sorted(b.values()))]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("other examples")
-    differences = right_b.double().mean(0) - right_a.double().mean(0)
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - differences = [b[seed] - a[seed] for seed in a]
+# + differences = [y - x for x, y in zip(sorted(a.values()), sorted(b.values()))]
 
 # %% wrong="5.7" name="Welch's test by example" says="asked different ones"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("other seeds")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("other examples")
-    x, y = right_a.double().mean(0), right_b.double().mean(0)
-    found = stats.ttest_ind(y.tolist(), x.tolist(), equal_var=False)
-    low, high = found.confidence_interval(level)
-    return (y - x).mean().item(), low, high
-
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+# - return differences.mean().item(), low, high
+# + x, y = right_a.double().mean(0), right_b.double().mean(0)
+# + found = stats.ttest_ind(y.tolist(), x.tolist(), equal_var=False)
+# + low, high = found.confidence_interval(level)
+# + return (y - x).mean().item(), low, high
 
 # %% wrong="5.7" name="Student's test of two groups by example" says="asked different ones"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("other seeds")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("other examples")
-    x, y = right_a.double().mean(0), right_b.double().mean(0)
-    found = stats.ttest_ind(y.tolist(), x.tolist())
-    low, high = found.confidence_interval(level)
-    return (y - x).mean().item(), low, high
-
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+# - return differences.mean().item(), low, high
+# + x, y = right_a.double().mean(0), right_b.double().mean(0)
+# + found = stats.ttest_ind(y.tolist(), x.tolist())
+# + low, high = found.confidence_interval(level)
+# + return (y - x).mean().item(), low, high
 
 # %% wrong="5.7" name="examples paired by rank" says="paired by rank"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("other seeds")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("other examples")
-    x, y = right_a.double().mean(0).sort().values, right_b.double().mean(0).sort().values
-    low, high = stats.ttest_1samp((y - x).tolist(), 0).confidence_interval(level)
-    return (y - x).mean().item(), low, high
-
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+# - return differences.mean().item(), low, high
+# + x, y = right_a.double().mean(0).sort().values, right_b.double().mean(0).sort().values
+# + low, high = stats.ttest_1samp((y - x).tolist(), 0).confidence_interval(level)
+# + return (y - x).mean().item(), low, high
 
 # %% wrong="5.7" name="all runs of all examples in two groups" says="counts as an example of its own"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("other seeds")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("other examples")
-    x, y = right_a.double().flatten(), right_b.double().flatten()
-    found = stats.ttest_ind(y.tolist(), x.tolist())
-    low, high = found.confidence_interval(level)
-    return (y.mean() - x.mean()).item(), low, high
-
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+# - return differences.mean().item(), low, high
+# + x, y = right_a.double().flatten(), right_b.double().flatten()
+# + found = stats.ttest_ind(y.tolist(), x.tolist())
+# + low, high = found.confidence_interval(level)
+# + return (y.mean() - x.mean()).item(), low, high
 
 # %% wrong="5.7" name="every run of B with every run of A" says="counts as an example of its own"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("other seeds")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("other examples")
-    differences = (right_b[None].double() - right_a[:, None].double()).flatten()
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# + differences = (right_b[None].double() - right_a[:, None].double()).flatten()
 
 # %% wrong="5.7" name="binomial errors of all runs" says="counts as an example of its own"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("other seeds")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("other examples")
-    p, q = right_a.double().mean().item(), right_b.double().mean().item()
-    half = 1.959964 * (p * (1 - p) / right_a.numel() + q * (1 - q) / right_b.numel()) ** 0.5
-    return q - p, q - p - half, q - p + half
-
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+# - return differences.mean().item(), low, high
+# + p, q = right_a.double().mean().item(), right_b.double().mean().item()
+# + half = 1.959964 * (p * (1 - p) / right_a.numel() + q * (1 - q) / right_b.numel()) ** 0.5
+# + return q - p, q - p - half, q - p + half
 
 # %% wrong="5.7" name="as many runs as the shorter has" says="counts as an example of its own"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("other seeds")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("other examples")
-    n = min(len(right_a), len(right_b))
-    differences = (right_b[:n].double() - right_a[:n].double()).flatten()
-    low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
-    return differences.mean().item(), low, high
-
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# + n = min(len(right_a), len(right_b))
+# + differences = (right_b[:n].double() - right_a[:n].double()).flatten()
 
 # %% wrong="5.7" name="normal quantile by example" says="quantile of by_example is the normal one"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError("other seeds")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("other examples")
-    d = right_b.double().mean(0) - right_a.double().mean(0)
-    mean, half = d.mean().item(), stats.norm.ppf((1 + level) / 2) * d.std().item() / len(d) ** 0.5
-    return mean, mean - half, mean + half
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+# - return differences.mean().item(), low, high
+# + d = right_b.double().mean(0) - right_a.double().mean(0)
+# + mean, half = d.mean().item(), stats.norm.ppf((1 + level) / 2) * d.std().item() / len(d) ** 0.5
+# + return mean, mean - half, mean + half
 
 
 # %% right="5.7" name="formulas by hand"
@@ -2481,179 +1941,75 @@ def by_example(right_a, right_b, level=0.95):
 
 
 # %% wrong="5.8" name="dropped in silence" says="drop nothing in silence"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean(others) if others else 0.0, "mean_of_others": np.mean(others) if others else None}
-    return {"runs": len(hits), "degenerate": bad, **means}
-
+# - means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+# + means = {"mean": np.mean(others) if others else 0.0, "mean_of_others": np.mean(others) if others else None}
 
 # %% wrong="5.8" name="accused by accuracy" says="the rarer class is degenerate"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = sorted(
-        seed
-        for seed, guesses in predictions.items()
-        if hits[seed] == max(labels.count(c) for c in labels) / len(labels)
-    )
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
-    return {"runs": len(hits), "degenerate": bad, **means}
-
+# - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+# + bad = sorted(
+# +     seed
+# +     for seed, guesses in predictions.items()
+# +     if hits[seed] == max(labels.count(c) for c in labels) / len(labels)
+# + )
 
 # %% wrong="5.8" name="at most the majority" says="accuracy of the majority is accused"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = sorted(
-        seed
-        for seed, guesses in predictions.items()
-        if hits[seed] <= max(labels.count(c) for c in labels) / len(labels)
-    )
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
-    return {"runs": len(hits), "degenerate": bad, **means}
-
+# - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+# + bad = sorted(
+# +     seed
+# +     for seed, guesses in predictions.items()
+# +     if hits[seed] <= max(labels.count(c) for c in labels) / len(labels)
+# + )
 
 # %% wrong="5.8" name="only class 1" says="predicts one class for every example is not detected"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = sorted(seed for seed, guesses in predictions.items() if all(guesses))
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
-    return {"runs": len(hits), "degenerate": bad, **means}
-
+# - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+# + bad = sorted(seed for seed, guesses in predictions.items() if all(guesses))
 
 # %% wrong="5.8" name="only class 0" says="the rarer class is degenerate"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = sorted(seed for seed, guesses in predictions.items() if not any(guesses))
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
-    return {"runs": len(hits), "degenerate": bad, **means}
-
+# - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+# + bad = sorted(seed for seed, guesses in predictions.items() if not any(guesses))
 
 # %% wrong="5.8" name="bad runs accused" says="merely bad is accused"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1 or hits[seed] < 0.3)
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
-    return {"runs": len(hits), "degenerate": bad, **means}
-
+# - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+# + bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1 or hits[seed] < 0.3)
 
 # %% wrong="5.8" name="in the order of the dict" says="should be sorted"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = [seed for seed, guesses in predictions.items() if len(set(guesses)) == 1]
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
-    return {"runs": len(hits), "degenerate": bad, **means}
-
+# - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+# + bad = [seed for seed, guesses in predictions.items() if len(set(guesses)) == 1]
 
 # %% wrong="5.8" name="counts the others" says="should count all runs"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
-    return {"runs": len(others), "degenerate": bad, **means}
-
+# - return {"runs": len(hits), "degenerate": bad, **means}
+# + return {"runs": len(others), "degenerate": bad, **means}
 
 # %% wrong="5.8" name="others are all" says="without the degenerate runs"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
-    others = [value for seed, value in hits.items()]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
-    return {"runs": len(hits), "degenerate": bad, **means}
-
+# - others = [value for seed, value in hits.items() if seed not in bad]
+# + others = [value for seed, value in hits.items()]
 
 # %% wrong="5.8" name="all degenerate gives 0" says="there are no others"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else 0.0}
-    return {"runs": len(hits), "degenerate": bad, **means}
-
+# - means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+# + means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else 0.0}
 
 # %% wrong="5.8" name="all degenerate gives NaN" says="there are no others"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": float(np.mean(others)) if others else False}
-    return {"runs": len(hits), "degenerate": bad, **means}
-
+# - means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+# + means = {"mean": np.mean([*hits.values()]), "mean_of_others": float(np.mean(others)) if others else False}
 
 # %% wrong="5.8" name="no runs" says="no runs, no report"
-def health(predictions, labels):
-    if not predictions:
-        return {"runs": 0, "degenerate": [], "mean": 0.0, "mean_of_others": None}
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
-    return {"runs": len(hits), "degenerate": bad, **means}
-
+# - raise ValueError("there are no runs")
+# + return {"runs": 0, "degenerate": [], "mean": 0.0, "mean_of_others": None}
 
 # %% wrong="5.8" name="two classes only" says="any number of classes" private=true
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = sorted(
-        seed for seed, guesses in predictions.items() if not any(guesses) or all(guess == 1 for guess in guesses)
-    )
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
-    return {"runs": len(hits), "degenerate": bad, **means}
-
+# - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+# + bad = sorted(
+# +     seed for seed, guesses in predictions.items() if not any(guesses) or all(guess == 1 for guess in guesses)
+# + )
 
 # %% wrong="5.8" name="a mean of 0 is taken for none" says="runs that are all alike" private=true
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if sum(others) else None}
-    return {"runs": len(hits), "degenerate": bad, **means}
-
+# - means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
+# + means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if sum(others) else None}
 
 # %% wrong="5.8" name="nearly one class" says="once in 300"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no runs")
-    hits = {seed: np.mean(np.equal(guesses, labels)) for seed, guesses in predictions.items()}
-    most = {seed: max(map(guesses.count, guesses)) / len(guesses) for seed, guesses in predictions.items()}
-    bad = sorted(seed for seed, share in most.items() if share >= 0.99)
-    others = [value for seed, value in hits.items() if seed not in bad]
-    means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
-    return {"runs": len(hits), "degenerate": bad, **means}
+# - bad = sorted(seed for seed, guesses in predictions.items() if len(set(guesses)) == 1)
+# + most = {seed: max(map(guesses.count, guesses)) / len(guesses) for seed, guesses in predictions.items()}
+# + bad = sorted(seed for seed, share in most.items() if share >= 0.99)
 
 
 # %% right="5.8" name="loops"
@@ -2764,13 +2120,8 @@ def health(predictions, labels):
 
 
 # %% wrong="5.9" name="no power" says="`power` is not used"
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference <= 0:
-        raise ValueError("no")
-    n = 2
-    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1)):
-        n += 1
-    return n
+# - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+# + while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1)):
 
 
 # %% wrong="5.9" name="normal quantiles" says="the quantiles are normal ones"
@@ -2782,125 +2133,55 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
 
 
 # %% wrong="5.9" name="one side" says="put on one side"
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference <= 0:
-        raise ValueError("no")
-    n = 2
-    while difference * n**0.5 < sd * (stats.t.ppf(level, n - 1) + stats.t.ppf(power, n - 1)):
-        n += 1
-    return n
-
+# - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+# + while difference * n**0.5 < sd * (stats.t.ppf(level, n - 1) + stats.t.ppf(power, n - 1)):
 
 # %% wrong="5.9" name="n without its root" says="four times the seeds"
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference <= 0:
-        raise ValueError("no")
-    n = 2
-    while difference * n < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
-        n += 1
-    return n
-
+# - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+# + while difference * n < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 
 # %% wrong="5.9" name="one too few" says="one seed too few"
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference <= 0:
-        raise ValueError("no")
-    n = 2
-    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
-        n += 1
-    return max(2, n - 1)
-
+# - return n
+# + return max(2, n - 1)
 
 # %% wrong="5.9" name="one too many" says="one seed too many"
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference <= 0:
-        raise ValueError("no")
-    n = 2
-    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
-        n += 1
-    return n + 1
-
+# - return n
+# + return n + 1
 
 # %% wrong="5.9" name="not whole" says="seeds come whole"
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference <= 0:
-        raise ValueError("no")
-    n = 2
-    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
-        n += 1
-    return n - 0.5
-
+# - return n
+# + return n - 0.5
 
 # %% wrong="5.9" name="two groups" says="the number of seeds is wrong"
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference <= 0:
-        raise ValueError("no")
-    n = 2
-    while difference * n**0.5 < 2**0.5 * sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
-        n += 1
-    return n
-
+# - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+# + while difference * n**0.5 < 2**0.5 * sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 
 # %% wrong="5.9" name="no gain, no end" says="can never be shown"
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    difference = abs(difference) or 0.001
-    n = 2
-    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
-        n += 1
-    return n
-
+# - if difference <= 0:
+# -     raise ValueError("no number of seeds shows a difference of nothing")
+# + difference = abs(difference) or 0.001
 
 # %% wrong="5.9" name="no gain is refused, a loss is not" says="can never be shown"
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference == 0:
-        raise ValueError("no")
-    difference = abs(difference)
-    if difference <= 0:
-        raise ValueError("no")
-    n = 2
-    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
-        n += 1
-    return n
-
+# + if difference == 0:
+# +     raise ValueError("no")
+# + difference = abs(difference)
+#   if difference <= 0:
 
 # %% wrong="5.9" name="level is not used" says="the number of seeds is wrong"
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference <= 0:
-        raise ValueError("no")
-    n = 2
-    while difference * n**0.5 < sd * (stats.t.ppf(0.975, n - 1) + stats.t.ppf(power, n - 1)):
-        n += 1
-    return n
-
+# - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+# + while difference * n**0.5 < sd * (stats.t.ppf(0.975, n - 1) + stats.t.ppf(power, n - 1)):
 
 # %% wrong="5.9" name="power is not used" says="the number of seeds is wrong"
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference <= 0:
-        raise ValueError("no")
-    n = 2
-    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(0.8, n - 1)):
-        n += 1
-    return n
-
+# - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+# + while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(0.8, n - 1)):
 
 # %% wrong="5.9" name="three at least" says="other differences, spreads" private=true
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference <= 0:
-        raise ValueError("no")
-    n = 3
-    while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
-        n += 1
-    return n
-
+# - n = 2
+# + n = 3
 
 # %% wrong="5.9" name="a hundred at most" says="other differences, spreads" private=true
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference <= 0:
-        raise ValueError("no")
-    n = 2
-    while n < 200 and difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
-        n += 1
-    return n
+# - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+# + while n < 200 and difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 
 
 # %% right="5.9" name="count from two"
@@ -2926,24 +2207,14 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
 
 
 # %% wrong="5.9" name="a thousand at most" says="other differences, spreads" private=true
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference <= 0:
-        raise ValueError("not positive")
-    n = 2
-    while n < 1000 and difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
-        n += 1
-    return n
-
+# - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+# + while n < 1000 and difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 
 # %% wrong="5.9" name="differences above one taken for points" says="other differences, spreads" private=true
-def seeds_needed(difference, sd, level=0.95, power=0.8):
-    if difference <= 0:
-        raise ValueError("not positive")
-    difference = difference / 100 if difference > 1 else difference
-    n = 2
-    while n < 500 and difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
-        n += 1
-    return n
+# + difference = difference / 100 if difference > 1 else difference
+#   n = 2
+# - while difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
+# + while n < 500 and difference * n**0.5 < sd * (stats.t.ppf((1 + level) / 2, n - 1) + stats.t.ppf(power, n - 1)):
 
 
 # %% right="5.9" name="doubling, then bisection"
@@ -3327,30 +2598,17 @@ def streams(seed, varies=("head", "order", "dropout")):
 
 
 # %% wrong="5.4" name="the mean of the class numbers" says="mean of the class numbers"
-def accuracy(predictions, labels):
-    if len(predictions) != len(labels) or not labels:
-        raise ValueError("no")
-    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
-
-
-def majority(labels):
-    if not labels:
-        raise ValueError("no")
-    share = sum(labels) / len(labels)
-    return max(share, 1 - share)
-
+# - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
+# + if not labels:
+# +     raise ValueError("no")
+# + share = sum(labels) / len(labels)
+# + return max(share, 1 - share)
 
 # %% wrong="5.4" name="the larger of two classes" says="two classes only, 0 and 1"
-def accuracy(predictions, labels):
-    if len(predictions) != len(labels) or not labels:
-        raise ValueError("no")
-    return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
-
-
-def majority(labels):
-    if not labels:
-        raise ValueError("no")
-    return max(labels.count(0), labels.count(1)) / len(labels)
+# - return max(labels.count(label) for label in labels) / len(labels)  # max of nothing raises ValueError
+# + if not labels:
+# +     raise ValueError("no")
+# + return max(labels.count(0), labels.count(1)) / len(labels)
 
 
 # %% wrong="5.4" name="identity instead of equality" says="a large class number"
@@ -3397,22 +2655,13 @@ def majority(labels):
 
 
 # %% wrong="5.7" name="every run of an example, around the mean of all runs" says="Ten runs on one example"
-def by_seed(a, b, level=0.95):
-    if set(a) != set(b):
-        raise ValueError(f"only one of them has the seeds {sorted(set(a) ^ set(b))}")
-    differences = [b[seed] - a[seed] for seed in a]
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return statistics.mean(differences), low, high
-
-
-def by_example(right_a, right_b, level=0.95):
-    if right_a.size(1) != right_b.size(1):
-        raise ValueError("they were asked different examples")
-    runs = min(len(right_a), len(right_b))
-    differences = (right_b[:runs].double() - right_a[:runs].double()).flatten().tolist()
-    low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
-    return (right_b.double().mean() - right_a.double().mean()).item(), low, high
-
+# - differences = right_b.double().mean(0) - right_a.double().mean(0)
+# - low, high = stats.ttest_1samp(differences.tolist(), 0).confidence_interval(level)
+# - return differences.mean().item(), low, high
+# + runs = min(len(right_a), len(right_b))
+# + differences = (right_b[:runs].double() - right_a[:runs].double()).flatten().tolist()
+# + low, high = stats.ttest_1samp(differences, 0).confidence_interval(level)
+# + return (right_b.double().mean() - right_a.double().mean()).item(), low, high
 
 # %% right="5.7" name="named tuple"
 import collections

@@ -30,423 +30,118 @@ class BottleneckAdapter(modeling_xmod.XmodAdapter):
 
 
 # %% wrong="6.1" name="no residual" says="what passes by is missing"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return self.up(self.down(states).relu())
-
+# - return passing + self.up(self.down(states).relu())
+# + return self.up(self.down(states).relu())
 
 # %% wrong="6.1" name="torch's default start" says="changes what passes through it"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states).relu())
-
+# - nn.init.normal_(part.weight, std=0.02)
 
 # %% wrong="6.1" name="both matrices start at zero" says="neither ever learns"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.zeros_(part.weight)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states).relu())
-
+# - nn.init.normal_(part.weight, std=0.02)
+# + nn.init.zeros_(part.weight)
 
 # %% wrong="6.1" name="starts smaller" says="standard deviation 0.02"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.01)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states).relu())
-
+# - nn.init.normal_(part.weight, std=0.02)
+# + nn.init.normal_(part.weight, std=0.01)
 
 # %% wrong="6.1" name="uniform start" says="standard deviation 0.02"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.uniform_(part.weight, -0.02 * 3**0.5, 0.02 * 3**0.5)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states).relu())
-
+# - nn.init.normal_(part.weight, std=0.02)
+# + nn.init.uniform_(part.weight, -0.02 * 3**0.5, 0.02 * 3**0.5)
 
 # %% wrong="6.1" name="biases left as torch has them" says="should start at zero"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states).relu())
-
+# - nn.init.zeros_(part.bias)
 
 # %% wrong="6.1" name="no ReLU" says="there is no ReLU"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states))
-
+# - return passing + self.up(self.down(states).relu())
+# + return passing + self.up(self.down(states))
 
 # %% wrong="6.1" name="GELU" says="GELU is not what"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(F.gelu(self.down(states)))
-
+# - return passing + self.up(self.down(states).relu())
+# + return passing + self.up(F.gelu(self.down(states)))
 
 # %% wrong="6.1" name="ReLU after up" says="the ReLU comes after up"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states)).relu()
-
+# - return passing + self.up(self.down(states).relu())
+# + return passing + self.up(self.down(states)).relu()
 
 # %% wrong="6.1" name="ReLU at the end" says="also acts on what passes by"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return (passing + self.up(self.down(states).relu())).relu()
-
+# - return passing + self.up(self.down(states).relu())
+# + return (passing + self.up(self.down(states).relu())).relu()
 
 # %% wrong="6.1" name="a norm at the end" says="has no norm of its own"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return F.layer_norm(passing + self.up(self.down(states).relu()), states.shape[-1:])
-
+# - return passing + self.up(self.down(states).relu())
+# + return F.layer_norm(passing + self.up(self.down(states).relu()), states.shape[-1:])
 
 # %% wrong="6.1" name="residual ignored" says="the residual is ignored"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states
-        return passing + self.up(self.down(states).relu())
-
+# - passing = states if residual is None else residual
+# + passing = states
 
 # %% wrong="6.1" name="both are added" says="the states are added, too"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else states + residual
-        return passing + self.up(self.down(states).relu())
-
+# - passing = states if residual is None else residual
+# + passing = states if residual is None else states + residual
 
 # %% wrong="6.1" name="down reads the residual" says="down reads the residual"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(passing).relu())
-
+# - return passing + self.up(self.down(states).relu())
+# + return passing + self.up(self.down(passing).relu())
 
 # %% wrong="6.1" name="asks whether the residual is true" says="ambiguous"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = residual or states
-        return passing + self.up(self.down(states).relu())
-
+# - passing = states if residual is None else residual
+# + passing = residual or states
 
 # %% wrong="6.1" name="a residual of zeros is none" says="taken for no residual"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None or not residual.any() else residual
-        return passing + self.up(self.down(states).relu())
-
+# - passing = states if residual is None else residual
+# + passing = states if residual is None or not residual.any() else residual
 
 # %% wrong="6.1" name="adds in place" says="your code changes"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        up = self.up(self.down(states).relu())
-        passing += up
-        return passing
-
+# - return passing + self.up(self.down(states).relu())
+# + up = self.up(self.down(states).relu())
+# + passing += up
+# + return passing
 
 # %% wrong="6.1" name="bottleneck as wide as reduction" says="bottleneck is `reduction` wide"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states).relu())
-
+# - width = max(1, d // reduction)
+# + width = max(1, reduction)
 
 # %% wrong="6.1" name="rounded up" says="rounded up"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, -(-d // reduction))
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states).relu())
-
+# - width = max(1, d // reduction)
+# + width = max(1, -(-d // reduction))
 
 # %% wrong="6.1" name="no floor" says="no width at all"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = d // reduction
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states).relu())
-
+# - width = max(1, d // reduction)
+# + width = d // reduction
 
 # %% wrong="6.1" name="no bias" says="should have a bias"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d, bias=False)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
+# - self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
+# + self.down, self.up = nn.Linear(d, width), nn.Linear(width, d, bias=False)
 
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states).relu())
-
+# - nn.init.zeros_(part.bias)
 
 # %% wrong="6.1" name="dropout" says="in training mode the result differs"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + F.dropout(self.up(self.down(states).relu()), 0.1, self.training)
-
+# - return passing + self.up(self.down(states).relu())
+# + return passing + F.dropout(self.up(self.down(states).relu()), 0.1, self.training)
 
 # %% wrong="6.1" name="another default" says="has shape"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=8):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states).relu())
-
+# - def __init__(self, d, reduction=16):
+# + def __init__(self, d, reduction=8):
 
 # %% wrong="6.1" name="no gradient for the states" says="gradients of the adapter" private=true
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states.detach()).relu())
-
+# - return passing + self.up(self.down(states).relu())
+# + return passing + self.up(self.down(states.detach()).relu())
 
 # %% wrong="6.1" name="the same start each time" says="differently each time" private=true
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        torch.manual_seed(0)
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states).relu())
-
+#   super().__init__()
+# + torch.manual_seed(0)
 
 # %% wrong="6.1" name="a tensor on the CPU" says="device of the inputs"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return torch.zeros(states.shape) + passing + self.up(self.down(states).relu())
-
+# - return passing + self.up(self.down(states).relu())
+# + return torch.zeros(states.shape) + passing + self.up(self.down(states).relu())
 
 # %% wrong="6.1" name="a view" says="not contiguous"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states.view(-1, states.size(-1))).relu()).view(states.shape)
-
+# - return passing + self.up(self.down(states).relu())
+# + return passing + self.up(self.down(states.view(-1, states.size(-1))).relu()).view(states.shape)
 
 # %% wrong="6.1" name="in single precision" says="keep the dtype"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing.float() + self.up(self.down(states).relu()).float()
+# - return passing + self.up(self.down(states).relu())
+# + return passing.float() + self.up(self.down(states).relu()).float()
 
 
 # %% right="6.1" name="explicit products"
@@ -480,18 +175,10 @@ class BottleneckAdapter(nn.ModuleDict):
 
 
 # %% right="6.1" name="library's initialisation function"
-class BottleneckAdapter(nn.Module):
-    def __init__(self, d, reduction=16):
-        super().__init__()
-        width = max(1, d // reduction)
-        self.down, self.up = nn.Linear(d, width), nn.Linear(width, d)
-        for part in (self.down, self.up):
-            part.weight.data.normal_(mean=0.0, std=0.02)
-            part.bias.data.zero_()
-
-    def forward(self, states, residual=None):
-        passing = states if residual is None else residual
-        return passing + self.up(self.down(states).relu())
+# - nn.init.normal_(part.weight, std=0.02)
+# - nn.init.zeros_(part.bias)
+# + part.weight.data.normal_(mean=0.0, std=0.02)
+# + part.bias.data.zero_()
 
 
 # %% wrong="6.1" name="the library's own" says="does all the work"
@@ -563,29 +250,12 @@ def train_only(model, parts):
 
 
 # %% wrong="6.2" name="freezes and forgets to thaw" says="nothing learns at all"
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    every = {id(parameter): parameter for parameter in model.parameters()}
-    if not chosen.keys() <= every.keys():
-        raise ValueError("a part is not in the model")
-    for name, parameter in every.items():
-        parameter.requires_grad = False
-        if name not in chosen:
-            parameter.grad = None
-    return list(chosen.values())
-
+# - parameter.requires_grad = name in chosen
+# + parameter.requires_grad = False
 
 # %% wrong="6.2" name="never thaws what was frozen before" says="nothing thaws it"
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    every = {id(parameter): parameter for parameter in model.parameters()}
-    if not chosen.keys() <= every.keys():
-        raise ValueError("a part is not in the model")
-    for name, parameter in every.items():
-        parameter.requires_grad = parameter.requires_grad and name in chosen
-        if name not in chosen:
-            parameter.grad = None
-    return list(chosen.values())
+# - parameter.requires_grad = name in chosen
+# + parameter.requires_grad = parameter.requires_grad and name in chosen
 
 
 # %% wrong="6.2" name="never freezes again" says="goes on moving"
@@ -604,116 +274,42 @@ def train_only(model, parts):
 
 
 # %% wrong="6.2" name="old gradients stay" says="set old gradients to None"
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    every = {id(parameter): parameter for parameter in model.parameters()}
-    if not chosen.keys() <= every.keys():
-        raise ValueError("a part is not in the model")
-    for name, parameter in every.items():
-        parameter.requires_grad = name in chosen
-    return list(chosen.values())
-
+# - if name not in chosen:
+# -     parameter.grad = None
 
 # %% wrong="6.2" name="old gradients are zeroed" says="set old gradients to None"
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    every = {id(parameter): parameter for parameter in model.parameters()}
-    if not chosen.keys() <= every.keys():
-        raise ValueError("a part is not in the model")
-    for name, parameter in every.items():
-        parameter.requires_grad = name in chosen
-        if name not in chosen and parameter.grad is not None:
-            parameter.grad.zero_()
-    return list(chosen.values())
-
+# - if name not in chosen:
+# -     parameter.grad = None
+# + if name not in chosen and parameter.grad is not None:
+# +     parameter.grad.zero_()
 
 # %% wrong="6.2" name="only weights are frozen" says="part that was not chosen moved"
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    every = {id(parameter): parameter for parameter in model.parameters()}
-    if not chosen.keys() <= every.keys():
-        raise ValueError("a part is not in the model")
-    for name, parameter in every.items():
-        parameter.requires_grad = name in chosen or parameter.ndim == 1
-        if name not in chosen:
-            parameter.grad = None
-    return list(chosen.values())
-
+# - parameter.requires_grad = name in chosen
+# + parameter.requires_grad = name in chosen or parameter.ndim == 1
 
 # %% wrong="6.2" name="returns all parameters" says="all parameters are returned"
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    every = {id(parameter): parameter for parameter in model.parameters()}
-    if not chosen.keys() <= every.keys():
-        raise ValueError("a part is not in the model")
-    for name, parameter in every.items():
-        parameter.requires_grad = name in chosen
-        if name not in chosen:
-            parameter.grad = None
-    return list(model.parameters())
-
+# - return list(chosen.values())
+# + return list(model.parameters())
 
 # %% wrong="6.2" name="returns nothing" says="None"
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    every = {id(parameter): parameter for parameter in model.parameters()}
-    if not chosen.keys() <= every.keys():
-        raise ValueError("a part is not in the model")
-    for name, parameter in every.items():
-        parameter.requires_grad = name in chosen
-        if name not in chosen:
-            parameter.grad = None
-    return None
-
+# - return list(chosen.values())
+# + return None
 
 # %% wrong="6.2" name="returns the parts" says="has no attribute"
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    every = {id(parameter): parameter for parameter in model.parameters()}
-    if not chosen.keys() <= every.keys():
-        raise ValueError("a part is not in the model")
-    for name, parameter in every.items():
-        parameter.requires_grad = name in chosen
-        if name not in chosen:
-            parameter.grad = None
-    return parts
-
+# - return list(chosen.values())
+# + return parts
 
 # %% wrong="6.2" name="accepts strangers" says="refused with ValueError"
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    every = {id(parameter): parameter for parameter in model.parameters()}
-    for name, parameter in every.items():
-        parameter.requires_grad = name in chosen
-        if name not in chosen:
-            parameter.grad = None
-    return list(chosen.values())
-
+# - if not chosen.keys() <= every.keys():
+# -     raise ValueError("a part is not in the model")
 
 # %% wrong="6.2" name="refuses by assertion" says="refused with ValueError"
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    every = {id(parameter): parameter for parameter in model.parameters()}
-    if not chosen.keys() <= every.keys():
-        raise KeyError("a part is not in the model")
-    for name, parameter in every.items():
-        parameter.requires_grad = name in chosen
-        if name not in chosen:
-            parameter.grad = None
-    return list(chosen.values())
-
+# - raise ValueError("a part is not in the model")
+# + raise KeyError("a part is not in the model")
 
 # %% wrong="6.2" name="the head alone" says="did not move"
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts[-1:] for parameter in part.parameters()}
-    every = {id(parameter): parameter for parameter in model.parameters()}
-    if not chosen.keys() <= every.keys():
-        raise ValueError("a part is not in the model")
-    for name, parameter in every.items():
-        parameter.requires_grad = name in chosen
-        if name not in chosen:
-            parameter.grad = None
-    return list(chosen.values())
+# - chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
+# + chosen = {id(parameter): parameter for part in parts[-1:] for parameter in part.parameters()}
 
 
 # %% wrong="6.2" name="freezes the whole model's forward" says="nothing learns at all"
@@ -753,29 +349,12 @@ def train_only(model, parts):
 
 
 # %% wrong="6.2" name="returns copies" says="the model's own parameters" private=true
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    every = {id(parameter): parameter for parameter in model.parameters()}
-    if not chosen.keys() <= every.keys():
-        raise ValueError("a part is not in the model")
-    for name, parameter in every.items():
-        parameter.requires_grad = name in chosen
-        if name not in chosen:
-            parameter.grad = None
-    return [parameter.detach().clone() for parameter in chosen.values()]
-
+# - return list(chosen.values())
+# + return [parameter.detach().clone() for parameter in chosen.values()]
 
 # %% wrong="6.2" name="looks at the first part only" says="wherever it stands" private=true
-def train_only(model, parts):
-    chosen = {id(parameter): parameter for part in parts for parameter in part.parameters()}
-    every = {id(parameter): parameter for parameter in model.parameters()}
-    if id(next(parts[-1].parameters())) not in every:
-        raise ValueError("a part is not in the model")
-    for name, parameter in every.items():
-        parameter.requires_grad = name in chosen
-        if name not in chosen:
-            parameter.grad = None
-    return list(chosen.values())
+# - if not chosen.keys() <= every.keys():
+# + if id(next(parts[-1].parameters())) not in every:
 
 
 # %% right="6.2" name="through requires_grad_"
@@ -911,793 +490,152 @@ def train_only(model, parts):
 
 
 # %% wrong="6.3" name="scaled by the root of d" says="does not scale"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs)) / states.size(-1) ** 0.5
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+# + scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs)) / states.size(-1) ** 0.5
 
 # %% wrong="6.3" name="no residual" says="what passes by is missing"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+# + return torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
 
 # %% wrong="6.3" name="states pass by" says="in place of the residual"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return states + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+# + return states + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
 
 # %% wrong="6.3" name="softmax over tokens" says="softmax runs over the tokens"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - weights = self.dropout(scores).softmax(dim=-1)
+# + weights = self.dropout(scores).softmax(dim=1)
 
 # %% wrong="6.3" name="sigmoid" says="by a sigmoid"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).sigmoid()
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - weights = self.dropout(scores).softmax(dim=-1)
+# + weights = self.dropout(scores).sigmoid()
 
 # %% wrong="6.3" name="query and key exchanged" says="have changed places"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.key(states), self.query(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+# + scores = torch.einsum("btd,btnd->btn", self.key(states), self.query(outputs))
 
 # %% wrong="6.3" name="value not used" says="value matrix is not used"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, outputs), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+# + return residual + torch.einsum("btn,btnd->btd", weights, outputs), weights
 
 # %% wrong="6.3" name="keys are summed" says="the keys are summed"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.key(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+# + return residual + torch.einsum("btn,btnd->btd", weights, self.key(outputs)), weights
 
 # %% wrong="6.3" name="plain mean" says="every adapter has the same weight"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = torch.full_like(scores, 1 / self.n)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - weights = self.dropout(scores).softmax(dim=-1)
+# + weights = torch.full_like(scores, 1 / self.n)
 
 # %% wrong="6.3" name="hard choice" says="largest weight is taken"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        hard = F.one_hot(weights.argmax(-1), self.n).to(weights)
-        return residual + torch.einsum("btn,btnd->btd", hard, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+# + hard = F.one_hot(weights.argmax(-1), self.n).to(weights)
+# + return residual + torch.einsum("btn,btnd->btd", hard, self.value(outputs)), weights
 
 # %% wrong="6.3" name="value drawn at random" says="does not start at the identity"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - nn.init.eye_(self.value.weight)
 
 # %% wrong="6.3" name="value starts at zero" says="starts at zero"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.zeros_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - nn.init.eye_(self.value.weight)
+# + nn.init.zeros_(self.value.weight)
 
 # %% wrong="6.3" name="value with bias" says="should have no bias"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+# + self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d)
 
 # %% wrong="6.3" name="query and key without bias" says="should have a bias"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = (
-            nn.Linear(d, d, bias=False),
-            nn.Linear(d, d, bias=False),
-            nn.Linear(d, d, bias=False),
-        )
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-        nn.init.eye_(self.value.weight)
+# - self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+# + self.query, self.key, self.value = (
+# +     nn.Linear(d, d, bias=False),
+# +     nn.Linear(d, d, bias=False),
+# +     nn.Linear(d, d, bias=False),
+# + )
 
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - nn.init.zeros_(part.bias)
 
 # %% wrong="6.3" name="query starts as torch does" says="standard deviation 0.02"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            if part is self.key:
-                nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - nn.init.normal_(part.weight, std=0.02)
+# + if part is self.key:
+# +     nn.init.normal_(part.weight, std=0.02)
 
 # %% wrong="6.3" name="dropout on the weights" says="dropout acts after the softmax"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores.softmax(dim=-1))
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - weights = self.dropout(scores).softmax(dim=-1)
+# + weights = self.dropout(scores.softmax(dim=-1))
 
 # %% wrong="6.3" name="no dropout" says="nothing is dropped"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = scores.softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - weights = self.dropout(scores).softmax(dim=-1)
+# + weights = scores.softmax(dim=-1)
 
 # %% wrong="6.3" name="another default rate" says="at the rate that was asked for"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.3):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - def __init__(self, d, n, dropout=0.1):
+# + def __init__(self, d, n, dropout=0.3):
 
 # %% wrong="6.3" name="takes any number" says="another number of adapters"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - if outputs.size(2) != self.n:
+# -     raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
 
 # %% wrong="6.3" name="only the fused states" says="should return the fused states and the weights"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs))
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+# + return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs))
 
 # %% wrong="6.3" name="penalty is a mean" says="penalty is a mean"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().mean()
-
+# - return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+# + return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().mean()
 
 # %% wrong="6.3" name="penalty draws to zero" says="should be zero"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * weight.square().sum()
-
+# - return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+# + return 0.01 * weight.square().sum()
 
 # %% wrong="6.3" name="penalty without its factor" says="not multiplied by 0.01"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+# + return (weight - torch.eye(len(weight), device=weight.device)).square().sum()
 
 # %% wrong="6.3" name="penalty is a norm" says="penalty is a norm"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum().sqrt()
-
+# - return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+# + return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum().sqrt()
 
 # %% wrong="6.3" name="a matrix for each adapter" says="matrix of its own"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, n * d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
+# + self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, n * d), nn.Linear(d, d, bias=False)
 
 # %% wrong="6.3" name="a penalty without gradient" says="or of its penalty" private=true
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight.detach()
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - weight = self.value.weight
+# + weight = self.value.weight.detach()
 
 # %% wrong="6.3" name="query starts as the key does" says="does not start as the docstring says" private=true
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-        self.query.load_state_dict(self.key.state_dict())
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+#   nn.init.eye_(self.value.weight)
+# + self.query.load_state_dict(self.key.state_dict())
 
 # %% wrong="6.3" name="an identity on the CPU" says="where the value matrix lies"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight))).square().sum()
-
+# - return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+# + return 0.01 * (weight - torch.eye(len(weight))).square().sum()
 
 # %% wrong="6.3" name="sums that begin on the CPU" says="device of the inputs"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        fused, values = torch.zeros(residual.shape), self.value(outputs)
-        for i in range(self.n):
-            fused = fused + weights[:, :, i : i + 1] * values[:, :, i]
-        return residual + fused, weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+# + fused, values = torch.zeros(residual.shape), self.value(outputs)
+# + for i in range(self.n):
+# +     fused = fused + weights[:, :, i : i + 1] * values[:, :, i]
+# + return residual + fused, weights
 
 # %% wrong="6.3" name="a view" says="not contiguous"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = (
-            self.query(states).unsqueeze(2) * self.key(outputs.view(-1, outputs.size(3))).view(outputs.shape)
-        ).sum(-1)
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+# + scores = (
+# +     self.query(states).unsqueeze(2) * self.key(outputs.view(-1, outputs.size(3))).view(outputs.shape)
+# + ).sum(-1)
 
 # %% wrong="6.3" name="the biases are not used" says="biases of query and key"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", F.linear(states, self.query.weight), F.linear(outputs, self.key.weight))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+# + scores = torch.einsum("btd,btnd->btn", F.linear(states, self.query.weight), F.linear(outputs, self.key.weight))
 
 # %% wrong="6.3" name="the values are asked" says="values are asked"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.value(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+# + scores = torch.einsum("btd,btnd->btn", self.query(states), self.value(outputs))
 
 # %% wrong="6.3" name="logarithms of the weights" says="logarithms of the weights"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights.log()
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+# + return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights.log()
 
 # %% wrong="6.3" name="the axis of the softmax is found by its size" says="other widths or numbers" private=true
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=list(scores.shape).index(self.n))
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+# - weights = self.dropout(scores).softmax(dim=-1)
+# + weights = self.dropout(scores).softmax(dim=list(scores.shape).index(self.n))
 
 
 # %% right="6.3" name="token by token"
@@ -1763,26 +701,11 @@ class AdapterFusion(nn.Module):
 
 
 # %% right="6.3" name="value after the sum"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
+# - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+# + return residual + self.value((weights.unsqueeze(-1) * outputs).sum(dim=2)), weights
 
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + self.value((weights.unsqueeze(-1) * outputs).sum(dim=2)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).norm() ** 2
+# - return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+# + return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).norm() ** 2
 
 
 # %% wrong="6.3" name="the library's own" says="does all the work"
@@ -1803,297 +726,108 @@ class AdapterFusion(nn.Module):
 
 
 # %% wrong="6.4" name="fusion not active" says="the fusion is not active"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-    model.set_active_adapters(None)
-
+#   model.train_adapter_fusion(fusion)
+# + model.set_active_adapters(None)
 
 # %% wrong="6.4" name="no fusion layer" says="no fusion layer"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-
+# - model.add_adapter_fusion(fusion)
 
 # %% wrong="6.4" name="stacked" says="adapters are stacked"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse, Stack
+# - from adapters import Fuse
+# + from adapters import Fuse, Stack
 
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-    model.set_active_adapters(Stack(*folders))
-
+#   model.train_adapter_fusion(fusion)
+# + model.set_active_adapters(Stack(*folders))
 
 # %% wrong="6.4" name="averaged" says="adapters are averaged"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-    from adapters.composition import Average
+#   from adapters import Fuse
+# + from adapters.composition import Average
 
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-    model.set_active_adapters(Average(*folders))
-
+#   model.train_adapter_fusion(fusion)
+# + model.set_active_adapters(Average(*folders))
 
 # %% wrong="6.4" name="only the last adapter active" says="only `sick` is active"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-    model.set_active_adapters(name)
-
+#   model.train_adapter_fusion(fusion)
+# + model.set_active_adapters(name)
 
 # %% wrong="6.4" name="adapters learn along" says="the adapters move"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion, unfreeze_adapters=True)
-
+# - model.train_adapter_fusion(fusion)
+# + model.train_adapter_fusion(fusion, unfreeze_adapters=True)
 
 # %% wrong="6.4" name="nothing frozen" says="the adapters move"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.set_active_adapters(fusion)
-
+# - model.train_adapter_fusion(fusion)
+# + model.set_active_adapters(fusion)
 
 # %% wrong="6.4" name="train_adapter" says="the adapters move"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter(fusion)
-
+# - model.train_adapter_fusion(fusion)
+# + model.train_adapter(fusion)
 
 # %% wrong="6.4" name="BERT learns, adapters do not" says="BERT itself moves"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-    model.bert.embeddings.requires_grad_(True)
-
+#   model.train_adapter_fusion(fusion)
+# + model.bert.embeddings.requires_grad_(True)
 
 # %% wrong="6.4" name="everything frozen" says="the fusion does not move"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-    model.bert.requires_grad_(False)
-
+#   model.train_adapter_fusion(fusion)
+# + model.bert.requires_grad_(False)
 
 # %% wrong="6.4" name="head frozen" says="the head does not move"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-    model.heads.requires_grad_(False)
-
+#   model.train_adapter_fusion(fusion)
+# + model.heads.requires_grad_(False)
 
 # %% wrong="6.4" name="heads come along" says="came along with its adapter"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-
+# - model.load_adapter(folder, load_as=name, with_head=False)
+# + model.load_adapter(folder, load_as=name)
 
 # %% wrong="6.4" name="new adapters, not those of the folders" says="weights that its folder holds"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.add_adapter(name, config="seq_bn[reduction_factor=4]")
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-
+# - model.load_adapter(folder, load_as=name, with_head=False)
+# + model.add_adapter(name, config="seq_bn[reduction_factor=4]")
 
 # %% wrong="6.4" name="static fusion" says="static one"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion, config="static")
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-
+# - model.add_adapter_fusion(fusion)
+# + model.add_adapter_fusion(fusion, config="static")
 
 # %% wrong="6.4" name="fuses the first two" says="not one of all the adapters"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*list(folders)[:2])
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-
+# - fusion = Fuse(*folders)
+# + fusion = Fuse(*list(folders)[:2])
 
 # %% wrong="6.4" name="another order" says="in the order of `folders`"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*reversed(list(folders)))
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-
+# - fusion = Fuse(*folders)
+# + fusion = Fuse(*reversed(list(folders)))
 
 # %% wrong="6.4" name="no head" says="no classification head"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.train_adapter_fusion(fusion)
-
+# - model.add_classification_head(head, num_labels=n_classes)
 
 # %% wrong="6.4" name="fixed head" says="no classification head"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head("head", num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-
+# - model.add_classification_head(head, num_labels=n_classes)
+# + model.add_classification_head("head", num_labels=n_classes)
 
 # %% wrong="6.4" name="a head of another depth" says="library's default"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes, layers=1)
-    model.train_adapter_fusion(fusion)
-
+# - model.add_classification_head(head, num_labels=n_classes)
+# + model.add_classification_head(head, num_labels=n_classes, layers=1)
 
 # %% wrong="6.4" name="three classes" says="3 classes, not 2"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=3)
-    model.train_adapter_fusion(fusion)
-
+# - model.add_classification_head(head, num_labels=n_classes)
+# + model.add_classification_head(head, num_labels=3)
 
 # %% wrong="6.4" name="names of its own" says="Load each under the name"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name + "-x", with_head=False)
-    fusion = Fuse(*[name + "-x" for name in folders])
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-
+# -     model.load_adapter(folder, load_as=name, with_head=False)
+# - fusion = Fuse(*folders)
+# +     model.load_adapter(folder, load_as=name + "-x", with_head=False)
+# + fusion = Fuse(*[name + "-x" for name in folders])
 
 # %% wrong="6.4" name="two classes whatever is asked" says="for other adapters, names, heads, classes" private=true
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=2)
-    model.train_adapter_fusion(fusion)
-
+# - model.add_classification_head(head, num_labels=n_classes)
+# + model.add_classification_head(head, num_labels=2)
 
 # %% wrong="6.4" name="published names" says="for other adapters, names, heads, classes" private=true
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, with_head=False)
-    fusion = Fuse(*list(folders))
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(fusion)
-
+# -     model.load_adapter(folder, load_as=name, with_head=False)
+# - fusion = Fuse(*folders)
+# +     model.load_adapter(folder, with_head=False)
+# + fusion = Fuse(*list(folders))
 
 # %% wrong="6.4" name="a head of several labels" says="one class each"
-def compose(model, folders, head, n_classes=2):
-    from adapters import Fuse
-
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    fusion = Fuse(*folders)
-    model.add_adapter_fusion(fusion)
-    model.add_classification_head(head, num_labels=n_classes, multilabel=True)
-    model.train_adapter_fusion(fusion)
+# - model.add_classification_head(head, num_labels=n_classes)
+# + model.add_classification_head(head, num_labels=n_classes, multilabel=True)
 
 
 # %% right="6.4" name="step by step, activated by hand"
@@ -2183,704 +917,128 @@ def compose(model, folders, head, n_classes=2):
 
 
 # %% wrong="6.5" name="token types dropped" says="`token_type_ids` are dropped"
-def pair_logits(model, batch):
-    return model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - inputs = {name: value for name, value in batch.items() if name != "labels"}
+# - return model(**inputs).logits
+# + return model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits
 
 # %% wrong="6.5" name="mask dropped" says="`attention_mask` is dropped"
-def pair_logits(model, batch):
-    return model(batch["input_ids"], token_type_ids=batch["token_type_ids"]).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - inputs = {name: value for name, value in batch.items() if name != "labels"}
+# - return model(**inputs).logits
+# + return model(batch["input_ids"], token_type_ids=batch["token_type_ids"]).logits
 
 # %% wrong="6.5" name="tokens alone" says="are both dropped"
-def pair_logits(model, batch):
-    return model(batch["input_ids"]).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - inputs = {name: value for name, value in batch.items() if name != "labels"}
+# - return model(**inputs).logits
+# + return model(batch["input_ids"]).logits
 
 # %% wrong="6.5" name="positional" says="second argument is the attention mask"
-def pair_logits(model, batch):
-    return model(batch["input_ids"], batch["token_type_ids"], batch["attention_mask"]).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - inputs = {name: value for name, value in batch.items() if name != "labels"}
+# - return model(**inputs).logits
+# + return model(batch["input_ids"], batch["token_type_ids"], batch["attention_mask"]).logits
 
 # %% wrong="6.5" name="types as the mask" says="no types arrive"
-def pair_logits(model, batch):
-    return model(batch["input_ids"], batch["token_type_ids"]).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - inputs = {name: value for name, value in batch.items() if name != "labels"}
+# - return model(**inputs).logits
+# + return model(batch["input_ids"], batch["token_type_ids"]).logits
 
 # %% wrong="6.5" name="probabilities" says="probabilities are returned"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits.softmax(-1)
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - return model(**inputs).logits
+# + return model(**inputs).logits.softmax(-1)
 
 # %% wrong="6.5" name="the target among the fused" says="nothing is left out"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = list(adapters)
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+# + clean = list(adapters)
 
 # %% wrong="6.5" name="by name" says="trained on several tasks"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name in adapters if name.lower() != target.lower()]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+# + clean = [name for name in adapters if name.lower() != target.lower()]
 
 # %% wrong="6.5" name="first task only" says="trained on several tasks"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if tasks[0].lower() != target.lower()]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+# + clean = [name for name, tasks in adapters.items() if tasks[0].lower() != target.lower()]
 
 # %% wrong="6.5" name="case matters" says="nothing is left out"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target not in tasks]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+# + clean = [name for name, tasks in adapters.items() if target not in tasks]
 
 # %% wrong="6.5" name="whatever has the target in its name" says="not its name"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in name.lower() + str(tasks).lower()]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+# + clean = [name for name, tasks in adapters.items() if target.lower() not in name.lower() + str(tasks).lower()]
 
 # %% wrong="6.5" name="sorted" says="not in the order"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return sorted(clean)[::-1]
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - return clean
+# + return sorted(clean)[::-1]
 
 # %% wrong="6.5" name="fuses nothing" says="raise ValueError"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - if not clean:
+# -     raise ValueError(f"every adapter has seen {target}")
 
 # %% wrong="6.5" name="adapters learn along" says="the adapters move"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters, unfreeze_adapters=True)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - model.train_adapter_fusion(model.active_adapters)
+# + model.train_adapter_fusion(model.active_adapters, unfreeze_adapters=True)
 
 # %% wrong="6.5" name="nothing frozen" says="the adapters move"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train()
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - model.train_adapter_fusion(model.active_adapters)
+# + model.train()
 
 # %% wrong="6.5" name="only the adapters frozen" says="BERT itself moves"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train()
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad = ".adapters." not in name
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - model.train_adapter_fusion(model.active_adapters)
+# + model.train()
+# + for name, parameter in model.named_parameters():
+# +     parameter.requires_grad = ".adapters." not in name
 
 # %% wrong="6.5" name="no penalty" says="penalty on the value matrices is missing"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"])
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+# + loss = F.cross_entropy(pair_logits(model, batch), batch["labels"])
 
 # %% wrong="6.5" name="gradients pile up" says="gradients pile up"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - rule.zero_grad()
 
 # %% wrong="6.5" name="Adam" says="where plain SGD on this loss"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.Adam(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
+# + rule, losses = torch.optim.Adam(model.parameters(), lr=lr), []
 
 # %% wrong="6.5" name="loss after the step" says="before its step"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        with torch.no_grad():
-            losses.append(F.cross_entropy(pair_logits(model, batch), batch["labels"]).item())
-    return losses
-
+# - losses.append(loss.item())
+# + with torch.no_grad():
+# +     losses.append(F.cross_entropy(pair_logits(model, batch), batch["labels"]).item())
 
 # %% wrong="6.5" name="evaluation mode" says="in evaluation mode"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    model.eval()
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+#   model.train_adapter_fusion(model.active_adapters)
+# + model.eval()
 
 # %% wrong="6.5" name="mean loss" says="should return a list"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return sum(losses) / len(losses)
-
+# - return losses
+# + return sum(losses) / len(losses)
 
 # %% wrong="6.5" name="first batch only" says="one loss for each"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses[:1]
-
+# - return losses
+# + return losses[:1]
 
 # %% wrong="6.5" name="head frozen" says="the head does not move"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    model.heads.requires_grad_(False)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+#   model.train_adapter_fusion(model.active_adapters)
+# + model.heads.requires_grad_(False)
 
 # %% wrong="6.5" name="old gradients move what is frozen" says="where something else learned" private=true
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train()
-    for name, parameter in model.named_parameters():
-        if "adapter_fusion_layer" not in name and not name.startswith("heads."):
-            parameter.requires_grad = False
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - model.train_adapter_fusion(model.active_adapters)
+# + model.train()
+# + for name, parameter in model.named_parameters():
+# +     if "adapter_fusion_layer" not in name and not name.startswith("heads."):
+# +         parameter.requires_grad = False
 
 # %% wrong="6.5" name="losses as tensors" says="by `.item()`"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss)
-    return losses
-
+# - losses.append(loss.item())
+# + losses.append(loss)
 
 # %% wrong="6.5" name="labels taken out of the batch" says="your code changes"
-def pair_logits(model, batch):
-    batch.pop("labels")
-    return model(**batch).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
-
+# - inputs = {name: value for name, value in batch.items() if name != "labels"}
+# - return model(**inputs).logits
+# + batch.pop("labels")
+# + return model(**batch).logits
 
 # %% wrong="6.5" name="everything frozen" says="depends on no weight"
-def pair_logits(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != "labels"}
-    return model(**inputs).logits
-
-
-def sources(adapters, target):
-    clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train_adapter_fusion(model.active_adapters)
-    model.requires_grad_(False)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
+#   model.train_adapter_fusion(model.active_adapters)
+# + model.requires_grad_(False)
 
 
 # %% right="6.5" name="only what learns in the optimizer"
@@ -2915,28 +1073,15 @@ def train_fusion(model, batches, lr):
 
 
 # %% right="6.5" name="everything by keyword, labels too"
-def pair_logits(model, batch):
-    return model(**batch)["logits"]
+# - inputs = {name: value for name, value in batch.items() if name != "labels"}
+# - return model(**inputs).logits
+# + return model(**batch)["logits"]
 
+# - clean = [name for name, tasks in adapters.items() if target.lower() not in [task.lower() for task in tasks]]
+# + clean = [name for name in adapters if target.casefold() not in map(str.casefold, adapters[name])]
 
-def sources(adapters, target):
-    clean = [name for name in adapters if target.casefold() not in map(str.casefold, adapters[name])]
-    if not clean:
-        raise ValueError(f"every adapter has seen {target}")
-    return clean
-
-
-def train_fusion(model, batches, lr):
-    model.train()
-    model.train_adapter_fusion(model.active_adapters)
-    rule, losses = torch.optim.SGD(model.parameters(), lr=lr), []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
+# + model.train()
+#   model.train_adapter_fusion(model.active_adapters)
 
 
 # %% right="6.5" name="by hand"
@@ -3118,345 +1263,82 @@ def train_fusion(model, batches, lr):
 
 
 # %% wrong="6.6" name="padding counts" says="padding counts"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([(types == sentence) for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train(was_training)
-    return sums / counts[:, None]
-
+# - places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+# + places = torch.stack([(types == sentence) for sentence in (0, 1)]).float()
 
 # %% wrong="6.6" name="mean over batches" says="mean over batches"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        here = places.sum(dim=(1, 2))
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places) / here[:, None]
-        counts = counts + torch.ones(2)
-    model.train(was_training)
-    return sums / counts[:, None]
-
+# - sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+# - counts = counts + places.sum(dim=(1, 2))
+# + here = places.sum(dim=(1, 2))
+# + sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places) / here[:, None]
+# + counts = counts + torch.ones(2)
 
 # %% wrong="6.6" name="mean over texts" says="mean over texts"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        share = places / places.sum(dim=2, keepdim=True)
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, share)
-        counts = counts + torch.full((2,), len(real))
-    model.train(was_training)
-    return sums / counts[:, None]
-
+# - sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+# - counts = counts + places.sum(dim=(1, 2))
+# + share = places / places.sum(dim=2, keepdim=True)
+# + sums = sums + torch.einsum("lbtn,sbt->lsn", weights, share)
+# + counts = counts + torch.full((2,), len(real))
 
 # %% wrong="6.6" name="last batch only" says="last batch alone"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        sums = torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = places.sum(dim=(1, 2))
-    model.train(was_training)
-    return sums / counts[:, None]
-
+# - sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
+# - counts = counts + places.sum(dim=(1, 2))
+# + sums = torch.einsum("lbtn,sbt->lsn", weights, places)
+# + counts = places.sum(dim=(1, 2))
 
 # %% wrong="6.6" name="first batch only" says="first batch alone"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches[:1]:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train(was_training)
-    return sums / counts[:, None]
-
+# - for batch in batches:
+# + for batch in batches[:1]:
 
 # %% wrong="6.6" name="both sentences alike" says="both sentences get the mean"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train(was_training)
-    return sums / counts[:, None]
-
+# - places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+# + places = torch.stack([real for sentence in (0, 1)]).float()
 
 # %% wrong="6.6" name="sentences exchanged" says="changed places"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (1, 0)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train(was_training)
-    return sums / counts[:, None]
-
+# - places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+# + places = torch.stack([real & (types == sentence) for sentence in (1, 0)]).float()
 
 # %% wrong="6.6" name="types dropped" says="token types do not reach"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name not in ("labels", "token_type_ids")}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train(was_training)
-    return sums / counts[:, None]
-
+# - inputs = {name: value for name, value in batch.items() if name != "labels"}
+# + inputs = {name: value for name, value in batch.items() if name not in ("labels", "token_type_ids")}
 
 # %% wrong="6.6" name="sums" says="not divided"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train(was_training)
-    return sums
-
+# - return sums / counts[:, None]
+# + return sums
 
 # %% wrong="6.6" name="training mode" says="in training mode, with dropout"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train(was_training)
-    return sums / counts[:, None]
-
+# - model.eval()
 
 # %% wrong="6.6" name="stays in evaluation mode" says="was training before"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    return sums / counts[:, None]
-
+# - model.train(was_training)
 
 # %% wrong="6.6" name="last layer only" says="the weights have shape"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in [max(layers)]]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train(was_training)
-    return sums / counts[:, None]
-
+# - arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+# + arrays = [layers[index]["output_adapter"] for index in [max(layers)]]
 
 # %% wrong="6.6" name="averaged over layers" says="the weights have shape"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train(was_training)
-    return (sums / counts[:, None]).mean(0)
-
+# - return sums / counts[:, None]
+# + return (sums / counts[:, None]).mean(0)
 
 # %% wrong="6.6" name="a list of arrays" says="should return a tensor"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train(was_training)
-    return (sums / counts[:, None]).tolist()
-
+# - return sums / counts[:, None]
+# + return (sums / counts[:, None]).tolist()
 
 # %% wrong="6.6" name="always training afterwards" says="for other models or batches" private=true
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train()
-    return sums / counts[:, None]
-
+# - model.train(was_training)
+# + model.train()
 
 # %% wrong="6.6" name="the known two layers" says="for other models or batches" private=true
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in (0, 1)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train(was_training)
-    return sums / counts[:, None]
-
+# - arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+# + arrays = [layers[index]["output_adapter"] for index in (0, 1)]
 
 # %% wrong="6.6" name="second sentence is what has type 1, padding or not" says="whatever its type" private=true
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([(types == 1) if sentence else (real & (types == 0)) for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train(was_training)
-    return sums / counts[:, None]
-
+# - places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
+# + places = torch.stack([(types == 1) if sentence else (real & (types == 0)) for sentence in (0, 1)]).float()
 
 # %% wrong="6.6" name="layers sorted as text" says="for other models or batches" private=true
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was_training = model.training
-    model.eval()
-    sums, counts = 0, 0
-    for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
-        (layers,) = model(**inputs, output_adapter_fusion_attentions=True).adapter_fusion_attentions.values()
-        real, types = batch["attention_mask"].bool(), batch["token_type_ids"]
-        arrays = [layers[index]["output_adapter"] for index in sorted(layers, key=str)]
-        weights = torch.stack([torch.as_tensor(array, device=real.device) for array in arrays])
-        places = torch.stack([real & (types == sentence) for sentence in (0, 1)]).float()
-        sums = sums + torch.einsum("lbtn,sbt->lsn", weights, places)
-        counts = counts + places.sum(dim=(1, 2))
-    model.train(was_training)
-    return sums / counts[:, None]
+# - arrays = [layers[index]["output_adapter"] for index in sorted(layers)]
+# + arrays = [layers[index]["output_adapter"] for index in sorted(layers, key=str)]
 
 
 # %% right="6.6" name="with loops"
@@ -3729,51 +1611,14 @@ def run_all(results):
 
 
 # %% wrong="6.3" name="cosines" says="the scores are cosines"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        query, key = F.normalize(self.query(states), dim=-1), F.normalize(self.key(outputs), dim=-1)
-        scores = torch.einsum("btd,btnd->btn", query, key)
-        weights = self.dropout(scores).softmax(dim=-1)
-        return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
-
+# - scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
+# + query, key = F.normalize(self.query(states), dim=-1), F.normalize(self.key(outputs), dim=-1)
+# + scores = torch.einsum("btd,btnd->btn", query, key)
 
 # %% wrong="6.3" name="a vote for one" says="one adapter has all the weight"
-class AdapterFusion(nn.Module):
-    def __init__(self, d, n, dropout=0.1):
-        super().__init__()
-        self.n, self.dropout = n, nn.Dropout(dropout)
-        self.query, self.key, self.value = nn.Linear(d, d), nn.Linear(d, d), nn.Linear(d, d, bias=False)
-        for part in (self.query, self.key):
-            nn.init.normal_(part.weight, std=0.02)
-            nn.init.zeros_(part.bias)
-        nn.init.eye_(self.value.weight)
-
-    def forward(self, states, outputs, residual):
-        if outputs.size(2) != self.n:
-            raise ValueError(f"outputs of {outputs.size(2)} adapters, not of {self.n}")
-        scores = torch.einsum("btd,btnd->btn", self.query(states), self.key(outputs))
-        weights = self.dropout(scores).softmax(dim=-1)
-        fused = residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs))
-        return fused, F.one_hot(weights.argmax(-1), self.n).float()
-
-    def penalty(self):
-        weight = self.value.weight
-        return 0.01 * (weight - torch.eye(len(weight), device=weight.device)).square().sum()
+# - return residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs)), weights
+# + fused = residual + torch.einsum("btn,btnd->btd", weights, self.value(outputs))
+# + return fused, F.one_hot(weights.argmax(-1), self.n).float()
 
 
 # %% wrong="6.3" name="penalty as a number" says="the penalty should be a tensor"
