@@ -242,7 +242,7 @@ def test_the_exercise_of_contributing_works(tmp_path, monkeypatch):
     check, (hidden,) = defined["from_end"], authors_checks.private_checks(entry)["2.8"]
     (solution,) = [one for one in build.parts(tmp_path / "notebook.py") if "exercise" in one.metadata]
     cases = [answers.AnswerCase("2.8", "the solution", solution.source), *answers.answer_cases(entry)]
-    assert [case.right for case in cases] == [True, False, False, True]
+    assert [case.right for case in cases] == [True, False, False, False, True]
     released = build.student_notebook(course.load(), entry)
     for case in cases:
         ask = functools.partial(dispatch.answer, answers.at_home(released, case.source, case.name))
