@@ -168,7 +168,7 @@ class Experiment:
     metrics: ClassVar[tuple[Metric, ...]] = (ACCURACY,)  # the first one is compared and audited
     # What was measured of honest runs, as below. Of what was not, no point is lost without a person.
     lead: ClassVar[float] = math.inf  # so far above the mean of the recorded runs, a run is suspicious
-    tolerance: ClassVar[Mapping[tuple[str, str], float]] = {}  # see autograder.grading.audit
+    tolerance: ClassVar[Mapping[tuple[str, str], float]] = {}  # likeness of repeats, by kinds of device
 
     name: str
     task: str  # what it is trained on; "made-up-..." earns nothing
