@@ -99,9 +99,10 @@ def test_a_notebook_needs_no_more_than_its_source(tmp_path, monkeypatch):
         monkeypatch.setattr(module, "folder_of", lambda entry: tmp_path)
     assert build.student_notebook(COURSE, entry) == released
     assert answers.answer_cases(entry) == [] and checks.private_checks(entry) == {}
-    monkeypatch.setattr(fingerprints, "_release_text", lambda course, entry: build.write(released))
+    monkeypatch.setattr(fingerprints.course_tree, "release_text", lambda course, entry: build.write(released))
     monkeypatch.setattr(fingerprints.course_tree, "exercises", lambda course, entry: checks.public_checks(entry))
-    assert fingerprints.fingerprints(COURSE, entry).keys() == checks.public_checks(entry).keys()
+    elsewhere = COURSE.model_copy(update={"tree": tmp_path / "tree"})
+    assert fingerprints.fingerprints(elsewhere, entry).keys() == checks.public_checks(entry).keys()
     with pytest.raises(course.CourseError, match=r"wrong_answers.py has no wrong answer to 1\.1, 1\.2"):
         synthetic.made_up_class(COURSE, entry)
 
