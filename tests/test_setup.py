@@ -66,7 +66,7 @@ def test_a_restarted_session_finds_its_clone_again(tmp_path):
 def test_who_needs_adapters_asks_for_it(entry):
     cells = build.solution_notebook(COURSE, entry).cells
     used = {name for one in cells if one.cell_type == "code" for name in used_of_utils(one.source)}
-    needs = {"counting", "tiny_bert", "run_seeds"} & used  # what imports adapters, at its top or in a function
+    needs = {"counting", "tiny_bert", "rte"} & used  # what imports adapters, at its top or in a function
     assert ('setup.ready("adapters")' in cell(entry.number)) == bool(needs)
 
 
