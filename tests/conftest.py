@@ -2,36 +2,57 @@
 
 import io
 import os
+import re
+from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"  # before torch: on small tensors its threads only wait, and take the cores for it
 
 import pytest
 from helpers import built_tree, copied
 from rich.console import Console
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from autograder import course, demo
 from autograder.sandbox import kernel
 
 # What whoever writes a check runs: `pytest -m "not grading" -n 2`. All else grades, trains, or runs whole notebooks.
 QUICK = ("test_checks", "test_edits", "test_structure", "test_subwords")
+# Files whose tests read the demonstration.
+DEMONSTRATION = tuple(path.stem for path in Path(__file__).parent.glob("test_*.py") if "demo_run" in path.read_text())
 # The groups that take longest begin first.
 FIRST = ("demonstration", "test_hostile", "test_grade", "test_execute", "test_stock", "test_kill", "test_runs")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def group(nodeid: str) -> str:
+    """The tests that run in one process with this one: those of a file, or of all files that read the demonstration.
+
+    Each exercise of test_checks is a group. pytest 9.2 knows nothing of xdist's own `xdist_group`.
+    """
+    file, _, test = nodeid.partition("::")
+    name = Path(file).stem
+    exercise = re.search(r"\d\.\d+", test) if name == "test_checks" else None
+    return "demonstration" if name in DEMONSTRATION else f"{name} {exercise[0]}" if exercise else name
+
+
 def pytest_collection_modifyitems(items):
-    """Tests that share what was made for them run in one process, those of a file unless it says otherwise."""
-
-    def group(item):
-        return item.get_closest_marker("xdist_group").args[0]
-
+    """Tests come in the order of their groups."""
     for item in items:
-        file = item.path.stem
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group("demonstration" if "demo_run" in item.fixturenames else file))
-        if file not in QUICK:
+        if item.path.stem not in QUICK:
             item.add_marker(pytest.mark.grading)
-    items.sort(key=lambda item: FIRST.index(group(item)) if group(item) in FIRST else len(FIRST))
+    items.sort(key=lambda item: FIRST.index(one) if (one := group(item.nodeid)) in FIRST else len(FIRST))
+
+
+class Groups(LoadScopeScheduling):
+    """Shares the tests out to the processes of `pytest -n 2`."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Tests that share what was made for them share a process."""
+    return Groups(config, log)
 
 
 @pytest.fixture(scope="session")

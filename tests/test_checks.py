@@ -24,7 +24,7 @@ SAMPLE = 3  # so many wrong answers to each exercise are in the quick half of th
 def parameters(entry, exercise, *given, name, quick=True):
     """Of a test of one exercise: those of an exercise run in one process, and where runs are asked for they train."""
     trains = isinstance(checks.public_checks(entry)[exercise], ResultsCheck)
-    marks = [pytest.mark.xdist_group(f"exercise {exercise}"), *[pytest.mark.grading] * (trains or not quick)]
+    marks = [pytest.mark.grading] * (trains or not quick)
     return pytest.param(entry, *given, id=name, marks=marks)
 
 

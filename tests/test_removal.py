@@ -73,7 +73,7 @@ def test_a_hand_in_is_removed_everywhere_and_kept(known):
         gradebook.db.commit()
     handed_in = course_tree.place(known, "submitted", entry, "Copie_de").read_bytes()
     shown, stopped = autograder(known, "remove", "Copie_de", "01")
-    assert not stopped and "nothing was changed" in shown and "1 marks by hand" in shown
+    assert not stopped and "nothing was changed" in shown and "1 manual marks" in shown
     assert named(known, "Copie_de") == before
     shown, stopped = autograder(known, "remove", "Copie_de", "01", "--yes")
     assert not stopped and "all of it is in" in shown
