@@ -1,8 +1,8 @@
 """Answers written as edits of the solution; `autograder/author/answers.py` shows the form.
 
-An edit is a piece of a diff behind comment signs: `# - ` before a line that goes, `# + ` before a new one, and `#   `
-before a line that stays and says where. All are whole lines. An edit may be indented less than the solution: it counts
-how its lines are indented against each other.
+An edit is a piece of a diff behind comment signs: `# -` and a space before a line that goes, `# +` and a space before a
+new one, `#` and three spaces before a line that stays and says where. All are whole lines. An edit may be indented less
+than the solution: it counts how its lines are indented against each other.
 """
 
 import difflib

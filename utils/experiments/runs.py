@@ -8,7 +8,7 @@ from pathlib import Path
 from tqdm.auto import tqdm
 
 from utils.experiments import profiles, student
-from utils.experiments.experiment import BadRun, Experiment, Run, parse, path_of, read, write
+from utils.experiments.experiment import BadRun, Experiment, Run, path_of, read, write
 
 IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 RECORDED_SEEDS = range(1, 6)  # of the runs that come with the course; no student has them
@@ -174,6 +174,3 @@ def _on_cluster(
         if local is not None:
             local.close()
     return found
-
-
-__all__ = ["Experiment", "Run", "load_runs", "parse", "run_seeds"]
