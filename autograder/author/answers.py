@@ -1,7 +1,7 @@
 """The named wrong answers of a notebook, and the right answers written differently.
 
 An author writes them in `solutions/NN_name/wrong_answers.py` as percent cells. A cell is a whole exercise cell, or
-edits of the author's solution:
+edits of the author's solution::
 
     # %% wrong="1.2" name="transposed" says="the past is hidden"
     # - return torch.full((T, T), -torch.inf).triu(diagonal=1)
@@ -13,10 +13,10 @@ edits of the author's solution:
 `says` is a phrase that the failure must contain. A wrong answer marked `private` passes at home and is caught by a
 private check.
 
-An edit is a piece of a diff, in whole lines. `# - ` comes before a line that goes, `# + ` before a new one, and `#   `
-before a line that stays: it says where an insertion belongs, or which of two equal lines is meant. What goes and what
-stays must be found exactly once in the solution, where all of it may be indented further. An empty line divides two
-edits of one cell; each is made to the solution as it was:
+An edit is a piece of a diff, in whole lines: `# -` and a space come before a line that goes, `# +` and a space
+before a new one, `#` and three spaces before a line that stays, which says where an insertion belongs, or which of
+two equal lines is meant. What goes and what stays must be found exactly once in the solution, where all of it may
+be indented further. An empty line divides two edits of one cell; each is made to the solution as it was::
 
     # %% wrong="1.5" name="reads the index of the vocabulary" says="its methods alone"
     #   self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
@@ -25,7 +25,7 @@ edits of one cell; each is made to the solution as it was:
     # - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
     # + rows = [[SOS, *(vocab.index[word] for word in sentence.split()), EOS] for sentence in sentences]
 
-This runs all answers of one exercise and no others (`-k 1.1` also those of 1.10):
+This runs all answers of one exercise and no others (`-k 1.1` also those of 1.10)::
 
     pytest -n 0 tests/test_checks.py -k 1.5
 """
