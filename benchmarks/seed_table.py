@@ -203,13 +203,13 @@ def main() -> None:
     scores = {side: float(np.mean([one[1] for one in runs])) for side, runs in found.items()}
     least = float(np.mean(limits))
     steps = pair_training.steps_of(experiment, pair_training.train_size(experiment, folder))
-    print(f"\n| {pair_training.name_of(device)} | s for {given.epochs} epochs | steps/s | x run_glue.py | accuracy |")
+    print(f"\n| {profiles.device_name(device)} | s for {given.epochs} epochs | steps/s | x run_glue.py | accuracy |")
     print("|---|---|---|---|---|")
     for side, taken in [*seconds.items(), (f"matrix products alone, {name}", least)]:
         row = (f"{taken:.1f}", f"{steps / taken:.2f}", f"{seconds[default] / taken:.2f}")
         print(f"| {side} | {' | '.join(row)} | {f'{scores[side]:.4f}' if side in scores else ''} |")
     answer = {
-        "device": pair_training.name_of(device),
+        "device": profiles.device_name(device),
         "speedup": round(seconds[default] / seconds[own], 2),
         "speedup_best": round(seconds[best] / seconds[own], 2),
         "times_limit": round(seconds[own] / least, 2),

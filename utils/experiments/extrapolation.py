@@ -134,7 +134,7 @@ class Extrapolation(Experiment):
             logits=[],
             curve=[],
             seconds=round(time.perf_counter() - began, 6),
-            device=f"{device.type}, {torch.get_num_threads()} threads",
+            device=profiles.device_name(device),
             precision="float32",
             versions={"torch": torch.__version__, "python": platform.python_version()},
         )

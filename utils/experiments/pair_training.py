@@ -401,18 +401,11 @@ def run_seed(
         logits=rows,
         curve=curve,
         seconds=round(time.perf_counter() - started, 6),
-        device=name_of(device),
+        device=profiles.device_name(device),
         precision=str(products).removeprefix("torch."),
         versions={name: importlib.metadata.version(name) for name in LIBRARIES} | {"python": platform.python_version()},
         epochs=epochs,
     )
-
-
-def name_of(device: torch.device) -> str:
-    """What a run notes about where it ran."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    return f"{device.type}, {torch.get_num_threads()} threads"
 
 
 def build(

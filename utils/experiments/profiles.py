@@ -34,3 +34,10 @@ def pick(*, smoke: T, cpu: T, gpu: T) -> T:
 def device() -> torch.device:
     """Where to train: CUDA if there is one, whatever the profile, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def device_name(device: torch.device) -> str:
+    """What a run notes about where it ran."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type}, {torch.get_num_threads()} threads"

@@ -113,7 +113,7 @@ class Transfer(Experiment):
             logits=[],
             curve=[{"accuracy": round(value, 4)} for value in report["curve"]],
             seconds=round(time.perf_counter() - began, 6),
-            device=f"{profiles.device().type}, {torch.get_num_threads()} threads",
+            device=profiles.device_name(profiles.device()),
             precision="float32",
             versions={
                 "torch": torch.__version__,
