@@ -400,12 +400,12 @@ def report(notebooks: Names = None) -> None:
 
     course = load()
     print_to_mark({entry.name: progress.to_mark(course, entry) for entry in course.select(notebooks)})
-    for entry in course.select(notebooks):
-        table = reporting.class_table(course, entry)
-        if table is not None:
-            found = [f"{entry.name}, every different run of the class", repr(table), *map(str, table.comparisons())]
-            console.print("\n".join(found), end="\n\n", markup=False, soft_wrap=True)
-    console.print(str(reporting.write_report(course, course.select(notebooks))), soft_wrap=True)
+
+    def show(name: str, table: Any) -> None:
+        found = [f"{name}, every different run of the class", repr(table), *map(str, table.comparisons())]
+        console.print("\n".join(found), end="\n\n", markup=False, soft_wrap=True)
+
+    console.print(str(reporting.write_report(course, course.select(notebooks), show)), soft_wrap=True)
 
 
 @app.command()
@@ -512,10 +512,9 @@ def print_to_mark(waiting: dict[str, dict[str, int]]) -> None:
 
 def print_json(*records: Any) -> None:
     """A line for machines: the record; or, of two, the one before and the one after."""
-    import dataclasses
     import json as encoder
 
-    stated = [dataclasses.asdict(record) for record in records]
+    stated = [record.stated() for record in records]
     value = stated[0] if len(stated) == 1 else {"before": stated[0], "after": stated[1]}
     print(encoder.dumps(value, ensure_ascii=False), flush=True)
 
@@ -528,12 +527,11 @@ def print_changes(pairs: list) -> None:
     scores = 0
     for before, after in pairs:
         scores += before.score != after.score
-        told = {row["exercise"]: row for row in before.exercises}
-        for row in after.exercises:
-            old = told[row["exercise"]]
-            if (old["score"], old["message"]) != (row["score"], row["message"]):
-                marks = (f"{old['score']:g}", f"{row['score']:g}")
-                table.add_row(after.student, row["exercise"], *marks, Text(row["message"]))
+        told = {one.exercise: one for one in before.verdicts}
+        for now in after.verdicts:
+            old = told[now.exercise]
+            if (old.score, old.sentence()) != (now.score, now.sentence()):
+                table.add_row(after.student, now.exercise, f"{old.score:g}", f"{now.score:g}", Text(now.sentence()))
         if before.score != after.score:
             table.add_row(after.student, f"{after.notebook} in all", f"{before.score:g}", f"{after.score:g}", "")
     if table.rows:

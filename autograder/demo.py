@@ -80,7 +80,7 @@ def print_seed_tables(course: Course, console: Console) -> None:
     """The recorded experiments that come with the course."""
     for entry in course.notebooks:
         for table in report.recorded_tables(entry):
-            console.print(f"\n{entry.name}, the recorded runs of the profile cpu (data/results/, see data/README.md)")
+            console.print(f"\n{entry.name}, {table.metric.name} of the runs that come with it (data/README.md)")
             console.print(repr(table), markup=False, soft_wrap=True)
     console.print()
 

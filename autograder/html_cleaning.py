@@ -150,9 +150,10 @@ def _cleaned_again(text: str) -> str:
 
 
 def _rendered(text: str) -> str:
-    from nbconvert.filters import markdown_mistune  # what renders the pages; heavy to import
+    from nbconvert.filters import markdown_mistune, strings  # what renders the pages; heavy to import
 
-    return markdown_mistune.markdown2html_mistune(_cleaned_again(text))
+    # The second looks for links to files, in quadratic time for open brackets.
+    return strings.strip_files_prefix(markdown_mistune.markdown2html_mistune(_cleaned_again(text)))
 
 
 def _quick(render: Callable[[str], str], text: str) -> bool:

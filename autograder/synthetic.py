@@ -11,6 +11,7 @@ from typing import Any
 
 import nbformat
 import numpy as np
+import torch
 from nbformat import NotebookNode
 
 from autograder.author import answers, build
@@ -19,7 +20,8 @@ from autograder.course import Course, CourseError, NotebookEntry, exercise_of, f
 from utils.experiments import student
 from utils.experiments.experiment import DIGITS, Experiment, Run, dumps, parse, path_of, score
 from utils.experiments.runs import RECORDED_SEEDS, run_seeds
-from utils.grading.evidence import SEEDS, ResultsCheck
+from utils.grading.evidence import SEEDS
+from utils.grading.results_check import ResultsCheck
 
 SEED = 0
 LOOP = "import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    pass\n"
@@ -114,7 +116,7 @@ class Maker:
         self.points = {number: check.points for number, check in public_checks(entry).items()}
         of_files = [number for number, check in public_checks(entry).items() if isinstance(check, ResultsCheck)]
         self.results = of_files[0] if of_files else ""  # the exercise that is graded from runs
-        self._runs = _runs(entry) if self.results else []
+        self._entry = entry
 
     def runs(self, name: str) -> dict[str, str]:
         """The files of all runs as a student of this name would have made them: with the seeds of that name.
@@ -123,7 +125,7 @@ class Maker:
         """
         draw, found = np.random.default_rng(list(name.encode())), {}
         for number, seed in enumerate(student.seeds_of(name, "", SEEDS)):
-            for experiment, runs in self._runs:
+            for experiment, runs in _runs(self._entry) if self.results else ():
                 made = made_up(runs[number], seed, name, draw)
                 found[path_of(experiment, seed, "").as_posix()] = dumps(made)
         return found
@@ -222,4 +224,5 @@ def renamed(runs: dict[str, str], name: str) -> dict[str, str]:
 @cache
 def _runs(entry: NotebookEntry) -> list[tuple[Experiment, list[Run]]]:
     """Every run of a notebook's experiments, small ones, with the recorded runs' seeds."""
+    torch.set_num_threads(1)  # models this small are no faster with two, which wait for each other
     return [(one, run_seeds(one, RECORDED_SEEDS, None)) for one in entry.experiments_of("smoke").values()]

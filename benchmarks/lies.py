@@ -30,7 +30,7 @@ from autograder.author import answers, build
 from autograder.author.checks import private_checks, public_checks
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
-from utils.grading.evidence import ResultsCheck
+from utils.grading.results_check import ResultsCheck
 
 
 def left_behind(call, value, *rest):

@@ -38,7 +38,7 @@ from autograder.author import answers, build
 from autograder.author.checks import private_checks, public_checks
 from utils.grading import dispatch
 from utils.grading.check import Outcome
-from utils.grading.evidence import ResultsCheck
+from utils.grading.results_check import ResultsCheck
 
 SECONDS = 20
 RUNS_SECONDS = 120  # of answers that train

@@ -46,11 +46,11 @@ def canned(course: Any, hand_in: Any, *_: Any) -> Any:
     import json as encoder
     import time as clock
 
-    from autograder.grading.records import Record
+    from autograder.grading.records import RECORD
 
     stated, notebook, wait = encoder.loads((course.tree / "canned.json").read_text())
     clock.sleep(wait)
-    return Record(**(stated | {"student": hand_in.student})), notebook
+    return RECORD.validate_python(stated | {"student": hand_in.student}), notebook
 
 
 def course_in(folder: Path) -> Any:
@@ -71,8 +71,9 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
     from autograder.author import build
     from autograder.course import cell_id
     from autograder.gradebook import course_tree
-    from autograder.grading.records import GRADED, Record
+    from autograder.grading.records import GRADED, GradedVerdict, Record
     from autograder.intake import restore
+    from utils.grading.verdict import Outcome
 
     known = course_in(folder)
     course_tree.build_tree(known)
@@ -84,9 +85,7 @@ def a_class(folder: Path, size: int, wait: float = 0.0) -> None:
     for number, points in course_tree.exercises(known, entry).items():
         cell = next(cell for cell in notebook.cells if cell.id == cell_id("check", number))
         cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
-        row = {"exercise": number, "points": points, "score": points, "outcome": "passed", "message": "passed"}
-        done.exercises.append(row)
-        done.score = done.points = done.points + points
+        done.verdicts.append(GradedVerdict(number, points, Outcome.PASSED))
     (folder / CANNED).write_text(json.dumps([dataclasses.asdict(done), build.write(notebook), wait]))
     for number in range(size):
         place = course_tree.place(known, "submitted", entry, f"student{number:05d}")

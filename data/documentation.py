@@ -18,10 +18,11 @@ import sysconfig
 import tempfile
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 LIBRARIES = (
     "python",
@@ -61,11 +62,17 @@ SKIPPED = {
 }
 MIN_WORDS, MAX_WORDS = 4, 40
 RECIPE = 1  # part of the cache's name: raise it when the sentences are made in another way
+MARKED_RECIPE = 1  # the same for sentences with marks
+MARKED_WORDS = (6, 60)  # words of a sentence with marks, at least and at most
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 PLAIN = re.compile(r"[A-Z][A-Za-z ,;:()'-]*\.")
 TOKEN = re.compile(r"[a-z]+(?:['-][a-z]+)*|[,;:.()]")
 ROLE = re.compile(r":[a-z:]+:`~?([^`<]*?)(?: <[^`]*>)?`")
+MARK = re.compile(r":(?:py:)?(func|class|meth|mod|attr|exc):`~?\.?([\w.]+)(?:\(\))?`|``([\w.]+)``")
+HAS_MARKS = re.compile(rb":(?:func|class|meth|mod|attr|exc):`|``[\w.]+``")  # most files have none, and need no parsing
+MARKED = {"func": "FUNC", "meth": "FUNC", "class": "CLASS", "exc": "CLASS", "attr": "ATTR", "mod": "MOD"}
+MARKED_TOKEN = re.compile(r"[a-z]+|\d+|[^\w\s]|_")
 
 
 @dataclass(frozen=True)
@@ -151,6 +158,45 @@ def labelled_sentences(
     return chosen
 
 
+def marked_sentences(libraries: Sequence[str], validation: bool = False) -> list[tuple[list[str], list[str]]]:
+    """Sentences some words of which were marked up as code, without the marks: (words, tags), in a fixed order.
+
+    Tags are `O`, and for marked words `B-` and `I-` with what they were marked as: FUNC, CLASS, ATTR and MOD by their
+    role, CODE for double backticks. Words are lower-cased runs of letters or of digits, and single signs, so that
+    `numpy.linalg` is three. The first scan of all libraries takes about half a minute; then it is cached.
+
+    Args:
+        validation: take them from the source files that `train_and_validation` validates on.
+
+    Raises:
+        ValueError: a library is not installed, or none of LIBRARIES.
+    """
+    found: dict[str, tuple[str, bool]] = {}  # a sentence that several files have is of the first of them
+    for library in libraries:
+        for words, tags, file in _scanned(library, MARKED_RECIPE, "-marked", _read_marked):
+            found.setdefault(words, (tags, _is_validation(Sentence(words, library, file))))
+    return [(words.split(), tags.split()) for words, (tags, side) in found.items() if side == validation]
+
+
+def tagged(sentence: str) -> tuple[list[str], list[str]] | None:
+    """The words and tags of a sentence with marks, see `marked_sentences`; None if it has none, or other marks."""
+    words: list[str] = []
+    tags: list[str] = []
+    place = 0
+    for mark in MARK.finditer(sentence):
+        before = sentence[place : mark.start()]
+        plain, inside = (MARKED_TOKEN.findall(part.lower()) for part in (before, mark[2] or mark[3]))
+        kind = MARKED[mark[1]] if mark[1] else "CODE"
+        words += plain + inside
+        tags += ["O"] * len(plain) + [f"{'I' if number else 'B'}-{kind}" for number in range(len(inside))]
+        place = mark.end()
+    rest = sentence[place:]
+    if not place or "`" in MARK.sub("", sentence):
+        return None
+    plain = MARKED_TOKEN.findall(rest.lower())
+    return words + plain, tags + ["O"] * len(plain)
+
+
 def plain_sentences(text: str) -> Iterator[str]:
     """The sentences of a docstring that are plain words: no code, no lists, no tables, no parameters."""
     for paragraph in _paragraphs(text):
@@ -187,17 +233,26 @@ def _root(library: str) -> Path | None:
 
 @cache
 def _of_library(library: str) -> tuple[tuple[str, str], ...]:
-    """(text, file) of each sentence of a library, from the user's cache folder if it was read before."""
+    """(text, file) of each sentence of a library."""
+    found = _scanned(library, RECIPE, "", lambda root, files: _read(root, files, library == "python"))
+    return tuple((str(text), str(file)) for text, file in found)
+
+
+def _scanned(
+    library: str, recipe: int, what: str, scan: Callable[[Path, Sequence[Path]], Iterable[Sequence[Any]]]
+) -> Sequence[Sequence[Any]]:
+    """What `scan` finds in the files of a library, from the user's cache folder if they were read before."""
     root = _root(library)
     if root is None:
         raise ValueError(f"{library} is not installed, or none of {', '.join(LIBRARIES)}")
     files = [path for path in sorted(root.rglob("*.py")) if not SKIPPED.intersection(path.relative_to(root).parts)]
-    stamp = json.dumps([RECIPE, sys.version, str(root), [(str(path), path.stat().st_size) for path in files]])
-    store = cache_folder() / "documentation" / f"{library}-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}.json"
+    stamp = json.dumps([recipe, sys.version, str(root), [(str(path), path.stat().st_size) for path in files]])
+    name = f"{library}{what}-{hashlib.sha256(stamp.encode()).hexdigest()[:16]}.json"
+    store = cache_folder() / "documentation" / name
     try:
-        return tuple((str(text), str(file)) for text, file in json.loads(store.read_text("utf-8")))
-    except (OSError, ValueError):
-        found = tuple(_read(root, files, library == "python"))
+        return [tuple(one) for one in json.loads(store.read_text("utf-8"))]
+    except (OSError, ValueError, TypeError):
+        found = [tuple(one) for one in scan(root, files)]
         _save(store, found)
         return found
 
@@ -219,6 +274,22 @@ def _read(root: Path, files: Iterable[Path], with_topics: bool) -> Iterator[tupl
                 if sentence not in seen:
                     seen.add(sentence)
                     yield sentence, f"topics/{topic}"
+
+
+def _read_marked(root: Path, files: Iterable[Path]) -> Iterator[tuple[str, str, str]]:
+    """(words, tags, file) of each sentence with marks, words and tags joined by blanks."""
+    for path in files:
+        try:
+            if not HAS_MARKS.search(path.read_bytes()):
+                continue
+        except OSError:
+            continue
+        for text in _docstrings(path):
+            for paragraph in _paragraphs(text) if "`" in text else ():
+                for sentence in SENTENCE_END.split(" ".join(paragraph)):
+                    words, tags = tagged(sentence) or ((), ())
+                    if MARKED_WORDS[0] <= len(words) <= MARKED_WORDS[1] and tags.count("O") >= MIN_WORDS:
+                        yield " ".join(words), " ".join(tags), path.relative_to(root).as_posix()
 
 
 def _docstrings(path: Path) -> Iterator[str]:
@@ -250,7 +321,7 @@ def cache_folder() -> Path:
     return Path(os.environ.get("COURSE_CACHE") or default)
 
 
-def _save(store: Path, found: tuple[tuple[str, str], ...]) -> None:
+def _save(store: Path, found: Sequence[Sequence[Any]]) -> None:
     """Write atomically; a folder that cannot be written to costs only time."""
     try:
         store.parent.mkdir(parents=True, exist_ok=True)

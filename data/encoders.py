@@ -83,6 +83,51 @@ def adapter_model(name: str, pretrained: bool) -> Any:
     return _model(BertAdapterModel, name, pretrained)
 
 
+def masked_model(name: str, layers: int | None, width: int | None, vocab_size: int, length: int) -> Any:
+    """An encoder with a fresh head for masked tokens, tied to its embeddings (transformers' `BertForMaskedLM`).
+
+    What is new is drawn from torch's default generator, float32.
+
+    Args:
+        layers: the first so many of the pretrained encoder, None for all; or those of a new one.
+        width: None takes the pretrained encoder. Else all is new: layers of this width, with heads of at least 48, for
+            `vocab_size` pieces and at most `length` tokens, without dropout.
+
+    Raises:
+        Those of `folder`; OSError: neither the hub nor its cache has it.
+    """
+    from transformers import AutoConfig, BertConfig, BertForMaskedLM
+
+    if width is not None:
+        sizes = {"hidden_size": width, "intermediate_size": 4 * width, "num_hidden_layers": layers}
+        none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        heads = max(1, width // 48)
+        return BertForMaskedLM(
+            BertConfig(
+                vocab_size=vocab_size, num_attention_heads=heads, max_position_embeddings=length, **sizes, **none
+            )
+        )
+    with quiet(), _advice(name):
+        config = AutoConfig.from_pretrained(folder(name))
+        config.num_hidden_layers = layers or config.num_hidden_layers
+        model = BertForMaskedLM.from_pretrained(folder(name), config=config, dtype=torch.float32)
+        return model
+
+
+def plain_model(name: str, pretrained: bool) -> Any:
+    """The encoder alone (transformers' `BertModel`, without a pooler); what is not pretrained is drawn, float32.
+
+    Raises:
+        Those of `folder`; OSError: neither the hub nor its cache has it.
+    """
+    from transformers import AutoConfig, BertModel
+
+    with quiet(), _advice(name):
+        if pretrained:
+            return BertModel.from_pretrained(folder(name), add_pooling_layer=False, dtype=torch.float32)
+        return BertModel(AutoConfig.from_pretrained(folder(name)), add_pooling_layer=False)
+
+
 def _model(kind: Any, name: str, pretrained: bool) -> Any:
     from transformers import AutoConfig, BertConfig
 

@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-from autograder.grading.records import Record
+from autograder.grading.records import RECORD
 from autograder.sandbox.kernel import open_kernel
 
 
@@ -15,4 +15,4 @@ def grade_one(course, hand_in, trusted=False, server=""):
         ran = kernel.run("print(6 * 7)")
     assert ran.outputs[0].text == "42\n", ran
     stated, notebook = json.loads(Path(os.environ["CANNED"], f"{hand_in.student}.json").read_text())
-    return Record(**stated), notebook
+    return RECORD.validate_python(stated), notebook

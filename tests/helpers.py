@@ -12,8 +12,9 @@ from autograder import course, synthetic
 from autograder.course import cell_id
 from autograder.gradebook import course_tree, recording
 from autograder.grading import fingerprints, grade
-from autograder.grading.records import GRADED, Record, jobs
+from autograder.grading.records import GRADED, GradedVerdict, Record, jobs
 from autograder.intake import restore
+from utils.grading.verdict import Outcome
 
 TIMES = ("seconds", "slowest_cell", "graded_at")
 MARKS = """
@@ -70,7 +71,7 @@ def outcome(known):
     for path in known.tree.glob("verdicts/**/*"):
         if path.is_file():
             stated = json.loads(path.read_text())
-            for part in (stated, *stated["exercises"]):
+            for part in (stated, *stated["verdicts"]):
                 for name in TIMES:
                     part.pop(name, None)
             verdicts[str(path.relative_to(known.tree))] = json.dumps(stated, indent=1)
@@ -95,10 +96,7 @@ def canned(known, student="ada", solved=None):
     for number, points in course_tree.exercises(known, entry).items():
         cell = next(cell for cell in notebook.cells if cell.id == cell_id("check", number))
         cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
-        done.exercises.append(
-            {"exercise": number, "points": points, "score": points, "outcome": "passed", "message": ""}
-        )
-        done.score = done.points = done.points + points
+        done.verdicts.append(GradedVerdict(number, points, Outcome.PASSED))
     return job, done, nbformat.writes(notebook)
 
 

@@ -1,5 +1,6 @@
 """The built notebook as a student meets it: JupyterLab in a real browser, a wrong answer, then a right one."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -205,8 +206,9 @@ def hostile_class(built, tmp_path_factory):
         (job,) = jobs(known, ENTRY)
         graded = job.known
         graded.remarks += [f"remark {said}"]
-        graded.exercises[0]["message"] = f"Exercise 1.1: message {said}"
-        graded.exercises[0]["instructor_only"] = f"private {said}"
+        graded.verdicts[0] = dataclasses.replace(
+            graded.verdicts[0], message=f"message {said}", instructor_only=f"private {said}"
+        )
         notebook = course_tree.place(known, "autograded", ENTRY, "mallory").read_text()
         grade.keep(known, recorder, job, graded, notebook)
     for number, way in enumerate(WAYS):  # quoted by a parser, or by anybody else

@@ -8,10 +8,10 @@ import pytest
 from autograder import course
 from autograder.author import answers, build, checks
 from autograder.course import exercise_of
-from utils.experiments import pair_training
+from utils.experiments import pair_training, pretraining_loop, tagging_loop
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
-from utils.grading.evidence import ResultsCheck
+from utils.grading.results_check import ResultsCheck
 
 COURSE = course.load()
 WRITTEN = {entry.name: answers.answer_cases(entry) for entry in COURSE.notebooks}
@@ -51,15 +51,19 @@ BLANKS = [
 @pytest.fixture(scope="module", autouse=True)
 def each_run_is_trained_once():
     """An experiment with a seed gives one run, whichever answer asks for it."""
-    train, made = pair_training.run_seed, {}
+    made = {}
 
-    def once(experiment, seed, *, on_step=None, **more):
-        if (experiment, seed) not in made:
-            made[experiment, seed] = train(experiment, seed, **more)
-        return made[experiment, seed]
+    def once(train):
+        def run_seed(experiment, seed, *, on_step=None, **more):
+            if (experiment, seed) not in made:
+                made[experiment, seed] = train(experiment, seed, **more)
+            return made[experiment, seed]
+
+        return run_seed
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pair_training, "run_seed", once)
+        for module in (pair_training, pretraining_loop, tagging_loop):
+            patch.setattr(module, "run_seed", once(module.run_seed))
         yield
 
 

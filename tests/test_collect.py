@@ -4,6 +4,7 @@ import datetime
 import io
 import json
 import os
+import pathlib
 import time
 import tracemalloc
 import zipfile
@@ -222,6 +223,23 @@ def test_what_a_mac_keeps_beside_a_file_is_no_hand_in(mine, tmp_path, text):
     other = collect.collect(mine, tmp_path / "in")
     assert [result.refused, other.refused] == [[], []]
     assert {name: path.read_bytes() for name, path in submitted(mine).items()} == {"omar": text, "nina": text}
+
+
+def test_a_file_of_a_year_that_no_calendar_has_stops_nobody(mine, tmp_path, text, monkeypatch):
+    (tmp_path / "in").mkdir()
+    for name in ("ada", "bo"):
+        (tmp_path / "in" / name).mkdir()
+        (tmp_path / "in" / name / f"{NAME}.ipynb").write_bytes(text)
+    stat = pathlib.Path.stat
+
+    def changed(path, **how):
+        found = stat(path, **how)
+        return os.stat_result([*found[:8], 400_000_000_000, found[9]]) if path.parent.name == "bo" else found
+
+    monkeypatch.setattr(pathlib.Path, "stat", changed)  # not every file system keeps such a time
+    result = collect.collect(mine, tmp_path / "in")
+    assert {*submitted(mine)} == {"ada", "bo"} and len(result.taken) == 2
+    assert any("no valid time" in line for line in result.refused)
 
 
 @pytest.mark.parametrize("junk", [b"", b"%PDF-1.7"])

@@ -16,9 +16,10 @@ from autograder import course
 from autograder.author import build
 from autograder.gradebook import course_tree, recording, stock
 from autograder.grading import grade, lateness
-from autograder.grading.records import GRADED, Record, load_record, verdict_path
+from autograder.grading.records import GRADED, GradedVerdict, Record, load_record, verdict_path
 from autograder.intake import collect
 from autograder.reports import feedback, report
+from utils.grading.verdict import Outcome
 
 UTC = datetime.UTC
 # Offsets west and east of UTC, of half an hour, and both of a zone with daylight saving.
@@ -190,7 +191,7 @@ def late_class(fresh):
             course_tree.write(place, build.write(text))
             course_tree.write(place.with_name("timestamp.txt"), course_tree.timestamp(when))
             recorder.record(entry, student, build.write(text))
-            stated = Record(student, entry.name, GRADED, score=points, points=points)
+            stated = Record(student, entry.name, GRADED, verdicts=[GradedVerdict("1.1", points, Outcome.PASSED)])
             course_tree.write_json(verdict_path(known, entry, student), grade.asdict(stated))
     return known, points
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import shutil
+import time
 import zipfile
 
 import numpy as np
@@ -16,13 +17,12 @@ from autograder.grading.records import handed_in
 from autograder.intake.collect import collect, pack, unpack
 from autograder.reports import report
 from utils import hand_in
-from utils.experiments import pair_experiment, rte, student
+from utils.experiments import likeness, pair_experiment, rte, student
 from utils.experiments.experiment import (
     DIGITS,
-    NO_STANDING,
+    MAX_READ,
     BadRun,
     Run,
-    Standing,
     dumps,
     parse,
     path_of,
@@ -31,8 +31,10 @@ from utils.experiments.experiment import (
     write,
 )
 from utils.experiments.runs import run_seeds
-from utils.grading import evidence
-from utils.grading.evidence import examine, results_check
+from utils.experiments.standing import NO_STANDING, Standing
+from utils.grading import results_check as checking
+from utils.grading.evidence import examine
+from utils.grading.results_check import results_check
 from utils.grading.verdict import Outcome
 
 EXPERIMENTS = rte.experiments(rte.SEED_VARIANCE, "smoke")
@@ -104,10 +106,10 @@ def test_honest_results_pass_at_home_and_in_grading(honest, monkeypatch, capsys)
 def test_runs_of_the_size_smoke_are_named_in_grading(honest):
     files = read_files(honest)
     verdict, against, _ = over_seeds.verdict_on(files, ["cpu", "gpu"], NO_STANDING)
-    assert verdict.score == 0 and against == [evidence.SMOKE_CAME] and "of the size smoke" in verdict.message
+    assert verdict.score == 0 and against == [checking.SMOKE_CAME] and "of the size smoke" in verdict.message
     started = {f"{rte.experiments(rte.SEED_VARIANCE, 'cpu')['random'].folder('').name}/seed_1.json": b"{}"}
     verdict, against, _ = over_seeds.verdict_on(files | started, ["cpu", "gpu"], NO_STANDING)
-    assert verdict.score == 0 and evidence.SMOKE_CAME not in against
+    assert verdict.score == 0 and checking.SMOKE_CAME not in against
 
 
 def test_no_results_is_not_attempted():
@@ -370,6 +372,33 @@ def constant(experiment, known, number):
     return [[0.1, 0.2 + number / 1000]] * len(known[0].labels)
 
 
+def moved(experiment, known, number):
+    """One of the course's own, moved until it predicts one class, so that nobody expects anything of it."""
+    logits = np.array(known[number].logits)
+    logits[:, 0] += (logits[:, 1] - logits[:, 0]).max() + 0.01
+    return logits
+
+
+def moved_and_one_of_noise(experiment, known, number):
+    """Where one run has to learn, that one is noise."""
+    noise = number == 4 and experiment.learns
+    return random_predictions(experiment, known, number) if noise else moved(experiment, known, number)
+
+
+def one_moved_and_one_of_noise(experiment, known, number):
+    """The same run four times; the fifth has nothing in common with them."""
+    if number == 4 and experiment.learns:
+        return random_predictions(experiment, known, number)
+    return moved(experiment, known, 0) + np.array([0.1 * number, 0])
+
+
+def moved_where_nothing_is_expected(experiment, known, number):
+    """Copies that nobody expects to have learnt, and of the others two of five."""
+    return (
+        moved(experiment, known, number) if not experiment.learns or number < 2 else shipped(experiment, known, number)
+    )
+
+
 def bent(experiment, known, number):
     logits = np.array(known[number].logits)
     return np.sign(logits) * np.abs(logits) ** 1.7
@@ -417,6 +446,10 @@ def around_the_shipped(experiment, known, number):
         (gold_shaped, "unlike every other run"),
         (one_scaled, "scaled or moved"),
         (constant, "one class only"),
+        (moved, "one class only"),
+        (moved_and_one_of_noise, "its runs have nothing in common"),
+        (one_moved_and_one_of_noise, "has nothing in common with the other runs"),
+        (moved_where_nothing_is_expected, "the course's own"),
         (bent, "its logits bent"),
         (between, "a sum of other runs"),
         (exchanged, "classes exchanged"),
@@ -426,7 +459,7 @@ def around_the_shipped(experiment, known, number):
     ids=lambda one: getattr(one, "__name__", None),
 )
 def test_a_forged_table_earns_nothing(notebook, forge, says):
-    check = evidence.ResultsCheck(TABLES[notebook], 4, rte, notebook, lambda run_all: None)
+    check = checking.ResultsCheck(TABLES[notebook], 4, rte, notebook, lambda run_all: None)
     verdict, against, _ = check.verdict_on(claimed(notebook, forge), ["cpu", "gpu"], NO_STANDING)
     assert verdict.score == 0 and says in "; ".join(against), against
 
@@ -434,7 +467,7 @@ def test_a_forged_table_earns_nothing(notebook, forge, says):
 @pytest.mark.parametrize("notebook", TABLES)
 def test_what_still_passes_until_it_is_audited(notebook):
     """THREAT_MODEL.md says so. If this fails because it is refused now: good, say that there."""
-    check = evidence.ResultsCheck(TABLES[notebook], 4, rte, notebook, lambda run_all: None)
+    check = checking.ResultsCheck(TABLES[notebook], 4, rte, notebook, lambda run_all: None)
     files = claimed(notebook, around_the_shipped)
     verdict, _, _ = check.verdict_on(files, ["cpu", "gpu"], NO_STANDING)
     assert verdict.score == 4
@@ -456,30 +489,30 @@ def test_real_runs_of_honest_seeds_are_not_accused(notebook, tmp_path, monkeypat
         shutil.copytree(rte.RECORDED / one, tmp_path / "recorded" / one)
     files = claimed(notebook, shipped, "Honest Person")
     monkeypatch.setattr(rte, "RECORDED", tmp_path / "recorded")
-    check = evidence.ResultsCheck(TABLES[notebook], 4, rte, notebook, lambda run_all: None)
+    check = checking.ResultsCheck(TABLES[notebook], 4, rte, notebook, lambda run_all: None)
     verdict, against, unsure = check.verdict_on(files, ["cpu", "gpu"], NO_STANDING)
     assert (verdict.score, against, unsure) == (4, [], [])
 
 
 def test_what_honest_seeds_have_in_common_is_as_the_thresholds_say():
-    """The figures above `evidence.NEAR`, from the recorded runs."""
+    """The figures above `likeness.NEAR`, from the recorded runs."""
     within, between_arms, summed, ordered, means = [], [], [], [], {}
-    rows = {name: evidence.shapes(some) for name, some in evidence.recorded_outputs(rte.RECORDED).items()}
+    rows = {name: likeness.shapes(some) for name, some in likeness.recorded_outputs(rte.RECORDED).items()}
     for name, (straight, ranked, in_order, _) in rows.items():
         upper = np.triu_indices(len(straight), 1)
         within += [*(straight @ straight.T)[upper], *(ranked @ ranked.T)[upper]]
-        some = evidence.recorded_outputs(rte.RECORDED)[name]
-        summed += [evidence.explained(one, np.delete(some, place, 0)) for place, one in enumerate(some)]
+        some = likeness.recorded_outputs(rte.RECORDED)[name]
+        summed += [likeness.explained(one, np.delete(some, place, 0)) for place, one in enumerate(some)]
         for other, theirs in rows.items():
             if other != name:
                 between_arms.append(np.abs(straight @ theirs[0].T).max())
                 ordered.append((in_order @ theirs[2].T).max())
         means[name.split("-")[0]] = (straight @ straight.T)[upper].mean()
     fusion = means.pop("fusion")
-    assert evidence.UNLIKE < 0.7 < min(means.values()) and 0.5 < fusion < 0.6
-    assert min(within) > 0.45 and max(within) < 0.993 < evidence.NEAR
-    assert max(between_arms) < 0.78 and max(summed) < 0.996 < evidence.MIXED
-    assert max(ordered) < 0.9991 < evidence.PERMUTED
+    assert likeness.UNLIKE < 0.7 < min(means.values()) and 0.5 < fusion < 0.6
+    assert min(within) > 0.45 and max(within) < 0.993 < likeness.NEAR
+    assert max(between_arms) < 0.78 and max(summed) < 0.996 < likeness.MIXED
+    assert max(ordered) < 0.9991 < likeness.PERMUTED
 
 
 @pytest.mark.parametrize("arm, least", [("fusion", 0.37), ("adapter", 0.5)])
@@ -487,8 +520,8 @@ def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
     """Two thirds of what recorded runs have in common is asked where that is below UNLIKE; noise has none of it."""
     experiment = rte.experiments(rte.ADAPTER_FUSION, "cpu")[arm]
     known = rte.recorded(rte.ADAPTER_FUSION)[arm]
-    ours = evidence.recorded_outputs(rte.RECORDED)[experiment.folder("").name]
-    assert len(ours) == 5 and evidence._in_common(experiment, known, ours) == []
+    ours = likeness.recorded_outputs(rte.RECORDED)[experiment.folder("").name]
+    assert len(ours) == 5 and likeness._in_common(experiment, known, ours) == []
 
     def mixed(share):
         """The recorded runs, with so much of each replaced by noise that is its own."""
@@ -497,7 +530,7 @@ def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
             own = draw(arm, number).normal(0, run.outputs.std(), len(run.outputs))
             margins = (1 - share) * run.outputs + share * own
             made.append(dataclasses.replace(run, logits=np.stack([-margins / 2, margins / 2], 1).tolist()))
-        return evidence._in_common(experiment, made, ours)
+        return likeness._in_common(experiment, made, ours)
 
     assert "nothing in common" in mixed(1)[0] and f"above {least}" in mixed(1)[0]
     assert mixed(0.8)
@@ -505,8 +538,8 @@ def test_runs_that_were_made_up_have_less_in_common_than_is_asked(arm, least):
 
 def submit(known, entry, owner, files, *times):
     """A hand-in, kept in as many versions as there are times; the last is the one that counts."""
-    for number, time in enumerate(times):
-        version = known.tree / "handins" / owner / entry.name / f"{time}-{number:08d}"
+    for number, when in enumerate(times):
+        version = known.tree / "handins" / owner / entry.name / f"{when}-{number:08d}"
         course_tree.write(version.with_name(version.name + ".ipynb"), f"version {number}")
         course_tree.write(version.with_name(version.name + ".results.json"), pack(files))
     course_tree.write(course_tree.place(known, "submitted", entry, owner), "{}")
@@ -536,7 +569,7 @@ def test_files_of_another_notebook_do_not_hide_a_copy(honest, small):
     files = read_files(honest)
     other = rte.experiments(rte.ADAPTER_FUSION, "smoke")["adapter"].folder("").name
     assert entry.name == rte.SEED_VARIANCE and other < min(files)
-    more = {f"{other}/seed_{number}.json": b"{}" for number in range(evidence.MAX_READ)}
+    more = {f"{other}/seed_{number}.json": b"{}" for number in range(MAX_READ)}
     submit(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
     submit(known, entry, "Aaron_Early", files | more, "20270102T120000Z")
     standing = copied_runs.of(known, entry)
@@ -578,6 +611,51 @@ def test_runs_of_another_hand_in_are_found_in_disguise(how, small):
     assert more in standing["Eve_Forger"].flags[0] and "those of Bo_Berg came first" in standing["Eve_Forger"].flags[0]
     assert more in standing["Bo_Berg"].flags[0] and "those of this student came first" in standing["Bo_Berg"].flags[0]
     assert not standing["Eve_Forger"].against and not standing["Bo_Berg"].against
+
+
+@pytest.mark.parametrize("others", [0, 3, 30])
+def test_collapsed_runs_of_two_students_are_not_called_copies(others, small):
+    """Constant, or a few outputs one step of bfloat16 away: they have nothing by which two could be told to be one."""
+    known, entry = small
+    experiment = rte.experiments(entry.name, "cpu")["random"]
+    for place, owner in enumerate(("Ada Lovelace", "Bo Berg")):
+        margins = np.full(277, 0.1 + 0.2 * place)
+        margins[draw(owner).choice(277, others, replace=False)] += 0.0005
+        content = {"student": owner, "seconds": 1.5 + place, "predictions": [1] * 277}
+        content["logits"] = [[0.0, float(margin)] for margin in margins]
+        submit(known, entry, owner.replace(" ", "_"), {path_of(experiment, 7 + place, "").as_posix(): encoded(content)})
+    standings = copied_runs.of(known, entry)
+    assert len(standings) == 2 and not any(standing.flags for standing in standings.values())
+
+
+def encoded(content):
+    return json.dumps(content).encode()
+
+
+def test_names_in_files_cost_little_and_hide_no_copy(honest, small):
+    """A name of accents takes quadratic time to fold; names of all classmates leave room for what is copied."""
+    known, entry = small
+    files = read_files(honest)
+    submit(known, entry, "Lovelace_Ada", files, "20270101T120000Z")
+    folder = FIRST.folder("").name
+    junk = {"seconds": 1, "logits": [], "predictions": [0.5, 0.25, 0.125]}
+    more = {
+        f"{folder}/seed_{900 + place}.json": encoded(junk | {"student": f"Mate {place:c}"}) for place in range(65, 91)
+    }
+    more[f"{folder}/seed_899.json"] = encoded(junk | {"student": "a" + "\u0300\u0316" * 100_000})
+    for place in range(65, 91):
+        submit(
+            known,
+            entry,
+            f"Mate_{place:c}",
+            {f"{folder}/seed_{place}.json": encoded(junk | {"student": f"Mate {place:c}"})},
+        )
+    submit(known, entry, "Eve", files | more, "20270102T120000Z")
+    began = time.process_time()
+    flags = copied_runs.of(known, entry)["Eve"].flags
+    assert time.process_time() - began < 5
+    assert "in a hand-in of Lovelace_Ada" in flags[0] and len(flags) <= 2 * copied_runs.MOST + 1
+    assert "more names that are not its own" in flags[-1]
 
 
 def test_two_students_whom_chance_gave_one_seed_are_not_flagged(honest, small, monkeypatch):
@@ -637,7 +715,7 @@ def test_a_persons_decision_is_applied_and_undone(honest, small):
 
 def test_the_recorded_runs_of_the_course_are_nobodys_own():
     for notebook in TABLES:
-        check = evidence.ResultsCheck(TABLES[notebook], 4, rte, notebook, lambda run_all: None)
+        check = checking.ResultsCheck(TABLES[notebook], 4, rte, notebook, lambda run_all: None)
         verdict, against, _ = check.verdict_on(read_files(rte.RECORDED), ["cpu"], NO_STANDING)
         assert verdict.score == 0 and "do not say whose they are" in against[0]
 
@@ -683,6 +761,23 @@ def test_a_class_is_compared_within_each_students_runs(monkeypatch, small):
         (found,) = table.comparisons()
         assert found.seeds == 3 and found.difference == pytest.approx(5)
         assert found.by_seed == pytest.approx((5, 5))  # each student gained one of twenty with each seed
+
+
+def test_runs_of_two_sizes_have_rows_of_their_own(monkeypatch, small):
+    known, entry = small
+    known = known.model_copy(update={"grading": known.grading.model_copy(update={"results_profiles": ("cpu", "gpu")})})
+    found = {}
+    for place, profile in enumerate(("cpu", "gpu", "gpu")):
+        one = rte.experiments(entry.name, profile)["pretrained"]
+        logits = [[0.0, 1.0 + place], [1.0, 0.0]]
+        found[f"student{place}"] = {"pretrained": [Run(one.plain(), 7, [1, 0], [1, 0], logits, [])]}
+    (known.tree / "submitted" / "ada" / entry.name).mkdir(parents=True)
+    (known.tree / "submitted" / "ada" / entry.name / "results.json").write_text("{}")
+    monkeypatch.setattr(audit, "accepted", lambda course, entry: found)
+    table = report.class_table(known, entry)
+    assert {name: len(runs) for name, runs in table.runs.items()} == {"pretrained, cpu": 1, "pretrained, gpu": 2}
+    monkeypatch.setattr(audit, "accepted", lambda course, entry: {"student0": found["student0"]})
+    assert [*report.class_table(known, entry).runs] == ["pretrained"]
 
 
 def test_a_link_in_a_folder_of_results_is_not_followed(tmp_path):

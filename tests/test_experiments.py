@@ -11,14 +11,17 @@ from toy_experiment import READING, TAGGING
 
 import utils.checks
 from autograder import course, synthetic
+from autograder.author.checks import public_checks
 from autograder.gradebook import course_tree
 from autograder.grading import audit, copied_runs
 from autograder.intake.collect import pack
 from autograder.reports import report
 from utils.experiments import student
-from utils.experiments.experiment import NO_STANDING, Run, dumps, parse, path_of
+from utils.experiments.experiment import Run, dumps, parse, path_of
 from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable, compare
+from utils.experiments.standing import NO_STANDING
+from utils.grading.results_check import ResultsCheck
 from utils.grading.verdict import Outcome
 
 NOTEBOOKS = (TAGGING, READING)
@@ -26,7 +29,7 @@ CHECKS = '''"""Checks of a made-up notebook."""
 
 import toy_experiment
 
-from utils.grading.evidence import results_check
+from utils.grading.results_check import results_check
 
 
 @results_check("97.1", points=4, source=toy_experiment, notebook="{notebook}")
@@ -37,7 +40,10 @@ ADA, BO = "Ada Lovelace", "Bo Berg"
 ENGINE = [
     *(course.ROOT / "autograder").rglob("*.py"),
     *(course.ROOT / "utils" / "grading").glob("*.py"),
-    *(course.ROOT / "utils" / "experiments" / f"{name}.py" for name in ("runs", "seed_table", "experiment")),
+    *(
+        course.ROOT / "utils" / "experiments" / f"{name}.py"
+        for name in ("runs", "seed_table", "experiment", "likeness")
+    ),
 ]
 
 
@@ -64,6 +70,12 @@ def runs_of(notebook, name, folder, monkeypatch, profile="cpu"):
     return files
 
 
+def check_of(entry):
+    """The check of a notebook's experiments."""
+    (check,) = (check for check in public_checks(entry).values() if isinstance(check, ResultsCheck))
+    return check
+
+
 def submit(known, entry, owner, files):
     course_tree.write(course_tree.place(known, "submitted", entry, owner), "{}")
     course_tree.write(course_tree.results_path(known, entry, owner), pack(files))
@@ -77,7 +89,7 @@ def changed(files, **changes):
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_it_is_graded_from_what_it_predicted(notebook, known, tmp_path, monkeypatch):
-    check = audit.check_of(known.notebook(notebook))
+    check = check_of(known.notebook(notebook))
     files = runs_of(notebook, ADA, tmp_path / "ada", monkeypatch)
     verdict, against, unsure = check.verdict_on(files, ["cpu"], NO_STANDING)
     assert (verdict.outcome, verdict.score, against, unsure) == (Outcome.PASSED, 4, [], [])
@@ -104,7 +116,7 @@ def test_it_is_graded_from_what_it_predicted(notebook, known, tmp_path, monkeypa
 
 def test_what_was_not_measured_is_for_a_person_and_costs_nothing(known, tmp_path, monkeypatch):
     """The same losses with noise under each seed: suspicious by figures that were measured on another kind."""
-    check = audit.check_of(known.notebook(READING))
+    check = check_of(known.notebook(READING))
     files = runs_of(READING, ADA, tmp_path / "ada", monkeypatch)
     some = parse(files[min(files)]).predictions
     for number, name in enumerate(files):
@@ -190,7 +202,7 @@ def test_runs_without_predictions_are_shown_and_say_what_they_cannot():
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_a_made_up_class_has_runs_of_it(notebook, known, tmp_path, monkeypatch):
-    check = audit.check_of(known.notebook(notebook))
+    check = check_of(known.notebook(notebook))
     draw, files = np.random.default_rng(0), runs_of(notebook, ADA, tmp_path / "ada", monkeypatch)
     made = {name: synthetic.made_up(parse(text), parse(text).seed, BO, draw) for name, text in files.items()}
     seeds = dict(zip(student.seeds_of(ADA, "", 5), student.seeds_of(BO, "", 5), strict=True))
@@ -203,13 +215,14 @@ def test_a_made_up_class_has_runs_of_it(notebook, known, tmp_path, monkeypatch):
 
 def test_no_module_of_the_engine_names_an_experiment():
     assert len(ENGINE) > 50
-    found = [path for path in ENGINE if re.search(r"\brte\b|pair_training|pair_experiment", path.read_text())]
+    names = re.compile(r"\brte\b|pair_training|pair_experiment|pretraining|\btagging")
+    found = [path for path in ENGINE if names.search(path.read_text())]
     assert not found
 
 
 def test_check_and_course_name_one_module():
     known = [entry for entry in course.load().notebooks if entry.has_experiments]
-    assert len(known) == 2
+    assert len(known) == 4
     for entry in known:
-        check = audit.check_of(entry)
+        check = check_of(entry)
         assert (check.source, check.notebook) == (entry.experiment_module(), entry.name)

@@ -9,7 +9,7 @@ import pytest
 from autograder import course
 from autograder.author import checks
 from utils.grading.check import SLOW
-from utils.grading.evidence import ResultsCheck
+from utils.grading.results_check import ResultsCheck
 
 COURSE = course.load()
 # So many modules are imported in a fraction of a second; torch._dynamo and transformers bring many hundred each.
@@ -24,7 +24,7 @@ from contextlib import redirect_stdout
 from autograder import course
 from autograder.author import answers, build, checks
 from utils.grading.check import SLOW, CheckFailed
-from utils.grading.evidence import ResultsCheck
+from utils.grading.results_check import ResultsCheck
 
 known = course.load()
 entry = known.notebook(sys.argv[1])

@@ -1,11 +1,11 @@
 """The grading run over a class: right scores, one record each, resumed where it stopped, repeatable."""
 
-import json
 import os
 import re
 import subprocess
 import sys
 
+import nbformat
 import pytest
 from helpers import copied
 
@@ -15,14 +15,24 @@ from autograder.course import exercise_of
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
 from autograder.grading import judge as judging
-from autograder.grading.records import GRADED, UNGRADABLE, HandIn, Options, load_record, students_of, verdict_path
+from autograder.grading.records import (
+    GRADED,
+    RECORD,
+    UNGRADABLE,
+    HandIn,
+    Options,
+    load_record,
+    students_of,
+    verdict_path,
+)
 from autograder.intake.collect import pack
 from autograder.reports import report
+from autograder.reports.report import recorded_tables
 from autograder.sandbox.kernel import open_kernel
 from autograder.sandbox.sandbox import SandboxError
 from utils.grading import forbidden
 from utils.grading.check import Outcome
-from utils.grading.evidence import ResultsCheck
+from utils.grading.results_check import ResultsCheck
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
@@ -42,6 +52,8 @@ def test_every_score_of_the_demonstration_is_the_expected_one(demo_run):
     _, printed, right = demo_run
     assert right, printed
     assert "every score is the expected one" in printed
+    stated = [f"{entry.name}, {table.metric.name} of" for entry in COURSE.notebooks for table in recorded_tables(entry)]
+    assert len(stated) > 8 and [one for one in stated if one not in printed] == []
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -49,20 +61,29 @@ def test_every_hand_in_ends_in_a_record(demo_run, entry):
     known, _, _ = demo_run
     for student in students_of(known, entry):
         path = verdict_path(known, entry, student)
-        stated = json.loads(path.read_text())
-        if stated["status"] == GRADED:
-            assert [row["exercise"] for row in stated["exercises"]] == list(checks.public_checks(entry))
-            assert stated["score"] == sum(row["score"] for row in stated["exercises"])
-            assert all(row["message"].startswith(f"Exercise {row['exercise']}: ") for row in stated["exercises"])
+        stated = RECORD.validate_json(path.read_text())
+        if stated.status == GRADED:
+            assert [one.exercise for one in stated.verdicts] == list(checks.public_checks(entry))
+            assert all(one.message or one.outcome in (Outcome.PASSED, Outcome.BLANK) for one in stated.verdicts)
         else:
-            assert stated["reason"]
+            assert stated.reason
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_blank_notebook_is_not_attempted_anywhere(demo_run, entry):
     known, _, _ = demo_run
     blank = load_record(known, entry, "Bo_Blank")
-    assert {row["outcome"] for row in blank.exercises} == {Outcome.BLANK} and blank.score == 0
+    assert {one.outcome for one in blank.verdicts} == {Outcome.BLANK} and blank.score == 0
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_no_cell_of_a_right_hand_in_ends_in_an_error(demo_run, entry):
+    known, _, _ = demo_run
+    graded = nbformat.read(course_tree.place(known, "autograded", entry, "Ada_Perfect"), as_version=4)
+    code = [cell for cell in graded.cells if cell.cell_type == "code"]
+    assert len(code) > 20 and sum(bool(cell.outputs) for cell in code) >= 8  # its checks and pictures
+    failed = {cell.id: one.evalue for cell in code for one in cell.outputs if one.output_type == "error"}
+    assert failed == {}
 
 
 def test_the_gradebook_says_what_the_verdicts_say(demo_run):
@@ -72,7 +93,7 @@ def test_the_gradebook_says_what_the_verdicts_say(demo_run):
             for student in students_of(known, entry):
                 marks = recorder.gradebook.find_submission_notebook(entry.name, entry.name, student).grades
                 stated = load_record(known, entry, student)
-                scores = {row["exercise"]: row["score"] for row in stated.exercises}
+                scores = {one.exercise: one.score for one in stated.verdicts}
                 for mark in marks:
                     if mark.name.startswith("check_"):
                         assert mark.auto_score == scores.get(exercise_of(mark.name), 0)
@@ -100,8 +121,8 @@ def test_what_a_crash_left_out_is_graded_and_nothing_else(workshop):
     twice = {one.student: one for one in grade.grade(workshop, [FIRST])}
     assert twice["ada"] == once["ada"]
     for student in ("bo", "cy"):
-        assert twice[student].exercises and load_record(workshop, FIRST, student)
-        assert [row["score"] for row in twice[student].exercises] == [row["score"] for row in once[student].exercises]
+        assert twice[student].verdicts and load_record(workshop, FIRST, student)
+        assert [one.score for one in twice[student].verdicts] == [one.score for one in once[student].verdicts]
 
 
 def test_a_changed_hand_in_is_graded_anew_and_manual_scores_stay(workshop):
@@ -144,7 +165,7 @@ def first_wrong(maker):
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_solution_gets_full_marks_every_time(graded, entry):
     records = [graded[entry.name, f"student{number:02d}"] for number in range(TIMES)]
-    assert [(one.student, one.exercises) for one in records if one.score != one.points or not one.points] == []
+    assert [(one.student, one.verdicts) for one in records if one.score != one.points or not one.points] == []
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -152,8 +173,8 @@ def test_each_exercise_is_graded_as_if_the_others_were_right(graded, entry):
     wrong = {student: one for (name, student), one in graded.items() if name == entry.name and "wrong-" in student}
     assert {*wrong} == {f"wrong-{number}" for number in checks.public_checks(entry)}
     for student, done in wrong.items():
-        lost = [row["exercise"] for row in done.exercises if row["score"] == 0]
-        assert lost == [student.removeprefix("wrong-")], done.exercises
+        lost = [one.exercise for one in done.verdicts if one.score == 0]
+        assert lost == [student.removeprefix("wrong-")], done.verdicts
 
 
 @pytest.mark.parametrize("entry", ENTRIES)

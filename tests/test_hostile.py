@@ -16,7 +16,6 @@ import datetime
 import hashlib
 import html.parser
 import io
-import json
 import os
 import re
 import secrets
@@ -37,7 +36,7 @@ from autograder.author.answers import preamble
 from autograder.course import cell_id
 from autograder.gradebook import course_tree
 from autograder.grading import grade
-from autograder.grading.records import GRADED
+from autograder.grading.records import GRADED, RECORD
 from autograder.intake import collect
 from autograder.reports import feedback, report
 from autograder.sandbox import kernel
@@ -328,7 +327,7 @@ def world(tmp_path_factory):
 
 
 def rows(record):
-    return [(row["exercise"], row["score"], row["outcome"], row["message"]) for row in record.exercises]
+    return [(one.exercise, one.score, one.outcome, one.sentence()) for one in record.verdicts]
 
 
 def test_every_idea_is_tried_and_no_other():
@@ -364,7 +363,7 @@ def test_the_trick_was_played_and_what_was_refused_is_said(world, attack):
         assert re.search(attack.shows.replace(": []", r": \[\]"), outputs), outputs[:2000]
     if attack.told:
         lines = [line for line in world.collected.refused if attack.raw or attack.student in line]
-        said = json.dumps([] if attack.raw else vars(world.record(attack)), ensure_ascii=False) + "\n".join(lines)
+        said = ("" if attack.raw else RECORD.dump_json(world.record(attack)).decode()) + "\n".join(lines)
         assert re.search(attack.told, said), said[-3000:]
 
 
@@ -396,7 +395,7 @@ def test_the_trick_works_where_the_verdict_is_reached_in_the_kernel(world, attac
 def test_the_neighbours_grades_are_what_they_were(world, book):
     honest, wrong = (world.records[f"{kind}-{book}", book] for kind in ("honest", "wrong"))
     assert honest.score == honest.points and honest.remarks == [] and honest.hand_in
-    assert wrong.score == 0 and {row["outcome"] for row in wrong.exercises} <= {Outcome.WRONG, Outcome.ERROR}
+    assert wrong.score == 0 and {one.outcome for one in wrong.verdicts} <= {Outcome.WRONG, Outcome.ERROR}
     submitted = course_tree.place(world.course, "submitted", world.course.notebook(book), f"honest-{book}")
     assert world.canaries[2] in submitted.read_text()
 
@@ -478,5 +477,5 @@ def test_the_table_of_scores_holds_no_formula(world):
 
 def test_records_are_short_and_legible(world):
     for one in world.records.values():
-        for text in [one.reason, *one.remarks, *(row["message"] for row in one.exercises)]:
+        for text in [one.reason, *one.remarks, *(verdict.message for verdict in one.verdicts)]:
             assert len(text) < 3000 and not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text), (one.student, text)

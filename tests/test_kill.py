@@ -7,7 +7,6 @@ COURSE_LONG_TESTS=1 python -m pytest -s tests/test_kill.py
 
 import collections
 import dataclasses
-import json
 import os
 import random
 import shutil
@@ -28,7 +27,8 @@ from autograder import course, synthetic
 from autograder.course import cell_id
 from autograder.gradebook import course_tree
 from autograder.grading import grade, guard
-from autograder.grading.records import GRADED, UNGRADABLE, Record, load_record
+from autograder.grading.records import GRADED, RECORD, UNGRADABLE, Record, load_record
+from utils.grading.verdict import Outcome
 
 LONG = bool(os.environ.get("COURSE_LONG_TESTS"))
 FORK_SERVER = "autograder.sandbox.fork_server"
@@ -133,12 +133,11 @@ def test_killed_at_many_more_moments_it_ends_with_the_same(built, tmp_path):
         student = f"student{number:02d}"
         job, done, notebook = canned(known, student)
         book = nbformat.reads(notebook, as_version=4)
-        for row in done.exercises:
+        for place, one in enumerate(done.verdicts):
             if chance.random() < 0.3:
-                row |= {"score": 0.0, "outcome": "wrong"}
-                name = cell_id("check", row["exercise"])
+                done.verdicts[place] = dataclasses.replace(one, outcome=Outcome.WRONG)
+                name = cell_id("check", one.exercise)
                 next(cell for cell in book.cells if cell.id == name).outputs[-1].data["text/plain"] = "0"
-        done.score = sum(row["score"] for row in done.exercises)
         if chance.random() < 0.1:
             done, notebook = Record(student, job.entry.name, UNGRADABLE, "the file is empty"), ""
         course_tree.write_json(results / f"{student}.json", [dataclasses.asdict(done), nbformat.writes(book)])
@@ -174,12 +173,12 @@ def survive(prepared, moments, folder, results=None):
 def assert_graded(found, size):
     """What is compared succeeded: no record is the grader's own failure, and there are points and marks to compare."""
     (marks, *_), verdicts, graded = found
-    records = [json.loads(text) for text in verdicts.values()]
+    records = [RECORD.validate_json(text) for text in verdicts.values()]
     assert len(records) == size and marks and graded
     for one in records:
-        assert not one["retry"] and "the grader itself failed" not in one["reason"], one
-        assert one["status"] == GRADED or one["reason"]
-    assert sum(one["score"] for one in records) > 0 and sum(one["status"] == GRADED for one in records) >= size / 2
+        assert not one.retry and "the grader itself failed" not in one.reason, one
+        assert one.status == GRADED or one.reason
+    assert sum(one.score for one in records) > 0 and sum(one.status == GRADED for one in records) >= size / 2
 
 
 def test_what_stands_in_for_the_grader_takes_what_the_grader_takes():

@@ -85,8 +85,8 @@ def test_our_export_has_a_row_per_exercise(demo_run, tmp_path):
     assert report.export(known, [FIRST], tmp_path / "out.csv") == len(pandas.read_csv(tmp_path / "out.csv"))
     table = pandas.read_csv(tmp_path / "out.csv").set_index(["student", "exercise"])
     for student in ("Ada_Perfect", "Zoë_Müller"):
-        for row in load_record(known, FIRST, student).exercises:
-            assert table.loc[(student, row["exercise"])].score == row["score"]
+        for one in load_record(known, FIRST, student).verdicts:
+            assert table.loc[(student, one.exercise)].score == one.score
 
 
 def test_the_report_names_every_student_and_reason(demo_run):

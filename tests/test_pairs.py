@@ -33,7 +33,7 @@ def parquet(path: Path, rows: dict) -> None:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory) -> Path:
-    """GLUE, SICK, bert-base-uncased (small) and an adapter, as the hub's library would have left them."""
+    """GLUE, SICK, CoNLL-2003, bert-base-uncased (small) and an adapter, as the hub's library would have left them."""
     from adapters import BertAdapterModel
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
@@ -49,6 +49,10 @@ def cache(tmp_path_factory) -> Path:
     rows = {"id": ["1"], "sentence_A": ["x"], "sentence_B": ["y"], "label": [2], "relatedness_score": [3.0]}
     for split in ("train", "validation"):
         parquet(sick / "default" / split / "0000.parquet", rows)
+    conll = in_cache(cache, "datasets", "eriktks/conll2003", "refs/convert/parquet")
+    for split in ("train", "test"):
+        rows = {"id": ["0"], "tokens": [["Ada", "Lovelace", split]], "ner_tags": [[1, 2, 0]]}
+        parquet(conll / "conll2003" / split / "0000.parquet", rows)
     bert = in_cache(cache, "models", encoders.BERT)
     small = BertConfig(**encoders.TINY)
     BertModel(small).save_pretrained(bert)
@@ -96,6 +100,16 @@ print(json.dumps({f"{task} {split}": asdict(pairs.load(task, split)) for task, s
     assert found["sick train"]["second"] == ["y"] and found["sick train"]["labels"] == [2]
 
 
+def test_names_are_read_from_the_hubs_cache(cache):
+    code = """
+import json
+from data import tagged
+print(json.dumps({split: tagged.load("conll2003", split, 1) for split in tagged.SPLITS}))
+"""
+    expected = {split: [[["Ada", "Lovelace", split], ["B-PER", "I-PER", "O"]]] for split in ("train", "test")}
+    assert offline(cache, code) == expected
+
+
 def test_a_fusion_of_published_adapters_is_built_from_the_hubs_cache(cache):
     code = """
 import json, dataclasses, torch
@@ -131,6 +145,17 @@ model, tokenizer = encoders.adapter_model("bert", True), encoders.tokenizer("ber
 print(json.dumps({"width": model.config.hidden_size, "ids": tokenizer("w1", "w2").input_ids}))
 """
     assert offline(cache, code) == {"width": 32, "ids": [2, 6, 3, 7, 3]}
+
+
+def test_a_masked_model_comes_from_the_hubs_cache(cache):
+    code = """
+import json
+from data import encoders
+model = encoders.masked_model("bert", 1, None, 0, 0)
+tied = model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
+print(json.dumps({"width": model.config.hidden_size, "layers": len(model.bert.encoder.layer), "tied": tied}))
+"""
+    assert offline(cache, code) == {"width": 32, "layers": 1, "tied": True}
 
 
 def test_without_hub_and_folder_the_error_says_what_to_do(tmp_path):

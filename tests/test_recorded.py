@@ -3,10 +3,14 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from utils.experiments import extrapolation, rte, transfer
+from autograder import course
+from autograder.author import record
+from utils.experiments import extrapolation, likeness, pretraining, rte, tagging, transfer
 from utils.experiments.experiment import read_files
+from utils.experiments.pair_experiment import PairExperiment
 from utils.experiments.runs import load_table
 from utils.experiments.seed_table import SeedTable
 from utils.grading.evidence import examine
@@ -108,3 +112,76 @@ def test_the_recorded_transfers_show_what_notebook_04_says_of_them():
     assert transfer.counts_of(films)[0] == 100 and chosen[0] == 20 and max(chosen[1:]) < 20
     lines, _ = transfer.curves(films, 100)
     assert lines["pretrained"][-1] == max(lines["pretrained"])
+
+
+@pytest.mark.parametrize("notebook", [rte.SEED_VARIANCE, rte.ADAPTER_FUSION])
+def test_what_is_recorded_is_not_run_again(notebook, monkeypatch, capsys):
+    """`autograder record 05`, to its end: it needs no student's name."""
+    monkeypatch.setenv("COURSE_PROFILE", "smoke")  # to be set back: recording sets it
+    known = course.load()
+    monkeypatch.setattr(PairExperiment, "run_seed", None)  # to train would be an error
+    (table, *_) = record.record(known, known.notebook(notebook))
+    assert {name: len(runs) for name, runs in table.runs.items()} == dict.fromkeys(rte.experiments(notebook), 5)
+
+
+@pytest.mark.skipif(not pretraining.RECORDED.is_dir(), reason="the runs of notebook 07 are not recorded yet")
+def test_the_recorded_models_show_what_notebook_07_says_of_them():
+    """Level at [MASK] and far apart elsewhere; from nothing, left to right is far ahead; nobody would suspect them."""
+    experiments = pretraining.experiments(profile="cpu")
+    runs, refused = examine(read_files(pretraining.RECORDED), experiments.values(), range(1, 6), whole=True)
+    assert not refused and {len(some) for some in runs.values()} == {5}
+    assert {path.name for path in pretraining.RECORDED.iterdir()} == {
+        one.folder("").name for one in experiments.values()
+    }
+    assert likeness.suspicious(experiments.values(), runs, {}) == ([], [])
+    at_mask, kept, changed = (
+        {name: np.array([metric.of(run) for run in some]) for name, some in runs.items()}
+        for metric in pretraining.METRICS
+    )
+    bert, masked, keeps, replaces = pretraining.ROWS
+    level = [at_mask[name].mean() for name in pretraining.ROWS]
+    assert 0.05 < max(level) - min(level) < 0.15
+    behind = SeedTable({name: runs[name] for name in pretraining.ROWS}, pretraining.METRICS[0]).compared(
+        (bert, other) for other in (masked, keeps, replaces)
+    )
+    assert [one.shown for one in behind] == [True, False, True] and all(one.difference > 0 for one in behind)
+    for name in (masked, replaces):  # it loses even more at what it can read than at what is hidden
+        assert (kept[name] > at_mask[name]).all() and (kept[name] > kept[bert] + 2).all()
+    for name in (bert, masked, replaces):
+        assert kept[keeps].max() < kept[name].min() and changed[keeps].min() > changed[name].max() + 0.5
+    first, left = pretraining.FROM_NOTHING
+    assert round(at_mask[first].mean() - at_mask[left].mean(), 1) == 0.9
+    curves = [[point["train_loss"] for point in run.curve] for run in runs[first]]
+    assert all(curve[1] - curve[-1] < 0.5 for curve in curves)  # it has hardly left the counting
+
+
+def test_honest_losses_of_notebook_07_are_far_from_what_is_suspicious():
+    """Two students with their own seeds are as unlike as these runs are: no bound is near."""
+    runs = [run.outputs for some in pretraining.recorded().values() for run in some]
+    straight, ranked, in_order, _ = likeness.shapes(np.array(runs))
+    upper = np.triu_indices(len(runs), 1)
+    assert max((rows @ rows.T)[upper].max() for rows in (straight, ranked)) < 0.99 < likeness.NEAR
+    assert (in_order @ in_order.T)[upper].max() < 0.9996 < likeness.PERMUTED
+
+
+def test_the_recorded_taggers_show_what_notebook_08_says_of_them():
+    """A middle state is the best for both heads, and nobody would suspect the runs."""
+    experiments = tagging.experiments(profile="cpu")
+    runs, refused = examine(read_files(tagging.RECORDED), experiments.values(), range(1, 6), whole=True)
+    assert not refused and {len(some) for some in runs.values()} == {5}
+    folders = {one.folder("").name for one in experiments.values()}
+    assert {path.name for path in tagging.RECORDED.iterdir()} == folders
+    assert likeness.suspicious(experiments.values(), runs, {}) == ([], [])
+    assert len({one.recorded_examples for one in experiments.values()}) == 1
+    found = SeedTable(runs, tagging.METRICS[0]).compared(tagging.questions(runs))
+    shown = {(one.first, one.second): one.difference for one in found if one.shown}
+    mean = {name: np.mean([tagging.METRICS[0].of(run) for run in some]) for name, some in runs.items()}
+    assert max(mean[name] for name in mean if name.startswith("linear")) == mean["linear, state 4"]
+    assert abs(mean["linear, state 6"] - mean["linear, state 0"]) < 2
+    for head, least in ((tagging.LINEAR, 10), (tagging.BILSTM, 5)):
+        embeddings, middle, last = (f"{head}, state {state}" for state in (0, 4, 6))
+        assert shown[embeddings, middle] > least and shown[middle, last] < -least
+    assert all(shown[f"linear, state {state}", f"BiLSTM, state {state}"] > 10 for state in (0, 4, 6))
+    assert 2 < shown["BiLSTM, state 4", tagging.FINE_TUNED] < 10
+    assert mean[tagging.FROM_NOTHING] < mean["linear, state 4"] < mean["BiLSTM, state 4"]
+    assert shown[tagging.FROM_NOTHING, tagging.FINE_TUNED] > 30

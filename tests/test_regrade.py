@@ -1,5 +1,6 @@
 """A check changed: only what hangs on it is run again, and the person who changed it sees what that did."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from autograder.grading import fingerprints, grade, judge
 from autograder.grading.records import UNGRADABLE, Record, jobs, load_record
 from autograder.reports import progress
 from utils.grading.check import Check
+from utils.grading.verdict import Outcome
 
 
 def numbers(known):
@@ -28,14 +30,13 @@ def graded(fresh):
     for student in ("ada", "bo", "cy"):
         job, done, notebook = canned(fresh, student, () if student == "cy" else None)
         book = nbformat.reads(notebook, as_version=4)
-        for row in done.exercises:
-            lost = student == "cy" or (student == "bo" and row["exercise"] == first)
-            if lost:
-                row |= {"score": 0.0, "outcome": "not attempted yet" if student == "cy" else "wrong"}
-                name = cell_id("check", row["exercise"])
+        for place, one in enumerate(done.verdicts):
+            if student == "cy" or (student == "bo" and one.exercise == first):
+                outcome = Outcome.BLANK if student == "cy" else Outcome.WRONG
+                done.verdicts[place] = dataclasses.replace(one, outcome=outcome)
+                name = cell_id("check", one.exercise)
                 cell = next(cell for cell in book.cells if cell.id == name)
                 cell.outputs[-1].data["text/plain"] = "0"
-        done.score = sum(row["score"] for row in done.exercises)
         with recording.open_recorder(fresh) as recorder:
             grade.keep(fresh, recorder, job, done, build.write(book))
     return fresh
@@ -64,11 +65,11 @@ def test_one_exercise_is_judged_again_and_all_else_stays(graded):
     worth = course_tree.exercises(graded, entry)[first]
     assert scores == {"ada": 0, "bo": worth}  # what is handed in there is right
     for before, after in pairs:
-        assert after.exercises[1:] == before.exercises[1:]
+        assert after.verdicts[1:] == before.verdicts[1:]
         assert after == load_record(graded, entry, after.student)
     assert mark(graded, "bo", cell) == (worth, None, False)
     assert mark(graded, "bo", written) == (None, 1.5, False)
-    assert load_record(graded, entry, "cy").exercises == cy.exercises
+    assert load_record(graded, entry, "cy").verdicts == cy.verdicts
     stored = nbformat.read(course_tree.place(graded, "autograded", entry, "bo"), as_version=4)
     outputs = {one.id: one.get("outputs") for one in stored.cells}
     assert "passed" in outputs[cell][0].text and len(outputs[cell_id("check", second)]) == 1
@@ -118,8 +119,7 @@ def test_an_exercise_that_is_nowhere_is_told(graded):
 def test_the_command_says_before_after_and_how_many(graded, capsys):
     (entry,) = graded.notebooks
     before, after = (load_record(graded, entry, "bo") for _ in range(2))
-    after.exercises[0] |= {"score": 2.0, "message": "Exercise 1.1: passed (2 points)"}
-    after.score += 2
+    after.verdicts[0] = dataclasses.replace(after.verdicts[0], outcome=Outcome.PASSED)
     ada = load_record(graded, entry, "ada")
     cli.print_changes([(ada, ada), (before, after)])
     printed = capsys.readouterr().out

@@ -23,6 +23,7 @@ IDIOMS = {
     "from utils.experiments import rte",
     "if not labels:",
     "import inspect",
+    "import functools",
     "import platform",
     "import random",
     "import shutil",

@@ -15,8 +15,9 @@ from autograder import cli, course
 from autograder.author import build
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade, guard, removal
-from autograder.grading.records import GRADED, Record, known_students, verdict_path
+from autograder.grading.records import GRADED, GradedVerdict, Record, known_students, verdict_path
 from autograder.reports import feedback, progress, report
+from utils.grading.verdict import Outcome
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def known(fresh, monkeypatch):
             for place in ("submitted", "handins"):
                 course_tree.write(course_tree.place(fresh, place, entry, student), build.write(notebook))
             recorder.record(entry, student, build.write(notebook))
-            stated = Record(student, entry.name, GRADED, score=points, points=points)
+            stated = Record(student, entry.name, GRADED, verdicts=[GradedVerdict("1.1", points, Outcome.PASSED)])
             course_tree.write_json(verdict_path(fresh, entry, student), grade.asdict(stated))
     feedback.write_feedback(fresh, [entry])
     monkeypatch.setattr(cli, "load", lambda: fresh)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from utils.experiments import seed_table
 from utils.experiments.experiment import Metric, Run
 from utils.experiments.seed_table import SeedTable, compare, crossed_means, expected_best, holm, t_interval
 
@@ -38,6 +39,15 @@ def test_one_run_has_no_spread():
     row = SeedTable({"a": [run(1, 5)]}).frame().loc["a"]
     assert math.isnan(row["sd, points"]) and math.isnan(row["95% from, %"])
     assert t_interval([3.0, 3.0]) == (3.0, 3.0)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5, 40])
+def test_interval_and_p_are_those_of_scipys_t_test(count):
+    """The table takes Student's t from scipy.special: scipy.stats takes a second to import."""
+    values = np.random.default_rng(count).normal(0.4, 1, count)
+    known = stats.ttest_1samp(values, 0)
+    assert t_interval(values) == pytest.approx(tuple(known.confidence_interval(0.95)), rel=1e-10)
+    assert seed_table._p_over_seeds(values) == pytest.approx(known.pvalue, rel=1e-10)
 
 
 def test_degenerate_runs_are_counted_and_said():

@@ -80,6 +80,7 @@ def used_of_utils(source):
 @pytest.fixture
 def colab(monkeypatch):
     """Colab without `adapters`; the commands that were given, which install it if `works` is still true."""
+    monkeypatch.delitem(sys.modules, "adapters", raising=False)
     made = SimpleNamespace(commands=[], works=True, there=False)
     known = importlib.util.find_spec
 
@@ -127,6 +128,13 @@ def test_elsewhere_nothing_is_installed_but_said(colab, monkeypatch):
     with pytest.raises(RuntimeError, match=r"^adapters cannot be found: run `pip install -r requirements.txt` in "):
         setup.ready("adapters")
     assert not colab.commands
+
+
+def test_the_cell_runs_again_after_the_import():
+    importlib.import_module("adapters")
+    with pytest.raises(ValueError, match=r"^adapters.__spec__ is None$"):  # why ready does not ask this alone
+        importlib.util.find_spec("adapters")
+    setup.ready("adapters")
 
 
 def test_the_version_stands_in_one_place():

@@ -75,10 +75,20 @@ def test_no_test_is_imported(folder):
         assert not [one for one in above if one in ("tests", "conftest") or one.startswith("test_")], path
 
 
-@pytest.mark.parametrize("module", ["reports.progress", "reports.report", "grading.grade"])
+# What names the experiments whose runs are handed in, for whoever only compares and reports them.
+NAMING = sorted({entry.experiments for entry in course.load().notebooks if entry.has_experiments})
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *(f"autograder.{name}" for name in ("reports.progress", "reports.report", "grading.grade", "grading.audit")),
+        *NAMING,
+    ],
+)
 def test_commands_import_neither_dask_nor_torch(module):
     """Status is asked often, and waits for neither; to grade, torch is imported when something waits."""
-    script = f"import sys, autograder.{module}\n"
+    script = f"import sys, {module}\n"
     script += "print(sorted({'dask', 'distributed', 'torch'} & {*sys.modules}))"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=course.ROOT, check=True)
     assert ended.stdout.strip() == "[]"

@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from utils.grading import wire
+from utils.grading import dispatch, wire
 
 
 def there_and_back(value):
@@ -47,6 +47,13 @@ def test_views_gradients_and_arrays_arrive_as_values():
     assert torch.equal(met["view"], leaf.t()) and not met["view"].requires_grad
     assert torch.equal(met["parameter"], leaf)
     assert isinstance(met["array"], np.ndarray) and met["one"] == 2.0 and type(met["one"]) is float
+
+
+def test_a_single_number_of_any_stride_arrives():
+    """`contiguous` changes nothing about it: its bytes lie as far apart as those of the tensor it was cut from."""
+    column = torch.tensor([[[2.5, 7.0]]])[..., 0]
+    assert column.contiguous().stride(-1) == 2 and there_and_back(column).tolist() == [[2.5]]
+    assert dispatch._same(column, column.clone()) and not dispatch._same(column, column + 1)
 
 
 class Pair(NamedTuple):
@@ -112,6 +119,8 @@ def test_what_is_too_large_or_too_deep_is_refused():
         msgpack.packb(["float32", [True], b"1234"]),
         msgpack.packb(["object", [1], b"12345678"]),
         msgpack.packb(["float32", [0] * 40, b""]),
+        msgpack.packb(["float32", [2**25, 2**25, 0], b""]),  # as lists, these are 2**50
+        msgpack.packb(["float32", [2**25, 0], b""]),
         msgpack.packb({"float32": 1}),
         b"",
         b"\xc1",

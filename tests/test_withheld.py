@@ -9,8 +9,8 @@ from autograder.author import build, checks
 from autograder.sandbox import kernel, withheld
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
-from utils.grading.evidence import ResultsCheck
 from utils.grading.forbidden import HELPERS
+from utils.grading.results_check import ResultsCheck
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]

@@ -12,6 +12,7 @@ import matplotlib
 import numpy as np
 import torch
 from cycler import cycler
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
@@ -149,7 +150,7 @@ def curves(
     """Lines on one pair of axes, told apart by colour and by dashes.
 
     Args:
-        series: label -> values.
+        series: label -> values. A line goes straight past those that are NaN.
         x: where the values lie; 1, 2, 3, ... if None.
         bands: label -> lower and upper values, shaded around the line of that label.
         log: whether the vertical axis is logarithmic. Its numbers are written out: 20, not 2 times 10 to the 1.
@@ -161,12 +162,14 @@ def curves(
         for index, (label, values) in enumerate(series.items()):
             values = numbers(values)
             places = np.arange(1, len(values) + 1) if x is None else numbers(x)
+            known = ~np.isnan(values)
+            places, values = places[known], values[known]
             style = LINES[index % len(LINES)]
             (line,) = ax.plot(
                 places, values, style, label=label, lw=1.8, marker="o" if len(values) < 12 else "", ms=3.5
             )
             if bands and label in bands:
-                lower, upper = map(numbers, bands[label])
+                lower, upper = (numbers(end)[known] for end in bands[label])
                 ax.fill_between(places, lower, upper, color=line.get_color(), alpha=0.2, lw=0)
         ax.set(xlabel=xlabel, ylabel=ylabel, **({"yscale": "log"} if log else {}))
         ax.grid(axis="y", alpha=0.3)
@@ -321,4 +324,30 @@ def strips(
         ax.set_ylim(len(groups) - 0.5, -0.55)
         ax.set_xlabel(xlabel)
         ax.grid(axis="x", alpha=0.3)
+    return Picture(figure, alt)
+
+
+def pieces(rows: Mapping[str, Sequence[tuple[str, str]]], *, kinds: Sequence[str], alt: str) -> Picture:
+    """Sentences, one below the other, whose words stand in boxes; those of a kind are coloured, and `kinds` explained.
+
+    Args:
+        rows: name -> (word, kind) for each word, as many in every row; a word whose kind is "" stays plain.
+    """
+    count = max(len(row) for row in rows.values())
+    with matplotlib.rc_context(LOOK):
+        figure = Figure(figsize=(0.85 * count + 1.0, 0.36 * len(rows) + 0.7), layout="constrained")
+        ax = figure.subplots()
+        for y, row in enumerate(rows.values()):
+            for x, (word, kind) in enumerate(row):
+                ink = OKABE_ITO[kinds.index(kind)] if kind else "#BBBBBB"
+                box = {"boxstyle": "round,pad=0.25", "fc": to_rgba(ink, 0.25 if kind else 0.0), "ec": ink}
+                ax.text(x, y, word, ha="center", va="center", fontsize=8, bbox=box)
+        for x, kind in enumerate(kinds):
+            ax.plot([], [], "s", color=OKABE_ITO[x], alpha=0.5, label=kind)
+        ax.set_yticks(range(len(rows)), list(rows))
+        ax.set(xlim=(-0.6, count - 0.4), ylim=(len(rows) - 0.4, -0.6))
+        ax.tick_params(length=0)
+        ax.xaxis.set_visible(False)
+        ax.spines[:].set_visible(False)
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(kinds))
     return Picture(figure, alt)

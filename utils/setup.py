@@ -21,7 +21,7 @@ def ready(*packages: str) -> None:
     Raises:
         RuntimeError: one is missing, and this is not Colab, or it could not be installed; says what to do.
     """
-    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    missing = [name for name in packages if not _there(name)]
     if not missing:
         return
     names = " and ".join(missing)
@@ -33,12 +33,17 @@ def ready(*packages: str) -> None:
     in_use = [name for name in REPLACED if name in sys.modules]
     ended = subprocess.run(command, capture_output=True, text=True)
     importlib.invalidate_caches()
-    still = [name for name in missing if importlib.util.find_spec(name) is None]
+    still = [name for name in missing if not _there(name)]
     if ended.returncode or still:
         why = (ended.stderr.strip() or "pip says nothing").splitlines()[-1]
         raise RuntimeError(f"{names} could not be installed ({why}): run this cell again in a minute")
     if in_use:
         print(f"Restart the session (menu Runtime), and run the notebook from its top: {in_use[0]} was in use already.")
+
+
+def _there(package: str) -> bool:
+    """Whether it can be imported. Once imported, `adapters` has no spec, on which `find_spec` raises ValueError."""
+    return package in sys.modules or importlib.util.find_spec(package) is not None
 
 
 def pinned(package: str) -> str:

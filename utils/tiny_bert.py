@@ -1,4 +1,4 @@
-"""A BERT of two layers whose every weight is known, with adapters and their fusion, for notebook 06.
+"""A BERT of two layers whose every weight is known, with adapters for notebook 06, without for 07 and 08.
 
 Weights are numbers that follow from their name and a seed, so that a check knows them without asking.
 `adapters` and `transformers` are imported by the functions that need them, which takes seconds once.
@@ -82,6 +82,34 @@ def bert(sizes: Mapping[str, Any] | None = None, seed: int = 0, **more: Any) -> 
     model = BertAdapterModel(config(Sizes(**(sizes or {})), **more))
     fill(model, seed)
     return model
+
+
+def masked(words: Sequence[str], sizes: Mapping[str, Any] | None = None, seed: int = 0) -> Any:
+    """transformers' `BertForMaskedLM` with known weights, for the pieces `words`; it is in training mode."""
+    from transformers import BertForMaskedLM
+
+    model = BertForMaskedLM(config(Sizes(**{**(sizes or {}), "vocab": len(words)})))
+    fill(model, seed)
+    return model.train()
+
+
+def encoder(sizes: Mapping[str, Any] | None = None, seed: int = 0) -> Any:
+    """transformers' `BertModel` without a pooler, with known weights; it is in training mode."""
+    from transformers import BertModel
+
+    model = BertModel(config(Sizes(**(sizes or {}))), add_pooling_layer=False)
+    fill(model, seed)
+    return model.train()
+
+
+def tokenizer(words: Sequence[str]) -> Any:
+    """transformers' `BertTokenizerFast` for these pieces, [PAD], [UNK], [CLS], [SEP] and [MASK] among them."""
+    from transformers import BertTokenizerFast
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "vocab.txt"
+        path.write_text("\n".join(words))
+        return BertTokenizerFast(str(path))
 
 
 def publish(names: Sequence[str], sizes: Mapping[str, Any] | None = None, seed: int = 0) -> dict[str, str]:

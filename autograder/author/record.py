@@ -1,5 +1,6 @@
 """Record the runs that come with the course: the experiments of a notebook, with the seeds that no student has."""
 
+import ast
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -50,12 +51,29 @@ def record(
 
 
 def _of_solution(course: Course, entry: NotebookEntry) -> Mapping[str, Experiment]:
-    """The experiments as the solution's cells state them, in a dict called `experiments`; else those of the module."""
+    """The experiments as the solution's cells state them, in a dict called `experiments`; else those of the module.
+
+    Its cells run up to there, and no further: what comes next may train, or ask whose seeds to take.
+    """
+    cells = [
+        (cell.id, ast.parse(cell.source))
+        for cell in build.solution_notebook(course, entry).cells
+        if cell.cell_type == "code" and cell.id != "setup" and not cell.id.startswith("check_")
+    ]
     namespace: dict = {"__name__": "__main__"}
-    for cell in build.solution_notebook(course, entry).cells:
-        if cell.cell_type == "code" and cell.id != "setup" and not cell.id.startswith("check_"):
-            exec(compile(cell.source, cell.id, "exec"), namespace)
-        found = namespace.get("experiments")
-        if isinstance(found, Mapping):
-            return found
+    if any(_states(statement) for _, tree in cells for statement in tree.body):
+        for name, tree in cells:
+            upto = next((place for place, statement in enumerate(tree.body, 1) if _states(statement)), None)
+            tree.body = tree.body[:upto]
+            exec(compile(tree, name, "exec"), namespace)
+            if upto:
+                return namespace["experiments"]
     return entry.experiments_of(PROFILE)
+
+
+def _states(statement: ast.stmt) -> bool:
+    """Whether it is `experiments = ...`."""
+    match statement:
+        case ast.Assign(targets=[ast.Name(id="experiments")]):
+            return True
+    return False

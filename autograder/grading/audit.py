@@ -10,18 +10,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from autograder.author.checks import public_checks
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.grading import copied_runs
 from autograder.grading.records import handed_in, students_of
 from autograder.intake.collect import unpack
-from utils.experiments.experiment import NO_STANDING, Experiment, Run
+from utils.experiments.experiment import Experiment, Run
+from utils.experiments.likeness import NEAR, UNLIKE, centred
 from utils.experiments.runs import load_table
-from utils.grading.evidence import NEAR, UNLIKE, ResultsCheck, centred
+from utils.experiments.standing import NO_STANDING
+from utils.grading import evidence
 
 AGREES, DIFFERS, UNKNOWN = "agrees", "differs", "unknown, a person decides"
 
@@ -39,10 +41,16 @@ class Audited:
     likeness: float  # correlation of the outputs; of predictions that have none, the share of equal ones
     tolerance: float | None  # below it runs of these two kinds of device differ; None: not measured
     reasons: tuple[str, ...] = ()  # why it was taken; () is by chance
+    same_examples: bool = True  # whether both were tested on the same, see `Experiment.examples_of`
 
     @property
     def verdict(self) -> str:
-        """AGREES, DIFFERS or UNKNOWN. What has nothing in common differs, whatever device it names."""
+        """AGREES, DIFFERS or UNKNOWN. What has nothing in common differs, whatever device it names.
+
+        Of runs that were tested on different examples nothing is known: a machine like the student's can tell.
+        """
+        if not self.same_examples:
+            return UNKNOWN
         if self.likeness < (UNLIKE if self.tolerance is None else self.tolerance):
             return DIFFERS
         return AGREES if self.likeness > NEAR else UNKNOWN
@@ -50,20 +58,21 @@ class Audited:
     @property
     def asked(self) -> str:
         """The likeness that a run had to reach, as text."""
+        if not self.same_examples:
+            return "the same examples to test on, which this machine does not have"
         known = "" if self.tolerance is not None else "; these devices were never compared"
         return f"likeness of {NEAR:g}{known}"
 
 
-def check_of(entry: NotebookEntry) -> ResultsCheck:
-    """The check of a notebook's experiments.
+def sizes_of(course: Course, entry: NotebookEntry) -> list[list[Experiment]]:
+    """A notebook's experiments in each size that counts.
 
     Raises:
         CourseError: the notebook has no experiments that are graded.
     """
-    for check in public_checks(entry).values():
-        if isinstance(check, ResultsCheck):
-            return check
-    raise CourseError(f"{entry.name} has no experiments whose results are handed in")
+    if not entry.has_experiments:
+        raise CourseError(f"{entry.name} has no experiments whose results are handed in")
+    return [[*entry.experiments_of(profile).values()] for profile in course.grading.results_profiles]
 
 
 def accepted(course: Course, entry: NotebookEntry) -> dict[str, dict[str, list[Run]]]:
@@ -72,14 +81,14 @@ def accepted(course: Course, entry: NotebookEntry) -> dict[str, dict[str, list[R
     Raises:
         CourseError: the notebook has no experiments that are graded.
     """
-    check = check_of(entry)
+    sizes, recorded = sizes_of(course, entry), entry.experiment_module().RECORDED
     standings, found = copied_runs.of(course, entry), {}
     for student in students_of(course, entry):
         standing = standings.get(student, NO_STANDING)
         files = unpack(handed_in(course, entry, student)[1])
         if not files or standing.against:
             continue
-        runs = check.accepted(files, course.grading.results_profiles, standing)[0]
+        runs = evidence.accepted(sizes, recorded, files, standing)[0]
         if any(runs.values()):
             found[student] = {name: some for name, some in runs.items() if some}
     return found
@@ -91,7 +100,7 @@ def suspicions(
     """Why a run should be trained again, by student, experiment and seed; the more reasons, the sooner."""
     flags = {student: standing.flags for student, standing in copied_runs.of(course, entry).items()}
     known = _experiments(course, entry)
-    recorded = load_table({one.folder("").name: one for one in known.values()}, check_of(entry).source.RECORDED)
+    recorded = load_table({one.folder("").name: one for one in known.values()}, entry.experiment_module().RECORDED)
     seconds = Counter(run.seconds for some in accepted_runs.values() for runs in some.values() for run in runs)
     found: dict[tuple[str, str, int], list[str]] = {}
     for student, experiments in accepted_runs.items():
@@ -105,7 +114,7 @@ def suspicions(
                 losses = [point["train_loss"] for point in run.curve if "train_loss" in point]
                 if len(losses) > 1 and losses[-1] >= losses[0]:
                     why.append("its training loss does not fall")
-                experiment = known[_configuration(run)]
+                experiment = known[configuration(run.experiment)]
                 usual, metric = recorded[experiment.folder("").name], experiment.metrics[0]
                 if usual:
                     ahead = metric.of(run) - sum(map(metric.of, usual)) / len(usual)
@@ -140,18 +149,17 @@ def audit(
     why = suspicions(course, entry, stand)
     for student, run in tqdm(sample(runs, why, max(1, round(fraction * len(runs))), seed), unit="run"):
         reasons = why.get((student, run.experiment["name"], run.seed), [])
-        yield again(student, run, known[_configuration(run)], folder, tuple(reasons))
+        yield again(student, run, known[configuration(run.experiment)], folder, tuple(reasons))
 
 
 def _experiments(course: Course, entry: NotebookEntry) -> dict[str, Experiment]:
     """The experiments that may have been run, by configuration."""
-    check = check_of(entry)
-    some = (one for profile in course.grading.results_profiles for one in check.experiments(profile))
-    return {json.dumps(one.plain(), sort_keys=True): one for one in some}
+    return {configuration(one.plain()): one for size in sizes_of(course, entry) for one in size}
 
 
-def _configuration(run: Run) -> str:
-    return json.dumps(run.experiment, sort_keys=True)
+def configuration(plain: Mapping[str, Any]) -> str:
+    """What tells two configurations apart: the fields of an experiment, or those that a run notes of its own."""
+    return json.dumps(plain, sort_keys=True)
 
 
 def sample(
@@ -197,7 +205,8 @@ def compared(student: str, experiment: Experiment, run: Run, new: Run, reasons: 
     tolerance = experiment.tolerance.get((kinds[0], kinds[1])) if run.versions == new.versions else None
     claimed, found = (metric.show(metric.of(one)) for one in (run, new))
     alike = _likeness(run.outputs, new.outputs, equal)
-    return Audited(student, experiment.name, run.seed, claimed, found, equal, alike, tolerance, reasons)
+    same = experiment.examples_of(run) == experiment.examples_of(new)
+    return Audited(student, experiment.name, run.seed, claimed, found, equal, alike, tolerance, reasons, same)
 
 
 def _likeness(handed_in: np.ndarray, found: np.ndarray, equal: float) -> float:

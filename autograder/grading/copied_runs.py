@@ -6,7 +6,6 @@ until a person says so. The times of hand-ins are those that the platform states
 
 import datetime
 import hashlib
-import itertools
 import json
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -20,7 +19,9 @@ from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.intake.collect import RESULTS, unpack
 from utils.experiments import student as students
-from utils.experiments.experiment import Standing, outputs_of
+from utils.experiments.experiment import chosen, outputs_of
+from utils.experiments.likeness import NEAR, PERMUTED, shapes, varied
+from utils.experiments.standing import Standing
 from utils.grading.verdict import legible
 
 ROWS = 512  # that are compared with all others at a time
@@ -165,8 +166,6 @@ def _claims(owner: str, packed: bytes, folders: Sequence[Collection[str]]) -> li
 
     `folders` are those of the experiments of each notebook.
     """
-    from utils.grading.evidence import chosen
-
     files, found = unpack(packed), []
     for file in dict.fromkeys(file for some in folders for file in chosen(files, some)):
         stamp = hashlib.sha256(files[file]).hexdigest()
@@ -183,7 +182,8 @@ def _light(text: bytes) -> tuple[str, float, np.ndarray, str] | None:
     """Name, seconds and outputs of a run, and what tells them from others; None if it is no run."""
     try:
         stated = json.loads(text)
-        name, seconds = str(stated.get("student", "")), float(stated["seconds"])
+        name = str(stated.get("student", ""))[: students.MAX_NAME]  # to fold a longer one takes quadratic time
+        seconds = float(stated["seconds"])
         predictions = [*stated["predictions"]]
         with np.errstate(all="ignore"):
             outputs = outputs_of(stated["logits"], predictions)
@@ -207,21 +207,31 @@ def _flags(
 ) -> dict[str, list[str]]:
     """What a person should look at, by student."""
     flags: dict[str, list[str]] = {owner: [] for owner in current}
-    names = {owner: sorted({students.fold(one.name) for one in some} - {""}) for owner, some in known.items()}
-    for owner, some in current.items():
-        for name in sorted({one.name for one in some if one.name}):
-            if not belongs(name, owner):
-                flags[owner].append(f"its runs say that {legible(name, 60)!r} made them: is that {owner}?")
-        mine = {students.fold(one.name) for one in some} - {""}
-        for neighbour, theirs in names.items():
-            if neighbour != owner and mine.intersection(theirs):
-                flags[owner].append(f"its runs carry the same name as those of {neighbour}")
     pairs: dict[tuple[str, str], list[tuple[Claim, Claim, str]]] = {}
     for one, other, how in _matches([one for some in current.values() for one in some], known, dict(keys or ())):
         pairs.setdefault((one.owner, other.owner), []).append((one, other, how))
-    for (owner, neighbour), matched in sorted(pairs.items(), key=lambda item: -len(item[1])):
+
+    def weight(item: tuple[Any, list[tuple[Claim, Claim, str]]]) -> tuple[int, int]:
+        return -sum(varied(one.outputs) for one, _, _ in item[1]), -len(item[1])  # what says most comes first
+
+    for (owner, neighbour), matched in sorted(pairs.items(), key=weight):
         if len(flags[owner]) < MOST:
             flags[owner].append(_sentence(neighbour, matched))
+    names = {owner: sorted({students.fold(one.name) for one in some} - {""}) for owner, some in known.items()}
+    for owner, some in current.items():
+        told = [
+            f"its runs say that {legible(name, 60)!r} made them: is that {owner}?"
+            for name in sorted({one.name for one in some if one.name})
+            if not belongs(name, owner)
+        ]
+        mine = {students.fold(one.name) for one in some} - {""}
+        told += [
+            f"its runs carry the same name as those of {neighbour}"
+            for neighbour, theirs in names.items()
+            if neighbour != owner and mine.intersection(theirs)
+        ]
+        more = [f"and {len(told) - MOST} more names that are not its own"] if len(told) > MOST else []
+        flags[owner] += [*told[:MOST], *more]
     return flags
 
 
@@ -256,17 +266,20 @@ def _matches(
     current: list[Claim], known: dict[str, list[Claim]], keys: dict[str, str]
 ) -> Iterator[tuple[Claim, Claim, str]]:
     """The runs that are also another student's, as they are, scaled, with noise or in another order."""
-    from utils.grading.evidence import NEAR, PERMUTED, shapes
-
     everything = [one for some in known.values() for one in some]
     for size in sorted({len(one.outputs) for one in current}):
         ours = [one for one in current if len(one.outputs) == size]
         theirs = [one for one in everything if len(one.outputs) == size]
-        if size < 2:  # texts and counts: nothing but equal ones can be told
-            pairs = itertools.product(ours, theirs)
-            yield from (
-                (one, other, "is") for one, other in pairs if one.what == other.what and _foreign(one, other, keys)
-            )
+        # Of texts, counts and what has collapsed, nothing but equal ones can be told, and of constants not even these.
+        same: dict[str, list[Claim]] = {}
+        for other in theirs:
+            if not varied(other.outputs):
+                same.setdefault(other.what, []).append(other)
+        for one in ours:
+            if not varied(one.outputs) and (size < 2 or np.ptp(one.outputs)):
+                yield from ((one, other, "is") for other in same.get(one.what, ()) if _foreign(one, other, keys))
+        ours, theirs = ([one for one in some if varied(one.outputs)] for some in (ours, theirs))
+        if not ours or not theirs:
             continue
         whose = np.array([hash(one.owner) for one in theirs])
         table = np.array([one.outputs for one in theirs], dtype=np.float32)

@@ -115,11 +115,11 @@ def regrade(
                 continue
             if before.trusted != options.trusted:
                 continue
-            stale = [row for row in before.exercises if row.get("grader") != job.graders.get(row["exercise"])]
-            rows = [row for row in before.exercises if row["exercise"] in exercises] if exercises else stale
-            only = tuple(row["exercise"] for row in rows if row["outcome"] != Outcome.BLANK)
-            if not only and rows:  # no answer, no other verdict
-                _note(course, job, before, {row["exercise"] for row in rows})
+            stale = [one.exercise for one in before.verdicts if one.grader != job.graders.get(one.exercise)]
+            wanted = [one for one in before.verdicts if one.exercise in (exercises or stale)]
+            only = tuple(one.exercise for one in wanted if one.outcome is not Outcome.BLANK)
+            if not only and wanted:  # no answer, no other verdict
+                _note(course, job, before, {one.exercise for one in wanted})
             elif only and course_tree.place(course, "autograded", job.entry, job.student).exists():
                 waiting.append(replace(job, only=only))
         with _Run(course, entries, options, on_record) as run:
@@ -132,10 +132,11 @@ def regrade(
 
 def _note(course: Course, job: Job, known: Record, judged: Collection[str]) -> None:
     """Note which exercises' verdicts today's checks have reached, and write the record."""
-    for row in known.exercises:
-        if row["exercise"] in judged:
-            row["grader"] = job.graders.get(row["exercise"], "")
-    complete = known.status != GRADED or {row["exercise"]: row.get("grader") for row in known.exercises} == job.graders
+    known.verdicts = [
+        replace(one, grader=job.graders.get(one.exercise, "")) if one.exercise in judged else one
+        for one in known.verdicts
+    ]
+    complete = known.status != GRADED or {one.exercise: one.grader for one in known.verdicts} == job.graders
     known.grader = combined_digest(job.graders) if complete else ""  # else `grade` is to do the others
     course_tree.write_json(verdict_path(course, job.entry, job.student), asdict(known))
 
@@ -154,7 +155,9 @@ class _Run:
         self._jobs: list[Job] = []
         self._unreadable: list[Job] = []
         self._on_dask = bool(options.cluster or options.dashboard)
-        self._workers = Workers(options.workers, grade_one, self._arguments, options.gpus)
+        # The kernel's time is bounded by itself; this also bounds what is computed of its replies.
+        most = 3 * course.limits.notebook_seconds + 60
+        self._workers = Workers(options.workers, grade_one, self._arguments, options.gpus, most)
         self._server = ""
 
     def __enter__(self) -> "_Run":
@@ -249,7 +252,7 @@ def keep(course: Course, recorder: "Recorder", job: Job, done: Record, notebook:
     if not done.retry:
         done.late_seconds, done.penalty = recorder.settle(entry, student).get(student, (0.0, 0.0))
     # Written last: it says that this hand-in is done, whatever happens next.
-    blank = {row["exercise"] for row in done.exercises if row["outcome"] == Outcome.BLANK}
+    blank = {one.exercise for one in done.verdicts if one.outcome is Outcome.BLANK}
     _note(course, job, done, blank.union(job.only) if job.only else job.graders)
     return done
 
@@ -271,7 +274,7 @@ def _restore(course: Course, recorder: "Recorder", entries: list[NotebookEntry],
         for job in settled:
             if job.entry != entry or job.known is None:
                 continue
-            rows = {cell_id("check", row["exercise"]): row["score"] for row in job.known.exercises}
+            rows = {cell_id("check", one.exercise): one.score for one in job.known.verdicts}
             has = {name: mark for name, mark in scores.get(job.student, {}).items() if name.startswith("check_")}
             if job.known.status != GRADED:
                 if not has:

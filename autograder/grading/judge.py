@@ -7,7 +7,7 @@ import ast
 import dataclasses
 import re
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import TypeVar
@@ -18,13 +18,13 @@ from nbformat.v4 import new_output
 from autograder import limited
 from autograder.author.checks import PrivateCheck, private_checks, public_checks
 from autograder.course import Course, cell_id, exercise_of
-from autograder.grading.records import HandIn
+from autograder.grading.records import GradedVerdict, HandIn
 from autograder.intake.collect import unpack
 from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, Ran, open_kernel
 from utils.grading import forbidden
 from utils.grading.check import Check, Scoreboard
-from utils.grading.evidence import ResultsCheck
 from utils.grading.remote import StudentError
+from utils.grading.results_check import ResultsCheck
 from utils.grading.verdict import Outcome, Verdict
 
 MAX_KERNELS = 43  # two for each exercise of the longest notebook, SECOND_CHANCES more; all share the notebook's time
@@ -40,9 +40,7 @@ LONG = 20_000  # characters of a cell; Python's parser takes a fifth of a second
 class Judged:
     """The verdicts on one notebook, and what happened on the way."""
 
-    verdicts: list[Verdict] = dataclasses.field(default_factory=list)
-    private: dict[str, str] = dataclasses.field(default_factory=dict)  # for the instructor alone
-    seconds: dict[str, float] = dataclasses.field(default_factory=dict)  # by exercise, its check
+    verdicts: list[GradedVerdict] = dataclasses.field(default_factory=list)
     slowest: tuple[str, float] = ("", 0.0)
     remarks: list[str] = dataclasses.field(default_factory=list)
 
@@ -98,17 +96,15 @@ def judge(
                     session.run(cell)
                 put_off.clear()
                 verdict, private = _examine(public[exercise], hidden.get(exercise, []), mine, session)
-            if private:
-                judged.private[exercise] = private
-            judged.verdicts.append(verdict)
-            judged.seconds[exercise] = round(time.monotonic() - started, 3)
+            seconds = round(time.monotonic() - started, 3)
+            judged.verdicts.append(GradedVerdict(**vars(verdict), seconds=seconds, instructor_only=private))
             _write(_graded(notebook, exercise), verdict)
             session.exercise = ""
     write_scoreboard(notebook, judged.verdicts)
     return judged
 
 
-def write_scoreboard(notebook: NotebookNode, verdicts: list[Verdict]) -> None:
+def write_scoreboard(notebook: NotebookNode, verdicts: Sequence[Verdict]) -> None:
     """The table of the last cell. At home the checks remember; here the judge does."""
     for cell in notebook.cells:
         if cell.source.strip() == SCOREBOARD:

@@ -5,9 +5,11 @@ and nothing else.
 """
 
 import ctypes
+import math
 import multiprocessing
 import os
 import signal
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection, wait
@@ -29,7 +31,7 @@ class WorkerDied(Exception):
 class Workers:
     """Up to `number` workers that call `work(*arguments(job))`; those that are not needed are not started.
 
-    Each sees one of the devices `gpus`, in turn.
+    Each sees one of the devices `gpus`, in turn. A job that takes longer than `seconds` is not tried again.
     """
 
     def __init__(
@@ -38,11 +40,14 @@ class Workers:
         work: Callable[..., Any],
         arguments: Callable[[Any], tuple] = lambda job: (job,),
         gpus: tuple[str, ...] = (),
+        seconds: float = math.inf,
     ):
         self.number, self._work, self._arguments, self._gpus = number, work, arguments, gpus
+        self._seconds = seconds
         self._workers: list[_Worker] = []
         self._left: deque[Any] = deque()
-        self._busy: dict[Any, tuple[_Worker, Any, tuple, int]] = {}  # by their lines: what each has, and for which time
+        # By their lines: what each has, for which time, and until when.
+        self._busy: dict[Any, tuple[_Worker, Any, tuple, int, float]] = {}
 
     def add(self, jobs: Iterable[Any]) -> None:
         """Have these jobs done, too; the first of them begin at once."""
@@ -57,8 +62,13 @@ class Workers:
             if worker.line not in self._busy:
                 self._give_next(worker)
         while self._busy:
-            for line in wait([*self._busy]):
-                worker, job, given, tries = self._busy.pop(line)
+            first = min(until for *_, until in self._busy.values())
+            late = [line for line, (*_, until) in self._busy.items() if until <= time.monotonic()]
+            for line in late or wait([*self._busy], None if first == math.inf else max(0, first - time.monotonic())):
+                worker, job, given, tries, _ = self._busy.pop(line)
+                if late:
+                    worker.process.kill()
+                    tries = RETRIES
                 answer = worker.answer()
                 if isinstance(answer, WorkerDied):
                     worker.start()
@@ -69,7 +79,7 @@ class Workers:
                 yield job, answer
 
     def _give(self, worker: "_Worker", job: Any, given: tuple, tries: int) -> None:
-        self._busy[worker.line] = (worker, job, given, tries)
+        self._busy[worker.line] = (worker, job, given, tries, time.monotonic() + self._seconds)
         worker.give(given)
 
     def _give_next(self, worker: "_Worker") -> None:
@@ -115,9 +125,9 @@ class _Worker:
         """What it answers or raises; a `WorkerDied` if it is dead."""
         try:
             return self.line.recv()
-        except (EOFError, OSError):
+        except Exception as bug:  # dead, or what it sent cannot be read
             self.stop(at_once=True)
-            return WorkerDied(f"the worker died of it ({self.process.exitcode})")
+            return WorkerDied(f"the worker died of it ({self.process.exitcode}, {type(bug).__name__})")
 
     def stop(self, at_once: bool) -> None:
         """End it."""

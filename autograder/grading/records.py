@@ -3,33 +3,43 @@
 import difflib
 import hashlib
 import hmac
-import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from pydantic import ConfigDict, TypeAdapter
 
 from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.grading.fingerprints import combined_digest, fingerprints
-from utils.experiments.experiment import NO_STANDING, Standing
-from utils.grading.verdict import legible
+from utils.experiments.standing import NO_STANDING, Standing
+from utils.grading.verdict import Verdict, legible
 
 GRADED, UNGRADABLE = "graded", "ungradable"
 MAX_REMARKS = 200  # of one record
+
+
+@dataclass(frozen=True)
+class GradedVerdict(Verdict):
+    """The verdict on one exercise of a hand-in, and what is kept with it."""
+
+    seconds: float = 0.0  # that its check took
+    instructor_only: str = ""  # what a private check found
+    grader: str = ""  # the fingerprint of what reached it
 
 
 @dataclass
 class Record:
     """All that is known of one graded hand-in; `.course/verdicts/STUDENT/NOTEBOOK.json` holds it."""
 
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
     student: str
     notebook: str
     status: str
     reason: str = ""
-    score: float = 0.0
-    points: float = 0.0
-    exercises: list[dict[str, Any]] = field(default_factory=list)
+    verdicts: list[GradedVerdict] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)  # for the instructor to look at; they cost nothing by themselves
     seconds: float = 0.0
@@ -41,6 +51,21 @@ class Record:
     late_seconds: float = 0.0  # after the deadline, extensions considered
     penalty: float = 0.0  # points that this costs of all marks, a person's included; not taken off `score`
     retry: bool = False  # the grader failed, not the hand-in: the next run tries again
+
+    @property
+    def score(self) -> float:
+        """The points that were won."""
+        return sum(one.score for one in self.verdicts)
+
+    @property
+    def points(self) -> float:
+        """The points that there were."""
+        return sum(one.points for one in self.verdicts)
+
+    def stated(self) -> dict[str, Any]:
+        """For whoever reads it elsewhere: all of it, with the scores, which follow from the verdicts."""
+        verdicts = [asdict(one) | {"score": one.score} for one in self.verdicts]
+        return asdict(self) | {"score": self.score, "points": self.points, "verdicts": verdicts}
 
 
 @dataclass(frozen=True)
@@ -97,6 +122,9 @@ class Job:
         return "" if self.known.trusted == trusted else "graded without a sandbox"
 
 
+RECORD = TypeAdapter(Record)
+
+
 def verdict_path(course: Course, entry: NotebookEntry, student: str) -> Path:
     """Where the record of a hand-in lies."""
     return course.tree / "verdicts" / student / f"{entry.name}.json"
@@ -106,8 +134,8 @@ def load_record(course: Course, entry: NotebookEntry, student: str) -> Record | 
     """The record of a hand-in, or None if there is none that can be read."""
     path = verdict_path(course, entry, student)
     try:
-        return Record(**json.loads(path.read_text()))
-    except (OSError, ValueError, TypeError):
+        return RECORD.validate_json(path.read_bytes())
+    except (OSError, ValueError):
         return None
 
 
@@ -188,5 +216,7 @@ def make_plain(done: Record) -> None:
     done.reason = html_cleaning.line(done.reason)
     remarks = [html_cleaning.line(remark) for remark in done.remarks]
     done.remarks = remarks[:MAX_REMARKS] + [f"and {len(remarks) - MAX_REMARKS} more"] * (len(remarks) > MAX_REMARKS)
-    for row in done.exercises:
-        row["message"], row["instructor_only"] = legible(row["message"]), legible(row.get("instructor_only", ""))
+    done.verdicts = [
+        replace(one, message=legible(one.message), instructor_only=legible(one.instructor_only))
+        for one in done.verdicts
+    ]

@@ -12,7 +12,6 @@ from autograder.course import Course, NotebookEntry, cell_id
 from autograder.grading.fingerprints import released as release_of
 from autograder.grading.records import GRADED, UNGRADABLE, HandIn, Record
 from autograder.intake import restore
-from utils.grading.verdict import Outcome, Verdict
 
 
 def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: str = "") -> tuple[Record, str]:
@@ -34,26 +33,15 @@ def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: st
         return done, ""
     shown = set() if course.grading.pictures else restore.shown(notebook, released)
     judged = judge(course, hand_in, notebook, shown, trusted, server)
-    for verdict in judged.verdicts:
-        done.exercises.append(
-            {
-                "exercise": verdict.exercise,
-                "points": verdict.points,
-                "score": verdict.score,
-                "outcome": str(verdict.outcome),
-                "message": verdict.sentence(),
-                "seconds": judged.seconds[verdict.exercise],
-                "instructor_only": judged.private.get(verdict.exercise, ""),
-            }
-        )
+    done.verdicts = judged.verdicts
     done.remarks += judged.remarks
     dropped = html_cleaning.fit(notebook)
     if dropped:
         done.remarks.append(f"{dropped} outputs or ends of cells are left out of the page: they are too large to show")
     done.slowest_cell = [*judged.slowest]
     if only and hand_in.known:
-        new = {row["exercise"]: row for row in done.exercises}
-        done.exercises = [new.get(row["exercise"], row) for row in hand_in.known.exercises]
+        new = {one.exercise: one for one in done.verdicts}
+        done.verdicts = [new.get(one.exercise, one) for one in hand_in.known.verdicts]
         done.remarks = [*dict.fromkeys([*hand_in.known.remarks, *done.remarks])]
         done.slowest_cell = max(hand_in.known.slowest_cell, done.slowest_cell, key=lambda cell: cell[1] if cell else 0)
         fresh = {cell.id: cell for cell in notebook.cells}
@@ -61,10 +49,7 @@ def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: st
         for number in only:
             name = cell_id("check", number)
             next(cell for cell in notebook.cells if cell.id == name).outputs = fresh[name].outputs
-        rows = done.exercises
-        write_scoreboard(notebook, [Verdict(row["exercise"], row["points"], Outcome(row["outcome"])) for row in rows])
-    done.score = sum(row["score"] for row in done.exercises)
-    done.points = sum(row["points"] for row in done.exercises)
+        write_scoreboard(notebook, done.verdicts)
     done.seconds = round((datetime.datetime.now() - started).total_seconds(), 2)
     return done, build.write(notebook)
 

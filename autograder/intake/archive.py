@@ -59,7 +59,7 @@ class Reader:
     def files(self, source: Path) -> Iterator[Found]:
         """Every notebook below `source`."""
         if not source.is_dir():
-            when = datetime.datetime.fromtimestamp(source.stat().st_mtime, datetime.UTC)
+            when = self._time(source)
             if source.suffix.lower() == ".zip" and not source.is_symlink():
                 with source.open("rb") as file:
                     yield from self._zip(file, PurePosixPath(), when)
@@ -94,6 +94,14 @@ class Reader:
             if path.suffix.lower() == ".ipynb" and path not in holding and not is_noise(path):
                 self._refuse(path, "a folder, not a notebook; hand in the file itself")
 
+    def _time(self, path: Path) -> datetime.datetime:
+        """When a file was last changed; now, if its time is none that there can be."""
+        try:
+            return datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
+        except (ValueError, OverflowError):  # of a year that no calendar has
+            self._refuse(path.name, "has no valid time; it counts as handed in now")
+            return datetime.datetime.now(datetime.UTC)
+
     def _file(self, path: Path, inside: PurePosixPath, above: int) -> Iterator[Found]:
         """A file of a folder. `above` is the number of folders over it that name no student."""
         if is_noise(inside):
@@ -102,7 +110,7 @@ class Reader:
             self._refuse(inside, "a link or special file, not followed")
             return
         owner = PurePosixPath(*inside.parts[above:])
-        when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
+        when = self._time(path)
         if path.suffix.lower() == ".zip":
             own = bool(owner.parent.parts) or platform(self.course, owner.name) is not None
             with path.open("rb") as file:
@@ -282,7 +290,7 @@ def listed(source: Path) -> Iterator[tuple[PurePosixPath, datetime.datetime]]:
     if source.is_dir():
         for folder, _, names in os.walk(source, followlinks=False):
             for path in (Path(folder, name) for name in names):
-                with suppress(OSError):
+                with suppress(OSError, ValueError, OverflowError):
                     when = datetime.datetime.fromtimestamp(path.lstat().st_mtime)
                     yield PurePosixPath(path.relative_to(source).as_posix()), when
     elif source.suffix.lower() == ".zip":

@@ -61,7 +61,10 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
         bar = tqdm(total=sum(map(len, stale.values())), unit="page", disable=None, file=sys.stderr)
         with bar:
             try:
-                futures = {pool.submit(_write, course, entry, students): (entry, students) for entry, students in tasks}
+                futures = {
+                    pool.submit(_write, course, entry, students, PAGE_SECONDS): (entry, students)
+                    for entry, students in tasks
+                }
                 for future in as_completed(futures):
                     entry, students = futures[future]
                     failed = future.result()
@@ -124,17 +127,17 @@ class _TooSlow(Exception):
     """A page takes longer than it may; nbgrader logs it, and goes on with the next page."""
 
 
-def _write(course: Course, entry: NotebookEntry, students: list[str]) -> dict[str, str]:
+def _write(course: Course, entry: NotebookEntry, students: list[str], seconds: float) -> dict[str, str]:
     """Write the pages of these students, in a worker; those that nbgrader could not write, with its log.
 
     A page that takes too much time or memory is written by us: the verdicts, and why there is no more.
     """
     slow: list[int] = []
-    told = _generate(course, entry, students, slow)
+    told = _generate(course, entry, students, slow, seconds)
     if not told:
         return {}
     if len(students) > 1:  # each by itself: the others are not to blame
-        return {name: why for student in students for name, why in _write(course, entry, [student]).items()}
+        return {name: why for student in students for name, why in _write(course, entry, [student], seconds).items()}
     if not slow and "MemoryError" not in told and "RecursionError" not in told:
         return {students[0]: told}
     course_tree.write(
@@ -143,8 +146,8 @@ def _write(course: Course, entry: NotebookEntry, students: list[str]) -> dict[st
     return {}
 
 
-def _generate(course: Course, entry: NotebookEntry, students: list[str], slow: list[int]) -> str:
-    """Have nbgrader write pages; its log if it failed. `slow` grows when a page was stopped."""
+def _generate(course: Course, entry: NotebookEntry, students: list[str], slow: list[int], seconds: float) -> str:
+    """Have nbgrader write pages; its log if it failed. `slow` grows when a page took longer than `seconds`."""
 
     def stop(*_: object) -> None:
         slow.append(1)
@@ -154,7 +157,7 @@ def _generate(course: Course, entry: NotebookEntry, students: list[str], slow: l
     everybody = {path.parent.name for path in course.tree.glob(f"autograded/*/{entry.name}")}
     api.coursedir.student_id_exclude = ",".join(everybody.difference(students))
     signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, PAGE_SECONDS, PAGE_SECONDS)  # of all pages; the next second is for the next
+    signal.setitimer(signal.ITIMER_PROF, seconds, seconds)  # of all pages; the next second is for the next
     try:
         result = api.generate_feedback(entry.name, force=True)
     except _TooSlow:
@@ -175,8 +178,7 @@ def _generate(course: Course, entry: NotebookEntry, students: list[str], slow: l
 def _short(course: Course, entry: NotebookEntry, student: str) -> str:
     """A page in place of one that is too costly to make."""
     known = load_record(course, entry, student)
-    rows = known.exercises if known else []
-    said = "".join(f"<li>{escape(row['message'])}</li>" for row in rows)
+    said = "".join(f"<li>{escape(one.sentence())}</li>" for one in (known.verdicts if known else ()))
     why = "The page of this notebook takes too long to make: its outputs or its text are too large, or unusual."
     return (
         f"<!doctype html><meta charset=utf-8>{POLICY}<title>{escape(entry.name)}</title><h1>{escape(entry.title)}</h1>"

@@ -2,6 +2,7 @@
 
 import collections
 import statistics
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,12 +30,22 @@ def records_of(course: Course, entry: NotebookEntry) -> list[Record]:
     return [record for record in found if record is not None]
 
 
-def write_report(course: Course, entries: list[NotebookEntry]) -> Path:
-    """Write the class report, one page; nothing that a student wrote reaches it unescaped."""
+def write_report(
+    course: Course,
+    entries: list[NotebookEntry],
+    on_table: "Callable[[str, SeedTable], None]" = lambda name, table: None,
+) -> Path:
+    """Write the class report, one page; nothing that a student wrote reaches it unescaped.
+
+    `on_table` is told the table of each notebook whose runs the class handed in.
+    """
     settle(course, entries)
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     template = jinja2.Environment(loader=loader, autoescape=True).get_template("report.html.jinja")
     sections = [_section(course, entry) for entry in entries]
+    for section in sections:
+        if section["table"]:
+            on_table(section["entry"].name, section["table"])
     path = course.tree / "report.html"
     marks = {str(outcome): jinja2.utils.markupsafe.Markup(mark) for outcome, mark in MARKS.items()}
     course_tree.write(path, template.render(title=course.title, sections=sections, marks=marks))
@@ -45,24 +56,32 @@ def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
     """The class's accepted runs of a notebook's experiments as one table; None if there are none.
 
     Runs that predict the same, as machines of one kind give them, count once. The table's seeds number the pairs of
-    student and seed, so that experiments are compared within one student's runs.
+    student and seed, so that experiments are compared within one student's runs. Where runs of several sizes were
+    handed in, each size has rows of its own.
     """
     if not entry.has_experiments or not list(course.tree.glob(f"submitted/*/{entry.name}/results.json")):
         return None
     from autograder.grading import audit
     from utils.experiments.seed_table import SeedTable
 
-    different: dict[str, dict[str, tuple[str, Run]]] = {}
+    profiles = {
+        audit.configuration(one.plain()): profile
+        for profile, size in zip(course.grading.results_profiles, audit.sizes_of(course, entry), strict=True)
+        for one in size
+    }
+    different: dict[tuple[str, str], dict[str, tuple[str, Run]]] = {}
     for student, runs in audit.accepted(course, entry).items():
         for name, some in runs.items():
             for run in some:
-                different.setdefault(name, {}).setdefault(run.digest(), (student, run))
+                row = name, profiles.get(audit.configuration(run.experiment), "")
+                different.setdefault(row, {}).setdefault(run.digest(), (student, run))
+    one_size = len({profile for _, profile in different}) == 1
     numbers: dict[tuple[str, int], int] = {}
     numbered = {
-        name: [
+        name if one_size else f"{name}, {profile}": [
             replace(run, seed=numbers.setdefault((student, run.seed), len(numbers))) for student, run in some.values()
         ]
-        for name, some in different.items()
+        for (name, profile), some in different.items()
     }
     return SeedTable(numbered, _metrics(entry)[0]) if numbered else None
 
@@ -128,15 +147,15 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
     students = []
     said: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for record in graded:
-        of = {row["exercise"]: row for row in record.exercises}
+        of = {one.exercise: one for one in record.verdicts}
         students.append({"record": record, "cells": [of.get(number) for number in numbers]})
-        for row in record.exercises:
-            if row["outcome"] in (Outcome.WRONG, Outcome.ERROR):
-                said[row["exercise"]][row["message"].partition(": ")[2]] += 1
+        for one in record.verdicts:
+            if one.outcome in (Outcome.WRONG, Outcome.ERROR):
+                said[one.exercise][one.message] += 1
     complete = [record for record in graded if record.status == GRADED]
     shares = []
     for number in numbers:
-        won = [row["score"] > 0 for record in complete for row in record.exercises if row["exercise"] == number]
+        won = [one.score > 0 for record in complete for one in record.verdicts if one.exercise == number]
         shares.append(
             {"number": number, "share": sum(won) / len(won) if won else 0, "said": said[number].most_common(3)}
         )

@@ -16,7 +16,7 @@ from autograder.course import ROOT, Course
 from autograder.sandbox import preload
 from autograder.sandbox.sandbox import WORK, Sandbox, SandboxError, has_ended
 
-NURSERY_SECONDS = 180  # it imports torch first, and the machine may be busy
+SERVER_SECONDS = 180  # it imports torch first, and the machine may be busy
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ def fork_kernel(path: str, sandbox: Sandbox, line: socket.socket, environment: d
         "folder": WORK,
     }
     with socket.socket(socket.AF_UNIX) as asker:
-        asker.settimeout(NURSERY_SECONDS)
-        late = time.monotonic() + NURSERY_SECONDS
+        asker.settimeout(SERVER_SECONDS)
+        late = time.monotonic() + SERVER_SECONDS
         while True:
             try:
                 asker.connect(path)

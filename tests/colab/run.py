@@ -126,7 +126,7 @@ def session(entry, base: Path, made: Path, given: dict[str, str]) -> str:
     """
     from autograder.author.checks import public_checks
     from autograder.course import cell_id
-    from utils.grading.evidence import ResultsCheck
+    from utils.grading.results_check import ResultsCheck
     from utils.setup import REPLACED
 
     folder = made / entry.name

@@ -12,10 +12,10 @@ from utils import tiny_bert
 from utils.experiments import rte
 from utils.grading import expect, toys
 from utils.grading.check import check
-from utils.grading.evidence import results_check
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, StudentError, kind, read
+from utils.grading.results_check import results_check
 from utils.tiny_bert import Sizes
 
 State = dict[str, torch.Tensor]

@@ -13,7 +13,7 @@ import math
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -25,6 +25,7 @@ from utils import files
 IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 MAX_FILE = 2**20  # bytes
 MAX_FILES = 500  # in one hand-in
+MAX_READ = 120  # of them that are looked into: three experiments, 20 seeds, two names
 Files = Mapping[str, bytes]  # "NAME-DIGEST/seed_N.json" -> content
 RESULTS = "results"  # the folder, as students know it
 DRIVE = Path("/content/drive/MyDrive/attention_graded/results")  # the same in Colab, where a student's Drive is mounted
@@ -190,8 +191,13 @@ class Experiment:
 
     @property
     def measured(self) -> bool:
-        """Whether the figures of `utils.grading.evidence` were measured with runs like these."""
+        """Whether the figures of `utils.experiments.likeness` were measured with runs like these."""
         return False
+
+    @property
+    def recorded_examples(self) -> str:
+        """`examples_of` the runs that come with the course."""
+        return ""
 
     @property
     def learns(self) -> bool:
@@ -225,6 +231,13 @@ class Experiment:
 
     def prepare(self, folder: Path | str | None = None) -> None:
         """Make what this experiment hands on to those that come after it, unless that is there."""
+
+    def examples_of(self, run: Run) -> str:
+        """A name for the validation examples of a run where machines differ in them; else they are the same for all.
+
+        Runs of two names are not compared example by example.
+        """
+        return ""
 
     def gold(self) -> list[Any]:
         """The labels that an honest run has, from the course's own files; [] if its metric needs none."""
@@ -264,18 +277,6 @@ class Experiments(Protocol):
 
     def experiments(self, notebook: str, profile: str | None = None) -> Mapping[str, Experiment]:
         """The experiments of a notebook by name, in the order of its table; by default of this session's profile."""
-
-
-@dataclass(frozen=True)
-class Standing:
-    """What is known of a student's runs besides the files: from all hand-ins, and from the instructor."""
-
-    against: tuple[str, ...] = ()  # what a person decided; it costs the points
-    flags: tuple[str, ...] = ()  # what a person has to look at; it costs nothing, and the student is not told
-    keys: tuple[tuple[str, str], ...] | None = None  # folded name and key; None: the course works without keys
-
-
-NO_STANDING = Standing()
 
 
 def path_of(experiment: Experiment, seed: int, results: Path | str) -> Path:
@@ -366,6 +367,11 @@ def read_files(results: Path) -> dict[str, bytes]:
             with path.open("rb") as file:
                 found[f"{path.parent.name}/{path.name}"] = file.read(MAX_FILE + 1)
     return found
+
+
+def chosen(files: Iterable[str], folders: Collection[str]) -> list[str]:
+    """The names of files that are looked into, by whoever looks: those of these experiments, at most MAX_READ."""
+    return [name for name in sorted(files) if name.split("/")[0] in folders][:MAX_READ]
 
 
 def _digest(content: dict[str, Any]) -> str:

@@ -65,7 +65,7 @@ class PairExperiment(Experiment):
 
     @property
     def measured(self) -> bool:
-        """The figures of `utils.grading.evidence` are those of this encoder."""
+        """The figures of `utils.experiments.likeness` are those of this encoder."""
         return self.encoder == "minilm"
 
     @property

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -30,6 +30,8 @@ from data.documentation import cache_folder
 from utils.experiments import profiles, student
 from utils.experiments.experiment import DIGITS, Run
 from utils.experiments.pair_experiment import PairExperiment
+from utils.experiments.student import Own, instead
+from utils.experiments.training import precision_of
 
 POOL = 50  # batches of one pool are sorted by length, then shuffled
 EVALUATION_BATCH = 64
@@ -41,8 +43,6 @@ PRETRAINING = PairExperiment(
 )
 LIBRARIES = ("torch", "transformers", "adapters", "tokenizers")
 DRAWS = 2**16  # values that one draw of `Dropout` can have
-T = TypeVar("T")
-Own = Callable[..., Any]  # a function of the student's, see `utils.experiments.student.use`
 Step = Callable[[str], None]
 Streams = Mapping[str, torch.Generator]
 
@@ -71,29 +71,10 @@ def encode(loaded: pairs.Pairs, tokenizer: Any, max_len: int) -> Encoded:
         special = tokenizer.cls_token_id, tokenizer.sep_token_id
         return [tuple(encode_pair(a, b, *special, max_len)) for a, b in zip(*sides, strict=True)]
 
-    found = _own("encode_pair", with_own, lambda one: one == [*zip(tokens, types, strict=True)])
+    found = instead("encode_pair", with_own, lambda one: one == [*zip(tokens, types, strict=True)])
     if found is not None:
         tokens, types = ([*side] for side in zip(*found, strict=True))
     return Encoded(tokens, types, loaded.labels, len(loaded.classes), tokenizer.pad_token_id)
-
-
-def _own(name: str, made_with: Callable[[Own], T], same: Callable[[T], bool]) -> T | None:
-    """What the student's function of this name makes, where that is the same as what the course's makes.
-
-    None where there is no such function; where it makes something else or fails, that is said, and it is left.
-    """
-    function = student.own(name)
-    if function is None:
-        return None
-    try:
-        made = made_with(function)
-        why = "" if same(made) else "it gives something else"
-    except Exception as problem:  # whatever the student's code raises
-        why = f"it raised {type(problem).__name__}"
-    if why:
-        student.leave(name, why)
-        return None
-    return made
 
 
 def streams(experiment: PairExperiment, seed: int) -> Streams:
@@ -106,7 +87,7 @@ def streams(experiment: PairExperiment, seed: int) -> Streams:
     def same(found: Streams) -> bool:
         return {*found} == {*made} and all(torch.equal(found[one].get_state(), made[one].get_state()) for one in made)
 
-    return _own("streams", lambda function: function(seed, varies=experiment.varies), same) or made
+    return instead("streams", lambda function: function(seed, varies=experiment.varies), same) or made
 
 
 def schedule(step: int, warmup: int, total: int, peak: float) -> float:
@@ -190,15 +171,6 @@ def collate(encoded: Encoded, positions: Sequence[int], device: torch.device) ->
     return {name: part.to(device, non_blocking=True) for name, part in inputs.items()}, labels.to(device)
 
 
-def precision_of(device: torch.device) -> torch.dtype:
-    """bfloat16 where `device` multiplies in it natively (newer GPUs; CPUs with AVX512-BF16 or AMX), else float32."""
-    if device.type == "cuda":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
-    capabilities = torch.cpu.get_capabilities()
-    native = capabilities.get("avx512_bf16") or capabilities.get("amx_bf16")
-    return torch.bfloat16 if native else torch.float32
-
-
 def steps_of(experiment: PairExperiment, examples: int) -> int:
     """How many steps a run of `experiment` takes on so many training examples."""
     return experiment.epochs * -(-examples // experiment.batch)
@@ -231,7 +203,7 @@ def make_optimizer(model: nn.Module, experiment: PairExperiment) -> torch.optim.
             if one.requires_grad
         }
 
-    found = _own(
+    found = instead(
         "make_optimizer",
         lambda function: function(model, experiment.lr),
         lambda one: type(one) is torch.optim.AdamW and facts(one) == facts(made),
@@ -252,7 +224,7 @@ def learning_rates(experiment: PairExperiment, total: int) -> list[float]:
 
     made = rates(schedule)
     close = functools.partial(math.isclose, rel_tol=1e-9)
-    _own("schedule", rates, lambda one: all(map(close, one, made)))
+    instead("schedule", rates, lambda one: all(map(close, one, made)))
     return made
 
 
@@ -283,7 +255,9 @@ def _forward(model: nn.Module, encoded: Encoded, device: torch.device) -> Own:
         return made
 
     wanted = both_ways(course)
-    found = _own("pair_logits", lambda one: (one, both_ways(one)), lambda made: all(map(torch.equal, made[1], wanted)))
+    found = instead(
+        "pair_logits", lambda one: (one, both_ways(one)), lambda made: all(map(torch.equal, made[1], wanted))
+    )
     model.train(was_training)
     return found[0] if found is not None else course
 
@@ -434,7 +408,7 @@ def build(
             model.add_classification_head(experiment.task, num_labels=classes)
         elif experiment.method == "fusion":
             places = {one.task: _place(one, path) for one, path in zip(experiment.after, kept, strict=True)}
-            _own("sources", lambda one: one({name: [name] for name in places}, experiment.task), [*places].__eq__)
+            instead("sources", lambda one: one({name: [name] for name in places}, experiment.task), [*places].__eq__)
             model = _composed(model, places, experiment.task, classes)
         else:
             model.add_adapter(experiment.task, config="seq_bn")
@@ -443,7 +417,7 @@ def build(
             wanted = _learning(model)
             parts = [part for name, part in model.named_modules() if name.endswith(f".adapters.{experiment.task}")]
             parts += [model.heads[experiment.task]]
-            _own("train_only", lambda one: one(model, parts), lambda _: _learning(model) == wanted)
+            instead("train_only", lambda one: one(model, parts), lambda _: _learning(model) == wanted)
             for name, parameter in model.named_parameters():
                 parameter.requires_grad = name in wanted
     model.active_head = experiment.task
@@ -479,7 +453,7 @@ def _composed(model: Any, folders: Mapping[str, str], head: str, classes: int) -
         setups = [(str(one.active_adapters), one.active_head, _learning(one)) for one in (found, model)]
         return alike and setups[0] == setups[1]
 
-    return _own("compose", with_own, same) or model
+    return instead("compose", with_own, same) or model
 
 
 def _learning(model: nn.Module) -> set[str]:

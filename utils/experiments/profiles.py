@@ -2,12 +2,14 @@
 
 `smoke` takes seconds (continuous integration), `cpu` minutes on two cores, `gpu` is the lab's own
 size. The environment variable COURSE_PROFILE chooses; without it, `gpu` where CUDA is, else `cpu`.
+Imports nothing heavy: whoever only names an experiment needs no torch.
 """
 
 import os
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import torch
+if TYPE_CHECKING:
+    import torch
 
 IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 NAMES = ("smoke", "cpu", "gpu")
@@ -20,7 +22,7 @@ def name() -> str:
     Raises:
         ValueError: COURSE_PROFILE is set to something else.
     """
-    chosen = os.environ.get("COURSE_PROFILE") or ("gpu" if torch.cuda.is_available() else "cpu")
+    chosen = os.environ.get("COURSE_PROFILE") or ("gpu" if device().type == "cuda" else "cpu")
     if chosen not in NAMES:
         raise ValueError(f"COURSE_PROFILE is {chosen!r}; it can be {', '.join(NAMES)}")
     return chosen
@@ -31,13 +33,17 @@ def pick(*, smoke: T, cpu: T, gpu: T) -> T:
     return {"smoke": smoke, "cpu": cpu, "gpu": gpu}[name()]
 
 
-def device() -> torch.device:
+def device() -> "torch.device":
     """Where to train: CUDA if there is one, whatever the profile, else the CPU."""
+    import torch
+
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def device_name(device: torch.device) -> str:
+def device_name(device: "torch.device") -> str:
     """What a run notes about where it ran."""
+    import torch
+
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
     return f"{device.type}, {torch.get_num_threads()} threads"

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 COURSE = "attention_graded"  # as course.toml calls it
@@ -20,8 +20,10 @@ LOWEST, HIGHEST = 1_000, 999_999  # of a student's seeds; the runs that come wit
 MAX_NAME = 100  # characters
 SIGNS = 12  # of a key; four more find a typing error at home, before hours of training
 ASK = "Write your name into STUDENT, near the top of the notebook, and run that cell; then run this one again."
+Own = Callable[..., Any]  # a function of the student's, see `use`
+T = TypeVar("T")
 _signed = ("", "")
-_own: dict[str, Callable[..., Any]] = {}
+_own: dict[str, Own] = {}
 
 
 def fold(name: str) -> str:
@@ -76,9 +78,28 @@ def use(checks: ModuleType, **functions: Callable[..., Any]) -> None:
         print(f"The course's, until you have passed their checks in this session: {', '.join(others)}.")
 
 
-def own(name: str) -> Callable[..., Any] | None:
+def own(name: str) -> Own | None:
     """The student's function of this name that runs are to use, if there is one."""
     return _own.get(name)
+
+
+def instead(name: str, made_with: Callable[[Own], T], same: Callable[[T], bool]) -> T | None:
+    """What the student's function of this name makes, where that is the same as what the course's makes.
+
+    None where there is no such function; where it makes something else or fails, that is said, and it is left.
+    """
+    function = own(name)
+    if function is None:
+        return None
+    try:
+        made = made_with(function)
+        why = "" if same(made) else "it gives something else"
+    except Exception as problem:  # whatever the student's code raises
+        why = f"it raised {type(problem).__name__}"
+    if why:
+        leave(name, why)
+        return None
+    return made
 
 
 def any_own() -> bool:

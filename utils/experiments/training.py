@@ -19,6 +19,15 @@ def seed_everything(seed: int) -> None:
     torch.manual_seed(seed)
 
 
+def precision_of(device: torch.device) -> torch.dtype:
+    """bfloat16 where `device` multiplies in it natively (newer GPUs; CPUs with AVX512-BF16 or AMX), else float32."""
+    if device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
+    capabilities = torch.cpu.get_capabilities()
+    native = capabilities.get("avx512_bf16") or capabilities.get("amx_bf16")
+    return torch.bfloat16 if native else torch.float32
+
+
 def progress(items: Iterable[T], title: str) -> Iterable[T]:
     """`items` with a progress bar that says `title`."""
     return tqdm(items, desc=title)

@@ -383,6 +383,11 @@ class Elsewhere(TorchFunctionMode):
             on = name == "cuda"
         elif asked:
             on = asked[0].type == self.there.type
+        elif name in PACKED:
+            values, counts = ([one for one in given if one.is_floating_point() is real] for real in (True, False))
+            on = any(self.holds(one) for one in values)
+            if any(self.holds(one) for one in counts) or (on and not all(self.holds(one) for one in values)):
+                raise self.Apart("lengths are packed on the CPU, and all that is read lies on one device")
         elif name in ("to", "tensor", "as_tensor", "copy_", "__getitem__", "__setitem__") or not given:
             on = bool(given) and self.holds(given[0])
             apart = name[:5] in ("__get", "__set") and not on and any(self.holds(one) for one in given[1:])
@@ -398,12 +403,14 @@ class Elsewhere(TorchFunctionMode):
         if name in ("to", "cuda", "cpu", "type_as", "as_tensor") and on != self.holds(result):
             result = result.clone()
         for one in leaves(result):
-            if is_tensor(one) and on:
+            if is_tensor(one) and on and (name not in PACKED or one.is_floating_point()):
                 self.mark(one)
         return result
 
 
 NAMES = ("cuda", "cpu")
+# What packs sentences and reads packed ones: the numbers of their tokens stay on the CPU.
+PACKED = ("_pack_padded_sequence", "_pad_packed_sequence", "lstm", "gru", "rnn_tanh", "rnn_relu")
 
 
 def is_tensor(value: Any) -> bool:
@@ -455,6 +462,18 @@ def apart(call: Callable[..., Any], *args: Any, **options: Any) -> bool:
     except Exception:  # not what is asked here
         return False
     return any(is_tensor(one) and not Elsewhere.holds(one) for one in leaves(result))
+
+
+class Method(nn.Module):
+    """A method of a module as a module of its own: it is copied and moved as the module is."""
+
+    def __init__(self, module: nn.Module, name: str):
+        super().__init__()
+        self.module, self.name = module, name
+
+    def forward(self, *args: Any) -> Any:
+        """What the method gives."""
+        return getattr(self.module, self.name)(*args)
 
 
 class OneDevice(TorchDispatchMode):
@@ -557,6 +576,22 @@ def replaces_parameters(call: Callable[..., Any], model: nn.Module, *rest: Any) 
     call(model, *rest)
     after = list(model.parameters())
     return len(before) != len(after) or any(old is not new for old, new in zip(before, after, strict=True))
+
+
+def gradient_arrives(call: Callable[..., Any], part: nn.Module, *rest: Any) -> bool:
+    """Whether a gradient flows back from the tensors that `call(part, *rest)` gives to a parameter of `part`."""
+    with torch.enable_grad():
+        flowing = [tensor.sum() for tensor in call(part, *rest) if tensor.requires_grad]
+    learning = [one for one in part.parameters() if one.requires_grad]
+    if not flowing or not learning:
+        return False
+    slopes = torch.autograd.grad(torch.stack(flowing).sum(), learning, allow_unused=True)
+    return any(slope is not None for slope in slopes)
+
+
+def double(part: nn.Module) -> nn.Module:
+    """A copy of `part` in double precision."""
+    return copy.deepcopy(part).double()
 
 
 def needs_gradient(make: Callable[..., torch.Tensor], *given: Any) -> bool:
@@ -694,3 +729,72 @@ def elsewhere(call: Callable[..., Any], *given: Any) -> str:
         for held, before in reversed(kept):
             held.update(before)
     return "there" if all(isinstance(one, Far) for one in results) else "here"
+
+
+def seeded(seed: int) -> torch.Generator:
+    """A generator on the default device."""
+    return torch.Generator(torch.get_default_device()).manual_seed(seed)
+
+
+def noise(ids: torch.Tensor, generator: torch.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    """`ids`, copied, and random numbers in their shape, so large that two draws never meet."""
+    return ids.clone(), torch.randint(2**62, ids.shape, generator=generator, device=ids.device)
+
+
+def noise_again(masking: Any, epoch: int) -> Any:
+    """What `masking.epoch(epoch)` gives after all that it gave before was overwritten."""
+    for tensor in masking.epoch(epoch):
+        tensor.zero_()
+    return masking.epoch(epoch)
+
+
+def numel_beyond(part: nn.Module, other: nn.Module) -> int:
+    """How many numbers the parameters of `part` hold that are no parameters of `other`."""
+    known = {id(one) for one in other.parameters()}
+    return sum(one.numel() for one in part.parameters() if id(one) not in known)
+
+
+def slope_of_table(call: Callable[..., torch.Tensor], x: torch.Tensor, table: nn.Embedding) -> torch.Tensor:
+    """The gradient of a fixed sum over `call(x)` for the rows of `table`; zeros where none arrives."""
+    table.zero_grad()
+    with torch.enable_grad():
+        backward(call(x))
+    return torch.zeros_like(table.weight) if table.weight.grad is None else table.weight.grad
+
+
+def sharing(vocab_size: int, width: int) -> nn.Module:
+    """Parts of many kinds, some of them without a telling name; the last layer has the first one's weight."""
+    first, last = nn.Embedding(vocab_size, width), nn.Linear(width, vocab_size)
+    last.weight = first.weight
+    inside = [nn.LayerNorm(width), nn.Linear(width, width), nn.RMSNorm(width), nn.GroupNorm(1, width)]
+    return nn.Sequential(first, *inside, nn.Conv1d(width, width, 2), last)
+
+
+def decays(call: Callable[..., Any], model: nn.Module, weight_decay: float) -> dict[str, list[float]]:
+    """For each parameter of `model`, by name, the decay of every group of `call(model, weight_decay)` it stands in.
+
+    Under "strangers" those of parameters that the model does not have. The groups must please torch's AdamW.
+    """
+    groups = list(call(model, weight_decay))
+    torch.optim.AdamW([dict(group) for group in groups if list(group["params"])], lr=0.1)
+    names = {id(part): name for name, part in model.named_parameters()}
+    found: dict[str, list[float]] = {name: [] for name in names.values()}
+    for group in groups:
+        for part in group["params"]:
+            found.setdefault(names.get(id(part), "strangers"), []).append(float(group["weight_decay"]))
+    return found
+
+
+def flows_back(call: Callable[..., torch.Tensor], x: torch.Tensor, *rest: Any) -> bool:
+    """Whether a gradient can flow back from `call(x, *rest)` to x."""
+    with torch.enable_grad():
+        return bool(call(x.detach().clone().requires_grad_(), *rest).requires_grad)
+
+
+def step_of_part(model: nn.Module, part: nn.Module, x: torch.Tensor, labels: torch.Tensor) -> None:
+    """One step of gradient descent of the cross-entropy of `model(x)` that moves the parameters of `part` alone."""
+    rule = torch.optim.SGD(part.parameters(), lr=0.5)
+    with torch.enable_grad():
+        model.zero_grad(set_to_none=True)
+        nn.functional.cross_entropy(model(x), labels).backward()
+    rule.step()

@@ -143,7 +143,8 @@ def _plain(value: Any, keep: Callable[[Any], int], depth: int, counter: _Counter
 def _tensor_body(tensor: torch.Tensor) -> bytes:
     if tensor.numel() * tensor.element_size() > MAX_BYTES:
         raise TooLarge(f"a tensor of shape {tuple(tensor.shape)}; at most {MAX_BYTES // 2**20} MB cross")
-    plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    # `contiguous` leaves a single number as it is, whatever its stride, and `view` refuses that.
+    plain = tensor.detach().cpu().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
     raw = plain.reshape(-1).view(torch.uint8).numpy().tobytes()
     return msgpack.packb([str(plain.dtype)[6:], list(plain.shape), raw])
 
@@ -153,6 +154,8 @@ def _tensor(raw: bytes, dtype: torch.dtype, shape: list) -> torch.Tensor:
     if not sizes_ok or len(shape) > MAX_DIMENSIONS or len(raw) != math.prod(shape) * dtype.itemsize:
         raise WireError("a tensor whose size and shape disagree")
     if not raw:
+        if math.prod(filter(None, shape)) > MAX_ITEMS:  # as lists, an empty tensor has its other sizes all the same
+            raise WireError("an empty tensor of too many rows")
         return torch.empty(shape, dtype=dtype)
     values = torch.frombuffer(bytearray(raw), dtype=torch.uint8)
     if dtype is torch.bool:  # any other byte in a bool tensor is undefined behaviour

@@ -1,0 +1,213 @@
+"""What honest runs do not have in common, and what they must: copies in disguise, and runs that nobody trained.
+
+Imports nothing heavy: whoever compares all hand-ins of a class needs no torch.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from utils.experiments.experiment import Experiment, Run, parse, read_files
+
+# What honest seeds have in common, measured on the 25 recorded runs of notebooks 05 and 06 (their outputs on the 277
+# validation pairs, see `tests/test_evidence.py`): correlations within an experiment 0.72 to 0.95, from random weights
+# 0.96 to 0.99, in the fusion 0.45 to 0.69 (0.55 in the mean); between experiments at most 0.78. A run explained by the
+# others of its experiment: at most R = 0.99. Sorted, so that the order of the examples does not count: at most 0.9991.
+# Of experiments that are not `measured`, what these figures find is for a person.
+SAME = 0.999_999  # rounding and noise of 1e-4 stay above, on any encoder: the same run, scaled or moved
+NEAR = 0.998  # 10 standard deviations (of Fisher's z) above what honest seeds reach: the same run with noise
+MIXED = 0.999  # R of a run as a sum of others
+PERMUTED = 0.9999  # correlation of sorted margins; 0.9994 among ten million pairs of independent normal ones
+FEWEST = 8  # different outputs, of fewer nothing but equality says that two runs are one
+UNLIKE = 0.5  # an experiment whose runs have less in common with the recorded ones was not trained on these examples
+
+
+def centred(outputs: np.ndarray) -> np.ndarray:
+    """Rows (runs, examples) less their mean, of length 1; 0 where all examples are alike."""
+    moved = outputs - outputs.mean(1, keepdims=True)
+    size = np.linalg.norm(moved, axis=1, keepdims=True)
+    return np.divide(moved, size, out=np.zeros_like(moved), where=size > 1e-9)
+
+
+@cache
+def recorded_outputs(results: Path) -> dict[str, np.ndarray]:
+    """The outputs (runs, examples) of the runs that come with the course, by the folder of their experiment."""
+    found: dict[str, list[np.ndarray]] = {}
+    for name, text in read_files(results).items():
+        found.setdefault(name.split("/")[0], []).append(parse(text).outputs)
+    return {folder: np.array(some) for folder, some in found.items() if some[0].size}
+
+
+def suspicious(
+    experiments: Iterable[Experiment], runs: Mapping[str, Sequence[Run]], recorded: Mapping[str, np.ndarray]
+) -> tuple[list[str], list[str]]:
+    """What honest runs do not do: be one another, be one of the course's, all say one thing, or have nothing in common.
+
+    Args:
+        runs: those of a hand-in that stand up each by itself, by the name of their experiment.
+        recorded: the outputs of the course's own, see `recorded_outputs`.
+
+    Returns:
+        what no training gives, which costs the points; and what a person should see, since what honest runs of this
+        experiment do was not measured.
+    """
+    sure: list[str] = []
+    unsure: list[str] = []
+    table = [(one, list(runs.get(one.name, ()))) for one in experiments]
+    real = [(one, some) for one, some in table if some and not one.made_up]
+    if real and all(run.degenerate for _, some in real for run in some):
+        measured = any(one.measured or one.learns for one, _ in real)
+        (sure if measured else unsure).append(
+            f"all {sum(len(some) for _, some in real)} runs predict one class only: nothing was learned in any"
+        )
+    for one, some in real:
+        where = sure if one.measured else unsure
+        collapsed = sum(run.degenerate for run in some)
+        if one.learns and collapsed == len(some):
+            sure.append(f"{one.name}: every run predicts one class only; honest ones learn with some of the seeds")
+        elif one.learns and collapsed > len(some) / 2:  # of the recorded ones none does, which are too few to refuse by
+            unsure.append(f"{one.name}: {collapsed} of {len(some)} runs predict one class only")
+        ours = all(one.examples_of(run) == one.recorded_examples for run in some)
+        where += _in_common(one, some, recorded.get(one.folder("").name) if ours else None)
+        losses = [[point["train_loss"] for point in run.curve if "train_loss" in point] for run in some]
+        falls = [some_losses[0] - some_losses[-1] for some_losses in losses if len(some_losses) > 1]
+        if falls and np.mean(falls) <= 0:
+            unsure.append(f"{one.name}: the training loss does not fall")
+    lively = [(one, run) for one, some in real for run in some if not run.degenerate or varied(run.outputs)]
+    for one, exact, sentence in _alike(lively, recorded):
+        (sure if exact or one.measured else unsure).append(sentence)
+    return list(dict.fromkeys(sure)), list(dict.fromkeys(unsure))
+
+
+def file_of(experiment: Experiment, run: Run) -> str:
+    """The file of a run as a hand-in has it."""
+    return f"{experiment.folder('').name}/seed_{run.seed}.json"
+
+
+def _in_common(experiment: Experiment, runs: Sequence[Run], known: np.ndarray | None) -> list[str]:
+    """What runs have too little in common, with each other and with the recorded ones of the same experiment.
+
+    Too little is less than UNLIKE, or than two thirds of what the recorded ones have in common where that is less: of
+    a fusion that learns little, seeds agree less, and runs that were made up still do not agree at all.
+    """
+    if len(runs) < 2 or not runs[0].outputs.size or all(run.degenerate for run in runs):
+        return []
+    rows = centred(np.array([run.outputs for run in runs]))
+    least = UNLIKE if known is None or len(known) < 2 else min(UNLIKE, 2 / 3 * _agreement(centred(known)))
+    within = _agreement(rows)
+    if within < least:
+        return [
+            f"{experiment.name}: its runs have nothing in common (correlation {within:.2f} on the same examples; "
+            f"honest seeds are above {least:.2g})"
+        ]
+    alone = (rows @ rows.T - np.eye(len(rows))).sum(1) / (len(rows) - 1)
+    for run, common in zip(runs, alone, strict=True):
+        if common < 2 / 3 * least and not run.degenerate:  # of a fusion one honest seed may agree less than the mean
+            return [
+                f"{file_of(experiment, run)} has nothing in common with the other runs of {experiment.name} (mean "
+                f"correlation {common:.2f} on the same examples; honest seeds are above {2 / 3 * least:.2g})"
+            ]
+    if known is not None and known.shape[1] == rows.shape[1]:
+        likeness = (rows @ centred(known.mean(0, keepdims=True)).T).mean()
+        if likeness < least:
+            return [
+                f"{experiment.name}: its runs are unlike every other run of it (correlation {likeness:.2f} with the "
+                f"course's own; honest ones are above {least:.2g})"
+            ]
+    return []
+
+
+def _agreement(rows: np.ndarray) -> float:
+    """The mean correlation of every two of some centred rows (runs, examples)."""
+    return float((rows @ rows.T)[np.triu_indices(len(rows), 1)].mean())
+
+
+def _alike(
+    runs: Sequence[tuple[Experiment, Run]], recorded: Mapping[str, np.ndarray]
+) -> list[tuple[Experiment, bool, str]]:
+    """The runs that are others in disguise: their experiment, whether to the last digit, and a sentence."""
+    found = []
+    for size in sorted({run.outputs.size for _, run in runs} - {0}):
+        known = {
+            (folder, f"run {number} of the course's own {folder}"): row
+            for folder, some in recorded.items()
+            for number, row in enumerate(some, start=1)
+            if len(row) == size
+        }
+        same = [(one, run) for one, run in runs if run.outputs.size == size]
+        places = [*known, *((one.folder("").name, file_of(one, run)) for one, run in same)]
+        outputs = np.array([*known.values(), *(run.outputs for _, run in same)])
+        copies = disguises(outputs, len(known))
+        for index, (one, run) in enumerate(same, start=len(known)):
+            if index in copies:
+                other, how, exact = copies[index]
+                found.append((one, exact, f"{file_of(one, run)} is {places[other][1]}, {how}"))
+                continue
+            mates = [place for place, (folder, _) in enumerate(places) if folder == places[index][0] and place != index]
+            if explained(outputs[index], outputs[mates]) > MIXED:
+                found.append((one, False, f"{file_of(one, run)} is a sum of other runs of this experiment"))
+    return found
+
+
+def explained(row: np.ndarray, others: np.ndarray) -> float:
+    """The multiple correlation R of a run's outputs (examples,) with those of others (runs, examples)."""
+    if not len(others):
+        return 0.0
+    basis = np.linalg.qr(centred(others).T)[0]
+    return float(np.linalg.norm(centred(row[None])[0] @ basis))
+
+
+def disguises(outputs: np.ndarray, first: int = 0) -> dict[int, tuple[int, str, bool]]:
+    """The rows from `first` on that are an earlier row scaled, moved, turned round, with noise, or in another order.
+
+    Args:
+        outputs: (runs, examples).
+
+    Returns:
+        by row: which earlier row it is, in words what was done to it, and whether to the last digit.
+    """
+    found: dict[int, tuple[int, str, bool]] = {}
+    rows, ranked, ordered, backwards = shapes(outputs)
+    for index in range(max(first, 1), len(rows)):
+        linear, rank = rows[:index] @ rows[index], ranked[:index] @ ranked[index]
+        same = np.where(np.abs(linear) > np.abs(rank), linear, rank)
+        place = int(np.abs(same).argmax())
+        if abs(same[place]) > NEAR:
+            turned = ", its classes exchanged" if same[place] < 0 else ""
+            exact = bool(abs(linear[place]) > SAME)
+            bent = abs(linear[place]) <= NEAR
+            how = "scaled or moved" if exact else "its logits bent" if bent else "with noise"
+            found[index] = (place, f"{how}{turned}", exact)
+            continue
+        for other, turned in ((ordered, ""), (backwards, ", its classes exchanged")):
+            sorted_same = other[:index] @ ordered[index]
+            place = int(sorted_same.argmax())
+            if sorted_same[place] > PERMUTED:
+                found[index] = (place, f"its examples in another order{turned}", False)
+                break
+    return found
+
+
+def varied(outputs: np.ndarray) -> bool:
+    """Whether outputs (examples,) differ enough among themselves to tell a run: those of a collapsed one need not."""
+    counts = np.unique(outputs, return_counts=True)[1]
+    return len(counts) >= FEWEST and counts.max() <= len(outputs) / 2
+
+
+def _ranks(row: np.ndarray) -> np.ndarray:
+    """The rank of each number, equal ones the mean of theirs."""
+    _, which, counts = np.unique(row, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - (counts - 1) / 2)[which]
+
+
+def shapes(outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Four views of outputs (runs, examples), centred: as they are, as ranks, sorted, sorted with classes exchanged.
+
+    A scale or a shift leaves the first as it is, any other rising function the second, another order of the
+    examples the third.
+    """
+    ranks = np.array([_ranks(row) for row in outputs], dtype=outputs.dtype).reshape(outputs.shape)
+    ordered = centred(np.sort(outputs, 1))
+    return centred(outputs), centred(ranks), ordered, -ordered[:, ::-1]
