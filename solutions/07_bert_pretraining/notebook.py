@@ -1,0 +1,1060 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 7. Fill in the blank
+#
+# A language model that reads from left to right never sees what comes next. BERT sees both sides. But
+# then, what is there left to predict? Hide some words, and ask for them.
+#
+# You build this step by step. A word becomes pieces, the pieces get three embeddings, some of them are hidden,
+# one loss asks what they were, another asks which sentence comes next. At the end models that learn from your
+# functions fill in blanks, and you measure what each part of the design buys.
+#
+# Each exercise is checked on the spot and stands on its own. They take about two and a half hours, without
+# the written questions and the runs, and need no GPU. "The paper" is always Devlin et al. (2019), BERT.
+
+# %% tags=["setup"]
+
+# %%
+import math
+import random
+
+import torch
+import torch._dynamo  # what an optimizer loads at its first step: it takes seconds, better here than in a check
+from torch import nn
+from torch.nn import functional as F
+
+from utils import plots
+from utils.checks import nb07_bert_pretraining as checks
+from utils.experiments import pretraining, profiles, student
+from utils.experiments.experiment import results_folder
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable, across
+from utils.grading.check import scoreboard
+from utils.hand_in import pack
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 7.10 follow from your name, so nobody
+# else has yours. Write the name under which you hand in between the quotes, and do not change it later. `KEY`
+# stays blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
+
+# %% [markdown]
+# ## 7.1 A word in pieces
+#
+# BERT knows about thirty thousand pieces, and no word is too rare for them. A word is cut from
+# left to right, and each time the **longest** piece that fits is taken. A piece that does not begin the word is
+# written with `##` before it: `able` begins a word, `##able` goes on with one.
+#
+# Nothing is ever taken back. If at some place no piece fits, the whole word is unknown, however good its beginning
+# was.
+#
+# **Predict first.** The vocabulary is `un`, `unabl`, `able`, `##able`, `##e`. What becomes of `unable`?
+#
+# **Exercise 7.1** (2 points, about 15 minutes). Write `wordpiece`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `range(len(word), start, -1)` tries the longest ends first. `word[start:end]` is what lies between.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# What was cut off so far is worth nothing if the rest cannot be cut: the result is `[unk]`, not the pieces and
+# then `unk`.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# too long: [unk]. start = 0; while start is in the word: for each end, the last one first: is the stretch, with ## if
+# start is not 0, in the vocabulary? Then keep it and go on at end. If no end fits: [unk].
+# </details>
+
+
+# %% exercise="7.1"
+def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
+    """Cut a word into pieces: always the longest that fits, with `##` before all but the first.
+
+    Args:
+        word: a text without spaces. An empty one has no pieces.
+        vocab: a dict; its keys are the pieces.
+
+    Returns:
+        a list of pieces; [unk] if at some place none fits, or if the word has more than max_chars characters.
+    """
+    ### BEGIN SOLUTION
+    if len(word) > max_chars:
+        return [unk]
+    pieces, start = [], 0
+    while start < len(word):
+        before = "##" if start else ""
+        ends = [end for end in range(start + 1, len(word) + 1) if before + word[start:end] in vocab]
+        if not ends:
+            return [unk]
+        pieces.append(before + word[start : ends[-1]])
+        start = ends[-1]
+    return pieces
+    ### END SOLUTION
+
+
+# %% check="7.1"
+checks.wordpiece(wordpiece)
+
+# %%
+entries = "un unabl able ##able ##e play ##ing ##er ##s re ##play the ##an ##th ##r ##o ##p ##y".split()
+vocab = {piece: number for number, piece in enumerate(entries)}
+for word in ("unable", "able", "player", "replaying", "theanthropy", "playful"):
+    print(f"{word:>12}: {' '.join(wordpiece(word, vocab))}")
+
+# %% [markdown]
+# `unable` becomes `unabl ##e`: greedy, and not what a linguist would do. One letter that has no piece, the `f` of
+# `playful`, makes the whole word unknown. That is why real vocabularies hold every letter, with and without `##`.
+
+# %% [markdown]
+# ## 7.2 Three embeddings
+#
+# Attention knows no order and no sentences. So each piece gets three vectors, and BERT reads their sum:
+#
+# $$e_t = \mathrm{LayerNorm}\big(W_{ids_t} + P_t + S_{types_t}\big).$$
+#
+# $P$ is learned, one row for each place; $S$ has a row for each of the two sentences. The places are counted
+# **through** both sentences, not within each. BERT's norm adds only $10^{-12}$ to the variance,
+# and its weights start with a standard deviation of $0.02$.
+#
+# **Predict first.** How many tokens can a model read whose $P$ has $512$ rows? And how many can it read after you
+# made it longer, without training it?
+#
+# **Exercise 7.2** (2 points, about 15 minutes). Write `BertEmbeddings`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `nn.init.normal_(weight, std=...)` fills a parameter in place; `torch.zeros_like(ids)` lies where ids lie.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `torch.arange(T)` lies on the processor, wherever the ids are. It takes a `device`.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# refuse more than max_len tokens; without types all are 0; add the three rows (the row of places broadcasts over the
+# batch), norm, dropout.
+# </details>
+
+
+# %% exercise="7.2"
+class BertEmbeddings(nn.Module):
+    """Token ids (B, T) and their types, 0 or 1 -> (B, T, d_model): the sum of three rows, normed, then dropout.
+
+    Parts, and nothing else in its state dict: `word`, `position` and `token_type`, nn.Embedding, whose weights start
+    normal with standard deviation 0.02; `norm`, nn.LayerNorm with an eps of 1e-12. Without types, all are 0.
+    What is made lies where the ids lie, whose order in memory does not matter.
+    """
+
+    def __init__(self, vocab_size, d_model, max_len, n_types=2, dropout=0.1):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.word, self.position = nn.Embedding(vocab_size, d_model), nn.Embedding(max_len, d_model)
+        self.token_type = nn.Embedding(n_types, d_model)
+        for table in (self.word, self.position, self.token_type):
+            nn.init.normal_(table.weight, std=0.02)
+        self.norm, self.dropout = nn.LayerNorm(d_model, eps=1e-12), nn.Dropout(dropout)
+        ### END SOLUTION
+
+    def forward(self, ids, types=None):
+        """The embeddings. More than max_len tokens in a row: ValueError."""
+        ### BEGIN SOLUTION
+        if ids.size(1) > self.position.num_embeddings:
+            raise ValueError(f"{ids.size(1)} tokens, and places for {self.position.num_embeddings}")
+        types = torch.zeros_like(ids) if types is None else types
+        places = torch.arange(ids.size(1), device=ids.device)
+        return self.dropout(self.norm(self.word(ids) + self.position(places) + self.token_type(types)))
+        ### END SOLUTION
+
+
+# %% check="7.2"
+checks.embeddings(BertEmbeddings)
+
+# %%
+torch.manual_seed(0)
+embeddings = BertEmbeddings(vocab_size=20, d_model=12, max_len=10, dropout=0.0)
+ids, types = torch.tensor([[2, 7, 8, 3, 7, 9, 3]]), torch.tensor([[0, 0, 0, 0, 1, 1, 1]])
+rows = {
+    "word": embeddings.word(ids)[0],
+    "+ position": embeddings.position.weight[: ids.size(1)],
+    "+ type": embeddings.token_type(types)[0],
+    "normed sum / 50": embeddings(ids, types)[0] / 50,
+}
+
+# %%
+plots.heatmaps(
+    rows,
+    labels=None,
+    limits=(-0.05, 0.05),
+    xlabel="dimension",
+    ylabel="token",
+    alt="Four matrices, tokens down: the words' rows, those of the places, of which none is twice, those of the types, "
+    "of which there are two, and the normed sum of all three, drawn smaller.",
+)
+
+# %% [markdown]
+# Tokens 1 and 4 are the same word, and 3 and 6 the same `[SEP]`: equal rows on the left, different ones on the
+# right. A 513th place would have a row that nobody ever trained.
+
+# %% [markdown]
+# ## 7.3 Hide some of them
+#
+# Of all tokens, 15% are **chosen**, and only for these is there a loss. What stands in the place of a chosen one is
+# then drawn (section 3.1 of the paper):
+#
+# $$\text{chosen} \rightarrow \begin{cases} \texttt{[MASK]} & 80\% \\ \text{a random token} & 10\% \\
+# \text{the token itself} & 10\%. \end{cases}$$
+#
+# The model never knows which tokens it is asked for, so it has to keep a good guess of every one.
+#
+# **Predict first.** You first set 80% of the chosen ones to `[MASK]`, then draw again, among those that are left,
+# who becomes a random token. With which probability?
+#
+# **Exercise 7.3** (3 points, about 20 minutes). Write `mask_tokens`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.rand` and `torch.randint` take a `generator` and a `device`; `torch.isin` finds the special tokens;
+# `torch.where(condition, a, b)` makes a new tensor.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `inputs[where] = mask_id` also writes into `ids` if `inputs` is `ids` and no copy.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# chosen = one number for each token below p, and not special; labels = ids where chosen, else -100. A second number
+# for each token: below split[0] it is masked; from there, as far as split[1] goes, random; else it stays.
+# </details>
+
+
+# %% exercise="7.3"
+def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1), generator=None):
+    """Hide tokens for a masked language model; `ids` (B, T) stay as they are.
+
+    Each token is chosen with probability p, independently of all others, but those whose id is in the list `special`
+    never (a mask in the text is a token like any other). Of the chosen ones a share split[0] becomes mask_id, split[1]
+    a token drawn evenly from all vocab_size ones (special ones and the old one, too), and split[2] stays: each for
+    itself.
+
+    Args:
+        generator: all chance comes from this torch.Generator, which lies where ids lie; from torch's own if it is None.
+
+    Returns:
+        inputs (B, T), and labels (B, T): the id of each chosen token, and -100 at all others. Both are new tensors.
+    """
+    ### BEGIN SOLUTION
+    where = {"generator": generator, "device": ids.device}
+    chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
+    fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
+    replaced = torch.where(fate < split[0], mask_id, others)
+    kept = ~chosen | (fate >= split[0] + split[1])
+    return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
+    ### END SOLUTION
+
+
+# %% check="7.3"
+checks.mask_tokens(mask_tokens)
+
+# %%
+words = "[CLS] the cat sat on the mat because it was warm there [SEP] dog moon ran".split()
+vocab = {word: number for number, word in enumerate(dict.fromkeys([*words, "[MASK]"]))}
+names = list(vocab)
+ids = torch.tensor([[vocab[word] for word in words[:13]]])
+special, mask_id = [vocab["[CLS]"], vocab["[SEP]"]], vocab["[MASK]"]
+
+# %%
+drawn = {}
+for seed in (2, 4, 8, 11, 12):
+    generator = torch.Generator().manual_seed(seed)
+    inputs, labels = mask_tokens(ids, special, mask_id, len(vocab), p=0.3, generator=generator)
+    kinds = ["masked" if now == mask_id else "kept" if now == old else "random" for now, old in zip(inputs[0], ids[0])]
+    kinds = [kind if label != -100 else "" for kind, label in zip(kinds, labels[0])]
+    drawn[f"draw {len(drawn) + 1}"] = [(names[number], kind) for number, kind in zip(inputs[0], kinds)]
+
+# %%
+plots.pieces(
+    drawn,
+    kinds=("masked", "random", "kept"),
+    alt="One sentence, five times, with chosen tokens in colour: most are masks, some are other words, and some are "
+    "the word itself. The loss asks for all of them.",
+)
+
+# %% [markdown]
+# Twice as many as usual are chosen here, so that there is something to see. A kept token looks like any other,
+# and the loss asks for it all the same. And the second draw? With one half: it is 10% of all the chosen ones,
+# and half of those that are left.
+
+# %% [markdown]
+# ## 7.4 The same masks again?
+#
+# BERT's masks were drawn once, when the data were written, each sequence ten times over. In forty epochs
+# a sequence then meets each of its ten masks four times: RoBERTa's authors call that **static** masking
+# (Liu et al. 2019, section 4.1). They drew anew each time: **dynamic**.
+#
+# Both can be had without storing a mask. A mask follows from its seed:
+#
+# $$\mathrm{mask}_e = \mathrm{draw}\big(G(s,\, e \bmod n)\big), \qquad
+# \text{dynamic: } \mathrm{draw}\big(G(s, e)\big).$$
+#
+# **Predict first.** One mask hides 15% of the tokens. Which share is asked for at least once by ten of
+# them, which by forty?
+#
+# **Exercise 7.4** (2 points, about 15 minutes). Write `Masking`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.Generator(device).manual_seed(number)` makes a generator and returns it.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# With `seed + e`, epoch 1 of one seed is epoch 0 of the next: runs would share their masks.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# epoch e: the copy is e, or e modulo copies; a new generator, seeded with 1000 times the seed plus the copy; return
+# what mask gives with it.
+# </details>
+
+
+# %% exercise="7.4"
+class Masking:
+    """One mask of `ids` for each epoch: so many `copies` that take turns (0, 1, ..., 0, 1, ...), or ever new ones.
+
+    Args:
+        mask: called as mask(ids, generator=generator), with a torch.Generator that lies where ids lie; it gives inputs
+            and labels, as `mask_tokens` of 7.3 does once its other arguments are fixed. Nothing else is asked of it.
+        copies: None is dynamic. Less than 1: ValueError.
+        seed: from 0 to 999. No two seeds, and no two copies, draw the same numbers.
+    """
+
+    def __init__(self, ids, mask, copies=None, seed=0):
+        ### BEGIN SOLUTION
+        if copies is not None and copies < 1:
+            raise ValueError(f"{copies} copies")
+        self.ids, self.mask, self.copies, self.seed = ids, mask, copies, seed
+        ### END SOLUTION
+
+    def epoch(self, e):
+        """Inputs and labels of epoch e, from 0 to 999: always the same, whatever was drawn or called before.
+
+        Whoever gets them may change them. Torch's own generator stays as it is.
+        """
+        ### BEGIN SOLUTION
+        copy = e if self.copies is None else e % self.copies
+        return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
+        ### END SOLUTION
+
+
+# %% check="7.4"
+checks.masking(Masking)
+
+
+# %%
+def choose(ids, generator):
+    """What 7.3 does, but only the choice of the tokens: the labels."""
+    chosen = torch.rand(ids.shape, generator=generator) < 0.15
+    return ids, torch.where(chosen, ids, -100)
+
+
+ids, shares = torch.ones(200, 100, dtype=torch.long), {}
+for name, copies in (("one mask", 1), ("ten masks", 10), ("dynamic", None)):
+    masking, asked = Masking(ids, choose, copies), torch.zeros(ids.shape, dtype=torch.bool)
+    shares[name] = []
+    for epoch in range(40):
+        asked |= masking.epoch(epoch)[1] != -100
+        shares[name].append(asked.float().mean().item())
+
+# %%
+print({name: f"{line[-1]:.1%}" for name, line in shares.items()})
+alt = "Share of tokens asked for at least once, over forty epochs: one mask stays where it starts, ten stop at four "
+alt += "fifths after ten epochs, dynamic masking goes on to all."
+plots.curves(shares, xlabel="epochs", ylabel="tokens asked for so far", alt=alt)
+
+# %% [markdown]
+# Ten masks ask for four fifths of the tokens: a fifth of the text is never a question. On its own scale, RoBERTa saw a
+# small gain from dynamic masks (its table 1).
+
+# %% [markdown]
+# ## 7.5 Which sentence comes next?
+#
+# The second task works on pairs. Half of the time `b` is the sentence after `a`, otherwise one of another document. A
+# small classifier reads the state $C$ of `[CLS]` and decides:
+#
+# $$p(\text{next}) = \mathrm{softmax}(W C)_0.$$
+#
+# $C$ is a vector, no label. And in the library's `next_sentence_label`, **0** means "is next".
+#
+# **Predict first.** With a document of three sentences and one of three hundred: if you draw a document first,
+# then a sentence, how often does each sentence come?
+#
+# **Exercise 7.5** (2 points, about 15 minutes). Write `nsp_pairs`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `rng.choice(list)` draws one item evenly, `rng.random()` a number from 0 to 1.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `document.index(a)` finds the first sentence with that text, and texts repeat. Draw places, not texts.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# all places (d, i) with a next sentence; refuse if there is none, or if only one document has sentences. So many
+# times: draw a place; with one half, b is the next one; else draw b from all sentences of other documents.
+# </details>
+
+
+# %% exercise="7.5"
+def nsp_pairs(documents, count, rng):
+    """Pairs of sentences for next-sentence prediction.
+
+    Args:
+        documents: lists of sentences, which are texts; some lists may be empty, and texts may repeat.
+        rng: a random.Random, from which all chance comes.
+
+    Returns:
+        a list of count tuples (a, b, label). a is drawn evenly from all sentences that have a next one in their
+        document. With label 0, b is that next one; with label 1 it is drawn evenly from all sentences of the other
+        documents (places in the list count, not texts). Half of the labels are 0, exactly or on average.
+
+    Raises:
+        ValueError: no document has two sentences, or no other one has any.
+    """
+    ### BEGIN SOLUTION
+    every = [(d, i) for d, document in enumerate(documents) for i in range(len(document))]
+    firsts = [(d, i) for d, i in every if i + 1 < len(documents[d])]
+    if not firsts or sum(map(bool, documents)) < 2:
+        raise ValueError("there is no pair of both kinds")
+    pairs = []
+    for _ in range(count):
+        d, i = rng.choice(firsts)
+        label = rng.randrange(2)
+        other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
+        pairs.append((documents[d][i], documents[other][j], label))
+    return pairs
+    ### END SOLUTION
+
+
+# %% check="7.5"
+checks.nsp_pairs(nsp_pairs)
+
+# %%
+documents = [
+    ["Ada opens the door.", "It is dark inside.", "She finds a lamp.", "Its light is warm."],
+    ["Boil the water.", "Add salt and the noodles.", "Wait for nine minutes."],
+]
+for a, b, label in nsp_pairs(documents, 6, random.Random(3)):
+    print(f"{label} {'is next' if label == 0 else 'is not ':7}  {a:26} {b}")
+
+# %% [markdown]
+# Look at the pairs with label 1: you need no sense of order to tell them, the topic is enough. A sentence of
+# a short document and one of a long one come equally often, as you were asked; by documents first, those of the
+# short one would come far too often.
+
+# %% [markdown]
+# ## 7.6 What it costs to be wrong
+#
+# Take one sentence with two blanks. The model gives a distribution for each. Its **negative log-likelihood** treats
+# the blanks as independent, given what is visible:
+#
+# $$-\log p(\text{both}) = -\log p_1(y_1) - \log p_2(y_2).$$
+#
+# In training, the loss of a batch is the **mean** of this over its chosen tokens. The next-sentence loss is a mean over
+# pairs. BERT minimises the sum of these two means (appendix A.2).
+#
+# **Predict first.** What is the loss of a model that knows nothing of $V$ pieces? Can a batch have no chosen token?
+#
+# **Exercise 7.6** (2 points, about 20 minutes). Write `blanks_nll`, by hand, then `masked_nll` and `pretraining_loss`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `F.cross_entropy` takes `ignore_index` and `reduction="sum"`. It wants the classes last of two dimensions:
+# `logits.flatten(0, -2)`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The mean of nothing is NaN, and one NaN in a sum of losses spoils every weight. And `math.log(0)` raises.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# blanks: add up minus log of the right piece's probability, infinity if that is 0. masked: the sum of the losses over
+# the number of labels, but at least 1. pretraining: masked of the first two plus cross-entropy of the others.
+# </details>
+
+
+# %% exercise="7.6"
+def blanks_nll(predicted, answers):
+    """The negative log-likelihood of a sentence's blanks, in nats: a number.
+
+    predicted: for each blank a dict from piece to probability; a piece that is not in it has 0, and costs infinity.
+    answers: the right piece of each blank. Without blanks it is 0.
+    """
+    ### BEGIN SOLUTION
+    chances = [places.get(piece, 0) for places, piece in zip(predicted, answers, strict=True)]
+    return sum(-math.log(chance) if chance else math.inf for chance in chances)
+    ### END SOLUTION
+
+
+def masked_nll(logits, labels):
+    """The mean of -log softmax(logits)[label] over all places with a label, which are those that are not -100.
+
+    logits (B, T, V), in any order in memory and however large; labels (B, T). Returns a tensor with one number. A batch
+    without a label costs 0, and a gradient of zeros flows back.
+    """
+    ### BEGIN SOLUTION
+    total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
+    return total / (labels != -100).sum().clamp(min=1)
+    ### END SOLUTION
+
+
+def pretraining_loss(logits, labels, next_logits, next_labels):
+    """`masked_nll` of the first two plus the mean cross-entropy of next_logits (B, 2) for next_labels (B), 0 or 1."""
+    ### BEGIN SOLUTION
+    return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels)
+    ### END SOLUTION
+
+
+# %% check="7.6"
+checks.losses(blanks_nll, masked_nll, pretraining_loss)
+
+# %%
+predicted = [{"cat": 0.5, "dog": 0.4, "moon": 0.1}, {"milk": 0.8, "tea": 0.2}]  # the [MASK] drinks [MASK].
+for answers in (["cat", "milk"], ["dog", "milk"], ["moon", "tea"], ["cat", "soup"]):
+    print(f"{' and '.join(answers):14}: {blanks_nll(predicted, answers):.2f} nats")
+
+# %%
+labels = torch.full((1, 6), -100)
+labels[0, 2] = 7
+for V in (2, 100, 30522):
+    print(f"{V:6} pieces, all alike: {masked_nll(torch.zeros(1, 6, V), labels % V - 100 * (labels < 0)):.2f} nats")
+
+# %% [markdown]
+# The loss of knowing nothing is $\log V$: with BERT's vocabulary about ten nats. A loss far above it means
+# that a model is sure and wrong. Short batches do come without a chosen token; the library's own loss is then NaN.
+
+# %% [markdown]
+# ## 7.7 A head that is not new
+#
+# From the state of a blank to the logits of all pieces: a linear map would need $V \cdot d$ new weights. BERT asks
+# its own embeddings instead. A piece scores high if its row looks like the state:
+#
+# $$\mathrm{logits} = E\; \mathrm{LayerNorm}\big(\mathrm{gelu}(W h + b)\big) + c.$$
+#
+# $E$ is the table of 7.2 itself, **tied**: whoever changes the one changes the other. Only $W$, $b$, the norm and
+# the bias $c$ are new.
+#
+# **Predict first.** How many new numbers are that for BERT-base, with $d = 768$ and $V = 30{,}522$? How many without
+# tying?
+#
+# **Exercise 7.7** (2 points, about 15 minutes). Write `MLMHead`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `F.linear(x, weight, bias)`; `F.gelu`, as it is without arguments.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `nn.Parameter(embedding.weight)` makes a new parameter with the same numbers. An optimizer then moves both.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# keep the embedding; dense: d to d; norm over d with BERT's eps; bias: a parameter of V zeros; forward: dense, gelu,
+# norm, then linear with the embedding's weight and the bias.
+# </details>
+
+
+# %% exercise="7.7"
+class MLMHead(nn.Module):
+    """States (B, T, d) -> logits (B, T, V), with the weight of `embedding`, an nn.Embedding (V, d), as output matrix.
+
+    New parts: `dense`, nn.Linear (d, d); `norm`, nn.LayerNorm with an eps of 1e-12; `bias`, a parameter of V zeros. How
+    the head keeps the embedding is up to you, but its weight stays one and the same parameter, with its numbers.
+    """
+
+    def __init__(self, embedding):
+        super().__init__()
+        ### BEGIN SOLUTION
+        vocab_size, d = embedding.weight.shape
+        self.embedding, self.dense, self.norm = embedding, nn.Linear(d, d), nn.LayerNorm(d, eps=1e-12)
+        self.bias = nn.Parameter(torch.zeros(vocab_size))
+        ### END SOLUTION
+
+    def forward(self, states):
+        ### BEGIN SOLUTION
+        return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
+        ### END SOLUTION
+
+
+# %% check="7.7"
+checks.mlm_head(MLMHead)
+
+# %%
+V, d = 30522, 768
+head = MLMHead(nn.Embedding(V, d, device="meta"))
+new = sum(part.numel() for part in [*head.dense.parameters(), *head.norm.parameters(), head.bias])
+print(f"tied: {new:,} new numbers; untied: {new + V * d:,}")
+
+# %%
+states, labels = torch.randn(1, 40, 128), torch.randint(5000, (1, 40))
+for name, spread in (("BERT's start, 0.02", 0.02), ("torch's start, 1", 1.0)):
+    torch.manual_seed(0)
+    table = nn.Embedding(5000, 128)
+    nn.init.normal_(table.weight, std=spread)
+    loss = F.cross_entropy(MLMHead(table)(states).flatten(0, 1), labels.flatten())
+    print(f"{name}: the loss of a fresh head is {loss:.1f}, and log V is {math.log(5000):.1f}")
+
+# %% [markdown]
+# With torch's own start the logits of a tied head are far too large: the fresh model is sure, and wrong. That is why
+# the three tables of 7.2 start small.
+
+# %% [markdown]
+# ## 7.8 Fill in
+#
+# Now a whole model. For each `[MASK]` of a text it gives a distribution over all pieces,
+#
+# $$p_t = \mathrm{softmax}(\mathrm{logits}_t), \qquad t \text{ with } ids_t = \texttt{[MASK]},$$
+#
+# and you want the best few of them, with their probabilities. They are shares of the **whole** vocabulary, so the five
+# best rarely sum to one.
+#
+# Places count in the sequence that the model reads, with `[CLS]` and with every piece, not in words. And a model that
+# trains drops states: switch that off while you ask, and leave the model as you found it.
+#
+# **Predict first.** Two blanks are filled, each with its best piece. Is that the best pair?
+#
+# **Exercise 7.8** (2 points, about 15 minutes). Write `fill_mask`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `tokenizer(text, return_tensors="pt")` gives what the model wants: `model(**batch).logits`. Further
+# `tokenizer.mask_token_id`, `tokenizer.convert_ids_to_tokens` and `torch.topk`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `model.train()` at the end is wrong for a model that came in evaluation mode. Remember `model.training`.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# tokenize; remember the mode, eval; logits of the only row without gradients; mode as before; for each place that
+# holds the mask: softmax over all pieces, top k, ids to pieces.
+# </details>
+
+
+# %% exercise="7.8"
+def fill_mask(model, tokenizer, text, k=5):
+    """The k most probable pieces for each `[MASK]` in a text.
+
+    Args:
+        model: a masked language model of transformers, such as BertForMaskedLM, in any mode; it stays in it.
+        tokenizer: its tokenizer.
+        text: one text with any number of masks. k is at most the number of pieces.
+
+    Returns:
+        a list with one list for each mask, in their order: k tuples (piece, probability), the best first. Pieces are
+        those of the vocabulary, `##` included; probabilities are floats.
+    """
+    ### BEGIN SOLUTION
+    batch, mode = tokenizer(text, return_tensors="pt"), model.training
+    model.eval()
+    with torch.no_grad():
+        logits = model(**batch).logits[0]
+    model.train(mode)
+    best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
+    pieces = [tokenizer.convert_ids_to_tokens(ids.tolist()) for ids in best.indices]
+    return [list(zip(row, chances.tolist())) for row, chances in zip(pieces, best.values)]
+    ### END SOLUTION
+
+
+# %% check="7.8"
+checks.fill_mask(fill_mask)
+
+# %% [markdown]
+# To see it work, train a BERT of two thin layers, for a few seconds, on sentences of a made-up little world. Your
+# `mask_tokens` hides, your `masked_nll` asks. First the sentences, and a tokenizer for them.
+
+# %%
+import tempfile
+from pathlib import Path
+
+from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+
+LIKES = {"cat": "milk", "dog": "bones", "bee": "flowers", "child": "songs"}
+PLACES = {"milk": "cup", "bones": "garden", "flowers": "garden", "songs": "kitchen"}
+texts = [f"the {who} likes {what} in the {PLACES[what]}" for who, what in LIKES.items()]
+words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *sorted({word for text in texts for word in text.split()})]
+
+# %%
+vocab_file = Path(tempfile.mkdtemp()) / "vocab.txt"
+vocab_file.write_text("\n".join(words))
+tokenizer = BertTokenizerFast(str(vocab_file))
+print(f"{len(words)} pieces, such as", *words[:8])
+
+# %%
+torch.manual_seed(0)
+sizes = {"hidden_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 96}
+model = BertForMaskedLM(BertConfig(vocab_size=len(words), max_position_embeddings=16, **sizes))
+
+# %%
+rule = torch.optim.AdamW(model.parameters(), lr=3e-3)
+ids, generator, losses = tokenizer(texts * 8, return_tensors="pt")["input_ids"], torch.Generator().manual_seed(1), []
+for _ in range(150):
+    inputs, labels = mask_tokens(ids, [2, 3], 4, len(words), p=0.25, generator=generator)
+    loss = masked_nll(model(input_ids=inputs).logits, labels)
+    rule.zero_grad()
+    loss.backward()
+    rule.step()
+    losses.append(loss.item())
+alt = "The loss of a small BERT over training steps: it starts near log V and falls."
+plots.curves({"small BERT": losses}, xlabel="step", ylabel="loss, nats", alt=alt)
+
+# %%
+found = {}
+for text in ("the [MASK] likes milk in the cup", "the [MASK] likes [MASK] in the garden"):
+    for number, best in enumerate(fill_mask(model, tokenizer, text), start=1):
+        found[f"{text}, blank {number}"] = best
+        print(f"{text}, blank {number}:", ", ".join(f"{piece} {chance:.2f}" for piece, chance in best))
+
+# %%
+shares = {piece: chance for piece, chance in found["the [MASK] likes [MASK] in the garden, blank 1"]}
+alt = (
+    "The five best pieces for the first blank of: the ... likes ... in the garden. Two animals share nearly all of it."
+)
+plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="piece", ylabel="probability", alt=alt)
+
+# %% [markdown]
+# Bees and dogs are in the garden, so both blanks are torn between two worlds. They are filled independently: nothing
+# keeps the model from a dog that likes flowers. Whether the best piece of one blank fits that of the other is luck.
+
+# %% [markdown]
+# ## 7.9 What one step costs
+#
+# Weight decay pulls towards zero what multiplies inputs. Biases and the weights of norms are spared, and a matrix that
+# two parts share must not be pulled twice. In numbers, one step of BERT reads
+#
+# $$\text{tokens} = \text{sequences} \times \text{length}, \qquad \text{epochs} = \frac{\text{steps} \times
+# \text{tokens}}{\text{words of the corpus}},$$
+#
+# which, like the paper, takes a token for a word. Then look up what the paper really says. A **point** is a difference
+# of two percentages.
+#
+# **Predict first.** Of all tokens of a step, which share does the model see as `[MASK]`?
+#
+# **Exercise 7.9** (3 points, about 20 minutes). Write `decay_groups`, `step_facts` and `bert_facts`, with these keys:
+#
+# | key | the number | where |
+# |---|---|---|
+# | `large_hidden` | width of the states of BERT-large | section 3 |
+# | `base_millions` | parameters of BERT-base, in millions | section 3 |
+# | `chosen_percent` | of the WordPiece tokens, chosen for prediction | section 3.1 |
+# | `all_masked_percent` | the same, in the row of table 8 that masks all of them | appendix C.2 |
+# | `mrpc_points` | lost by reading left to right (both rows without NSP) on MRPC | table 5 |
+# | `squad_points` | the same on SQuAD | table 5 |
+# | `qnli_points` | lost on QNLI if only the next-sentence task is left out | table 5 |
+# | `warmup_percent` | of all steps, in which the rate rises | appendix A.2 |
+# | `large_chips` | TPU chips that trained BERT-large | appendix A.2 |
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `model.parameters()` gives a shared parameter once; `parameter.ndim` and `parameter.requires_grad`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A list of names such as `["bias", "LayerNorm.weight"]` misses every norm that is called otherwise.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# groups: those that learn, with more than one dimension; the others that learn. Facts: the products above; a dict.
+# </details>
+
+
+# %% exercise="7.9"
+def decay_groups(model, weight_decay):
+    """The list of dicts, with "params" and "weight_decay", that torch.optim.AdamW takes.
+
+    Each parameter that learns is in exactly one group, also if two parts share it; frozen ones are in none. Biases and
+    the weights of norms have decay 0, whatever they are called and whatever norms they are; all others weight_decay.
+    """
+    ### BEGIN SOLUTION
+    learns = [part for part in model.parameters() if part.requires_grad]
+    decayed, spared = [part for part in learns if part.ndim > 1], [part for part in learns if part.ndim < 2]
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared, "weight_decay": 0.0}]
+    ### END SOLUTION
+
+
+def step_facts(sequences, length, steps, words):
+    """Two numbers: the tokens of one step, and the epochs of all steps over a corpus of so many words, not rounded."""
+    ### BEGIN SOLUTION
+    return sequences * length, steps * sequences * length / words
+    ### END SOLUTION
+
+
+def bert_facts():
+    """A dict with the keys above, each with a plain number."""
+    ### BEGIN SOLUTION
+    sizes = {"large_hidden": 1024, "base_millions": 110, "large_chips": 64}
+    shares = {"chosen_percent": 15, "all_masked_percent": 15, "warmup_percent": 1}
+    return sizes | shares | {"mrpc_points": 9.0, "squad_points": 10.1, "qnli_points": 3.5}
+    ### END SOLUTION
+
+
+# %% check="7.9"
+checks.facts(decay_groups, step_facts, bert_facts)
+
+# %%
+tokens, epochs = step_facts(256, 512, 1_000_000, 3.3e9)
+print(f"one step of BERT: {tokens:,} tokens, which the paper rounds to 128,000; {epochs:.1f} epochs in all")
+
+# %%
+shares = {"not asked for": 0.85, "[MASK]": 0.15 * 0.8, "random": 0.15 * 0.1, "kept": 0.15 * 0.1}
+rows = {name: [tokens * share] for name, share in shares.items()}
+print({name: f"{row[0]:,.0f}" for name, row in rows.items()})
+alt = "One stacked bar: of the tokens of a step most are not asked for; of the rest most are masks."
+plots.bars(rows, labels=["one step"], xlabel="BERT's pretraining", ylabel="tokens", stacked=True, alt=alt)
+
+# %% [markdown]
+# Six tokens in seven are read, and paid for, without any loss; a model that reads left to right has
+# one at every token. That is the price of seeing both sides.
+
+# %% [markdown]
+# ## Experiment: what a mask teaches
+#
+# Table 8 of the paper changes what becomes of the chosen tokens, and shows what tasks make of it. Look closer, at the
+# loss itself: at `[MASK]`, at tokens that were **kept**, and at **random** ones. Four models, each the first layers
+# of a real encoder with a fresh head, learn from four rows of the table. Two more start from nothing and take equally
+# many steps: one masks, one reads from left to right.
+#
+# `COURSE_PROFILE` decides the size: `cpu` is a small encoder that reads the documentation of the course's libraries,
+# `gpu` is BERT on the same text, and `smoke` a tiny one on made-up words. Smoke runs show all that follows,
+# and earn nothing.
+#
+# The runs use your `mask_tokens`, `masked_nll` and `MLMHead` where you have passed their checks in this session, and
+# the course's otherwise. Yours are compared with the course's as they run, and left where they give something
+# else, even something as good, such as other random numbers: whoever grades must be able to repeat a run without
+# your code.
+
+# %% tags=["experiment"]
+experiments = pretraining.experiments("07_bert_pretraining")
+print(f"{profiles.name()} on {profiles.device()}, seeds {pretraining.seeds()}")
+for name, one in experiments.items():
+    print(f"{name}: {one.encoder}, {one.start}, {one.steps} steps of {one.batch} sequences, split {one.split}")
+student.use(checks, mask_tokens=mask_tokens, masked_nll=masked_nll, MLMHead=MLMHead)
+results = results_folder(say=True)
+
+# %% [markdown]
+# ## 7.10 All runs
+#
+# Every run leaves one file: its losses at nine places of each validation sequence. Three hold `[MASK]`, three their own
+# token, three a random one, the same for all. A model that reads from left to right is asked for the
+# same tokens of the untouched text. Means are computed from these losses, here and in grading. An edited or copied
+# file is refused, and so is a seed that is not yours.
+#
+# **Predict first.** Which row is best at kept tokens, and where does it pay?
+#
+# **Exercise 7.10** (4 points, about 5 minutes). The machine needs minutes on a GPU, a quarter of an hour or more
+# without. Write `run_all`. Interrupt it whenever you like: finished seeds are kept.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# </details>
+
+
+# %% exercise="7.10"
+def run_all(results):
+    """Run the experiments of `pretraining.experiments("07_bert_pretraining")` with all of `pretraining.seeds()`.
+
+    results: the folder that `run_seeds` keeps its files in.
+    Returns a dict from each experiment's name to its list of runs.
+    """
+    ### BEGIN SOLUTION
+    experiments = pretraining.experiments("07_bert_pretraining")
+    return {name: run_seeds(experiment, pretraining.seeds(), results) for name, experiment in experiments.items()}
+    ### END SOLUTION
+
+
+# %% tags=["experiment"]
+runs = run_all(results)
+rows = {name: runs[name] for name in pretraining.ROWS}
+print(f"knowing how frequent each piece is, and no more: {pretraining.unigram_loss(experiments[min(rows)]):.2f} nats")
+across(rows, pretraining.METRICS)
+
+# %% check="7.10"
+checks.every_run(run_all)
+
+# %% tags=["experiment"]
+pretraining.picture(rows, "Your runs: for each row of the table, its loss at masks, at kept tokens and at random ones.")
+
+# %% [markdown]
+# The table shows means over your seeds and, in brackets, standard deviations. Which differences are shown? First at
+# kept tokens, with all statistics, then each row against BERT's at all three.
+
+# %% tags=["experiment"]
+SeedTable(rows, pretraining.METRICS[1])
+
+# %% tags=["experiment"]
+bert, *others = rows
+for metric in pretraining.METRICS:
+    print(
+        f"{metric.name}:", *SeedTable(rows, metric).compared((bert, other) for other in others), sep="\n\n", end="\n\n"
+    )
+
+# %% [markdown]
+# Now the two that start from nothing: their test, and their training loss over the steps. The band runs from the
+# lowest seed to the highest.
+
+# %% tags=["experiment"]
+pair = {name: runs[name] for name in pretraining.FROM_NOTHING}
+print(*SeedTable(pair, pretraining.METRICS[0]).comparisons(), sep="\n\n")
+pretraining.learning(pair, "Training loss over the steps of a masked model and of one that reads from left to right.")
+
+# %% [markdown]
+# Below are the runs that came with the course: profile `cpu`, and seeds that no student has. A model that reads from
+# left to right meets no mask: its three losses are of the same three groups of tokens, none of which it has seen.
+
+# %% tags=["experiment"]
+recorded = pretraining.recorded()
+known = {name: some for name, some in recorded.items() if name in pretraining.ROWS}
+print(f"{sum(map(len, recorded.values()))} recorded runs came with this copy of the course")
+across(recorded, pretraining.METRICS) if recorded else None
+
+# %% tags=["experiment"]
+pretraining.picture(
+    known, "The recorded runs, as above: at masks the rows are level, elsewhere far apart."
+) if known else None
+
+# %% [markdown]
+# In the recorded runs the four rows differ by a tenth of a nat at `[MASK]`: that the two which keep nothing are behind
+# BERT's is shown, and it is little. Elsewhere they are far apart. A model that was asked at `[MASK]` alone loses even
+# more at a token that it can read than at one that is hidden. So does the one that was also asked at random tokens:
+# what stands there never was the answer. Whoever keeps tokens and replaces none learns to copy: best at kept tokens,
+# and worst of all at random ones. Only BERT's mixture reads the token, and doubts it.
+#
+# From nothing, the model that reads from left to right is ahead by 0.9 nats at the same tokens: it was asked at each
+# token, the other at one in seven, and at `[MASK]` that one has hardly left the counting. This says who learns faster
+# per step, and nothing about who is better in the end: the left-to-right model never sees the right side.
+
+# %% [markdown]
+# Last, ask the model of the first row yourself. It is trained once more, with your first seed, and your `fill_mask`
+# reads it. Write sentences of your own: words in lower case, and spaces around `.` and `,` as in its text.
+
+# %% tags=["experiment"]
+model, tokenizer = pretraining.trained(experiments[bert], pretraining.seeds()[0])
+documented = [
+    "returns [MASK] if the object is callable .",
+    "the default [MASK] is zero .",
+    "paris is the [MASK] of france .",
+]
+sentences = profiles.pick(smoke=["w3 w15 w27 [MASK] w39", "w5 w17 [MASK]"], cpu=documented, gpu=documented)
+
+# %% tags=["experiment"]
+for sentence in sentences:
+    for best in fill_mask(model, tokenizer, sentence):
+        print(f"{sentence:42}", ", ".join(f"{piece} {chance:.2f}" for piece, chance in best))
+
+# %% tags=["experiment"]
+shares = dict(fill_mask(model, tokenizer, sentences[0])[0])
+alt = f"The five best pieces for the blank in: {sentences[0]}"
+plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="piece", ylabel="probability", alt=alt)
+
+# %% [markdown]
+# It knows the text it was trained on, and little else: what it says of Paris, it says of arrays.
+
+# %% [markdown]
+# **Question 7.W1** (2 points). Read your own table (in the profile `smoke`: the recorded one, if there is one). Which
+# row has the lowest loss at `[MASK]`, which at kept tokens, which at random ones, and which of these differences are
+# shown? `[MASK]` never occurs when BERT is fine-tuned. Why then does BERT keep a part of the chosen tokens, and
+# replace another part by random ones? Say for each, with numbers of the table, what a model learns to do at visible
+# tokens if that part is left out.
+
+# %% [markdown] written="7.W1" points=2
+# ### BEGIN SOLUTION
+# At [MASK] the rows differ least (in the recorded runs by a tenth of a nat, shown for the two that keep nothing). At
+# kept tokens the row that keeps and never replaces is best, at random ones it is worst; the two rows that keep nothing
+# lose more at kept tokens than at [MASK]. (The numbers are those of the student's table.)
+# If all chosen tokens became [MASK], only the states at [MASK] would ever be trained. At visible tokens no loss is
+# computed, so nothing says that the state there should tell which token this is or fit its surroundings; fine-tuning
+# then meets only such tokens. Keeping some chosen tokens trains the states at visible tokens, too.
+# If some were kept, but none replaced, every visible token that is asked for would be right as it stands. The model
+# would learn to copy: no context is needed. A token that is sometimes random makes copying unsafe, so the state must
+# weigh the token itself against what stands around it. Random tokens are rare (1.5% of all), so they do not spoil the
+# text.
+# === BEGIN MARK SCHEME ===
+# One point: the table is read right, with its numbers, and the difference at [MASK] is not called one unless it is
+# shown; without kept tokens there is no loss at visible tokens, so the model loses there at least as much as at [MASK]
+# (the difference between pretraining and fine-tuning named).
+# One point: without random tokens copying is enough at visible tokens (lowest loss at kept, highest at random ones);
+# random ones force the model to use context.
+# Half a point off for "to avoid overfitting" or "as noise" without saying what would be learned instead.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **Question 7.W2** (2 points). Look at table 5 and figure 5 of the paper. What does a left-to-right model lose, and on
+# which kind of task most? Why does a masked model learn more slowly per step all the same, and what does your own
+# curve of the two show of this, and what not?
+
+# %% [markdown] written="7.W2" points=2
+# ### BEGIN SOLUTION
+# It loses the right context. Both rows without NSP, table 5: least on SST-2 (half a point), nearly two on MNLI, nine
+# points on MRPC and ten on SQuAD, where a token must be marked as begin or end of an answer and its right side says
+# which. A BiLSTM on top mends a part of SQuAD and hurts the others.
+# A masked model gets a loss from 15% of its tokens, a left-to-right one from all: fewer and noisier questions per
+# step. In figure 5 it is behind for the first steps only (on MNLI, after fine-tuning) and then ahead, because each
+# state has both sides. My curve shows the beginning alone: at equal steps the left-to-right model is far ahead and the
+# masked one has hardly left the counts. That the masked one overtakes, it does not show.
+# === BEGIN MARK SCHEME ===
+# One point: right context; SQuAD (and MRPC) most, with numbers in points; token-level tasks need both sides.
+# One point: only 15% of the tokens are predicted, so there is less signal per step; figure 5: slower at first, soon
+# better; the own curve shows the slow start, and not who wins in the end. Full marks need all of these.
+# Half a point off if differences in points are given as percent.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("07_bert_pretraining")
+
+# %%
+scoreboard(checks)

@@ -1,0 +1,351 @@
+"""Cases of notebook 07 that students never see: other sizes, other seeds, edges, drawn for each hand-in."""
+
+import functools
+import math
+import random
+from collections import Counter
+
+import torch
+
+from autograder.author.checks import private
+from utils import tiny_bert
+from utils.checks import nb07_bert_pretraining as seen
+from utils.grading import expect, toys
+from utils.grading.expect import draw, normal
+
+# 7.1
+
+
+@private("7.1", tells="words of other letters, lengths or vocabularies are not cut as the library does it")
+def other_words(wordpiece):
+    some = draw(710)
+    for letters in ("ab", "XyY", "äßé-", "".join(some.sample("abcdefghijklmnopqrstuvwxyz", 4))):
+        seen.random_words(wordpiece, some, 40, letters)
+
+
+@private("7.1", tells="another name of the unknown, or another max_chars, is not used as it should be")
+def other_limits(wordpiece):
+    some = draw(711)
+    for unk in ("<unk>", "".join(some.sample("KLMNOP", 3)), "[UNK]"):
+        letters = some.sample("abcdefgh", 3)
+        vocab = {letters[0]: 3, "##" + letters[1]: 5} | ({unk: 1} if some.random() < 0.5 else {})
+        for most in (some.randint(2, 9), some.randint(101, 120)):
+            for extra in (0, 1, some.randint(2, 30)):
+                word = letters[0] + letters[1] * (most - 1 + extra)
+                wanted = [letters[0]] + ["##" + letters[1]] * (most - 1) if not extra else [unk]
+                assert wordpiece(word, vocab, unk, most) == wanted, "wrong for a long word"
+        assert wordpiece(letters[0] + letters[2], vocab, unk=unk) == [unk], "another name is not used"
+        assert wordpiece("", vocab, unk) == [], "an empty word"
+        assert wordpiece("ü€ß", {"ü": 0, "##€": 1, "##ß": 2}, unk, 3) == ["ü", "##€", "##ß"], "characters, not bytes"
+
+
+# 7.2
+
+
+@private("7.2", tells="the embeddings are wrong for other sizes, such as as many sentences as tokens, or more types")
+def other_sizes(BertEmbeddings):
+    some = draw(720)
+    T = some.randint(3, 5)
+    for place, (B, length, most, kinds) in enumerate(
+        ((T, T, T, 2), (T, T, T + 4, 3), (1, some.randint(2, 9), 9, 2), (some.randint(2, 4), 1, 3, 1))
+    ):
+        V, d = some.randint(12, 30), some.choice([4, 6, 9])
+        module = BertEmbeddings(V, d, most, kinds)
+        state = expect.weights(module, seen.embedding_shapes(V, d, most, kinds), "BertEmbeddings", seed=721 + place)
+        module.eval()
+        ids = torch.randint(V, (B, length), generator=expect.generator(725 + place))
+        types = torch.randint(kinds, (B, length), generator=expect.generator(730 + place))
+        for given in (types, None):
+            found = expect.floats(
+                module(ids, given) if given is not None else module(ids), (B, length, d), "the result"
+            )
+            expect.close(found, seen.embedded(state, ids, given), "the embeddings are wrong")
+        more = torch.ones(1, most + some.randint(1, 3), dtype=torch.long)
+        expect.refuses(lambda module=module, more=more: module(more), says="too long was let through")
+
+
+@private("7.2", tells="the weights do not start as the docstring says, or dropout is wrong for other rates")
+def starts_and_drops(BertEmbeddings):
+    some = draw(735)
+    sizes = some.randint(70, 99), some.randint(30, 50), some.randint(60, 80)
+    first, second = (BertEmbeddings(*sizes, 40) for _ in range(2))
+    seen.starts_small(first, ("word", "position", "token_type"))
+    assert not torch.equal(first.state_dict()["word.weight"], second.state_dict()["word.weight"]), "always the same"
+    state = first.state_dict()
+    assert (state["norm.weight"] == 1).all() and not state["norm.bias"].any(), "the norm does not start as it is"
+    for rate in (some.uniform(0.15, 0.3), some.uniform(0.5, 0.7), 0.0):
+        module = BertEmbeddings(11, 8, 6, dropout=rate)
+        state = expect.weights(module, seen.embedding_shapes(11, 8, 6), "BertEmbeddings", seed=736)
+        seen.drops(module, state, rate)
+
+
+@private("7.2", tells="gradients do not reach all three tables and the norm")
+def slopes_of_tables(BertEmbeddings, lib):
+    sizes = 9, 5, 6
+    module = BertEmbeddings(*sizes)
+    state = expect.weights(module, seen.embedding_shapes(*sizes), "BertEmbeddings", seed=740)
+    module.eval()
+    ids = torch.randint(1, 9, (3, 4), generator=expect.generator(741))  # 0 may be a padding_idx
+    found = lib(toys).parameter_gradients(module, ids)
+    own = {name: value.clone().requires_grad_() for name, value in state.items()}
+    with torch.enable_grad():
+        toys.backward(seen.embedded(own, ids, None))
+    for name, value in own.items():
+        expect.close(found[name], value.grad, f"the gradient of {name} is wrong", 1e-3)
+
+
+# 7.3
+
+
+@private("7.3", tells="the shares are wrong for other rates, splits or special tokens")
+def other_shares(mask_tokens, lib):
+    some = draw(750)
+    for place in range(4):
+        V = some.randint(300, 2000)
+        mask_id, *special = some.sample(range(V), 5)
+        ids = seen.some_text(some.randint(150, 250), some.randint(90, 150), V, special, mask_id, 751 + place)
+        one, two = some.uniform(0.2, 0.5), some.uniform(0.1, 0.4)
+        split = [(one, two, 1 - one - two), (0.8, 0.2, 0.0), (0.8, 0.0, 0.2), (0.0, 0.5, 0.5)][place]
+        p = some.uniform(0.1, 0.6)
+        found = mask_tokens(ids, special, mask_id, V, p, split, lib(toys).seeded(some.randrange(10**6)))
+        seen.well_hidden(*seen.hidden_pair(found, ids), ids, special, mask_id, V, p, split)
+
+
+@private("7.3", tells="with a p of 0 nothing is chosen, with 1 everything but the special tokens")
+def all_or_nothing(mask_tokens, lib):
+    some = draw(760)
+    V, special = some.randint(20, 40), [some.randrange(2, 10)]
+    ids = torch.randint(V, (some.randint(3, 6), some.randint(7, 12)), generator=expect.generator(761))
+    ids[1, 2:5] = 1  # a text may hold the mask: it is a token like any other
+    going = lib(toys).seeded(some.randrange(10**6))
+    inputs, labels = seen.hidden_pair(mask_tokens(ids, special, 1, V, 0.0, generator=going), ids)
+    assert torch.equal(inputs, ids) and (labels == -100).all(), "something is chosen"
+    free = ids != special[0]
+    for split, gives in (((1.0, 0.0, 0.0), torch.where(free, 1, ids)), ((0.0, 0.0, 1.0), ids)):
+        inputs, labels = seen.hidden_pair(mask_tokens(ids, special, 1, V, 1.0, split, going), ids)
+        assert torch.equal(inputs, gives), "the inputs are wrong"
+        assert torch.equal(labels, torch.where(free, ids, -100)), "the labels are wrong"
+    single = torch.tensor([[some.randrange(10, 20)]])
+    assert seen.hidden_pair(mask_tokens(single, special, 1, V, 1.0, generator=going), single)[1].item() == single.item()
+
+
+@private("7.3", tells="tokens are not chosen independently, or random ones not drawn from the whole vocabulary")
+def other_draws(mask_tokens, lib):
+    some = draw(765)
+    seen.each_alone(mask_tokens, lib, some.randrange(10**6), some.uniform(0.2, 0.5))
+    seen.evenly_random(mask_tokens, lib, some.randint(5, 12), some.randrange(10**6))
+
+
+# 7.4
+
+
+@private("7.4", tells="two seeds, or two epochs far apart, share a mask")
+def far_apart(Masking, lib):
+    some = draw(770)
+    ids, mask = torch.arange(10).reshape(2, 5), lib(toys).noise
+    seed = some.randrange(2, 980)
+    found = {}
+    gaps = [0, 1, 2, 10, 31, 32, 64, 99, 100, 101, 128, 255, 256, 500, 512, some.randrange(3, 990)]
+    for near in {0, seed, seed + 1, seed + 2, seed + 10, (seed + 256) % 1000, (seed + 500) % 1000}:
+        masking = Masking(ids, mask, None, near)
+        epochs = sorted({min(999, one) for gap in gaps for one in (gap, 999 - gap)})
+        for epoch, numbers in zip(epochs, seen.drawn(masking, epochs, ids), strict=True):
+            assert tuple(numbers) not in found, f"{(near, epoch)} and {found.get(tuple(numbers))}"
+            found[tuple(numbers)] = (near, epoch)
+
+
+@private("7.4", tells="other numbers of copies do not take turns, or their masks depend on what was asked before")
+def other_copies(Masking, lib):
+    some = draw(771)
+    ids, mask = torch.randint(50, (3, 4), generator=expect.generator(772)), lib(toys).noise
+    for copies in (2, 3, some.randint(4, 9), some.randint(11, 30)):
+        seed = some.randrange(1000)
+        masking, epochs = Masking(ids, mask, copies, seed), some.sample(range(60), 15)
+        found = dict(zip(epochs, seen.drawn(masking, epochs, ids), strict=True))
+        other = seen.drawn(Masking(ids, mask, copies=copies, seed=seed), [e % copies for e in epochs], ids)
+        assert other == [found[e] for e in epochs], "they do not take turns"
+        assert len({*map(tuple, other)}) == len({e % copies for e in epochs}), "two copies are one"
+    again = Masking(ids, mask)
+    assert seen.drawn(again, [5], ids) == seen.drawn(Masking(ids, mask, None, 0), [5], ids), "without a seed"
+
+
+# 7.5
+
+
+@private("7.5", tells="pairs of other documents are wrong, such as two documents, or many short ones")
+def other_documents(nsp_pairs, lib):
+    some, make = draw(780), lib(random).Random
+    for sizes in ([2, 1], [1, 1, 1, 4], [some.randint(2, 12) for _ in range(5)], [0, 7, 0, 2, 3]):
+        documents = seen.named_documents(sizes)
+        found = seen.pairs_of(nsp_pairs(documents, 3000, make(some.randrange(10**6))), 3000)
+        seen.paired(found, documents)
+
+
+@private("7.5", tells="texts that repeat, within a document or in two of them, are confused: places count, not texts")
+def repeated_texts(nsp_pairs, lib):
+    make, some = lib(random).Random, draw(785)
+    a, b, c, d, e = some.sample("abcdefghijklmnop", 5)
+    documents, count = [[a, b, a, c, a, d], [e, e, e]], 4000
+    found = Counter(seen.pairs_of(nsp_pairs(documents, count, make(some.randrange(10**6))), count))
+    wanted = Counter()
+    for one, other in ((0, 1), (1, 0)):
+        for first, second in zip(documents[one], documents[one][1:], strict=False):
+            wanted[first, second, 0] += 1 / 7 / 2
+            for text in documents[other]:
+                wanted[first, text, 1] += 1 / 7 / 2 / len(documents[other])
+    for pair in {*found, *wanted}:
+        likely = abs(found[pair] - count * wanted[pair])
+        assert likely <= 5 * math.sqrt(count * wanted[pair] * (1 - wanted[pair])) + 1e-9, f"{pair} is too often or rare"
+    single = {nsp_pairs(documents, 1, make(seed))[0][0] for seed in range(40)}
+    assert len(single) > 2, "the first pair is always of the same sentence"
+    twins = [[a, b], [a, b], [a, b]]
+    assert len(nsp_pairs(twins, 50, make(some.randrange(10**6)))) == 50, "documents with the same texts"
+    shared = seen.pairs_of(nsp_pairs([[a, b], [b, c]], 400, make(some.randrange(10**6))), 400)
+    assert (a, b, 1) in shared and (b, b, 1) in shared, "a text that both have is left out"
+
+
+@private("7.5", tells="documents of which no pairs of both kinds can be made should raise ValueError")
+def no_pairs(nsp_pairs, lib):
+    make = lib(random).Random
+    for wrong in ([], [[]], [["x"]], [["x"], ["y"], ["z"]], [[], ["x", "y", "z"], []], [["x", "y"]]):
+        call = lambda wrong=wrong: nsp_pairs(wrong, 3, make(1))  # noqa: E731
+        expect.refuses(call, says="no error")
+
+
+# 7.6
+
+
+@private("7.6", tells="the negative log-likelihood of other blanks is wrong")
+def other_blanks(blanks_nll):
+    some = draw(790)
+    for count in (1, 2, 3, some.randint(4, 7)):
+        predicted = [{name: some.uniform(0.01, 0.3) for name in "uvwxyz"} for _ in range(count)]
+        answers = some.choices("uvwxyz", k=count)
+        seen.blanks(blanks_nll(predicted, answers), predicted, answers)
+    predicted[some.randrange(count)] = {"q": 1.0}
+    assert math.isinf(blanks_nll(predicted, answers)), "a piece that is not there"
+    sure = [{"u": 1.0}] * count
+    assert abs(blanks_nll(sure, ["u"] * count)) < 1e-12, "all are certain"
+    tiny = [{"u": 1e-200}] * 3
+    seen.blanks(blanks_nll(tiny, ["u"] * 3), tiny, ["u"] * 3)
+
+
+@private("7.6", tells="the loss is wrong for other sizes, rows without a label, or numbers in double precision")
+def other_batches(masked_nll):
+    some = draw(791)
+    T = some.randint(3, 5)
+    for place, (B, length, V) in enumerate(((T, T, T), (1, 1, 2), (some.randint(3, 5), some.randint(6, 9), 50))):
+        logits = 3 * normal(B, length, V, seed=792 + place)
+        labels = torch.randint(V, (B, length), generator=expect.generator(795 + place))
+        hidden = torch.rand(B, length, generator=expect.generator(798 + place)) < 0.6
+        hidden[0, 0] = False
+        if B > 2:
+            hidden[1] = True
+        labels[hidden] = -100
+        seen.rated(masked_nll, logits, labels)
+    exact = masked_nll(logits.double(), labels)
+    assert exact.dtype is torch.float64, "the dtype of the logits is lost"
+    expect.close(exact, masked_nll(logits, labels).double(), "double precision is wrong", 1e-5)
+    labels = torch.full((2, 3), -100)
+    labels[1, some.randrange(3)] = 0
+    seen.rated(masked_nll, normal(2, 3, 4, seed=801), labels)
+
+
+@private("7.6", tells="the pretraining loss is wrong for other batches, or a gradient does not reach all logits")
+def other_sums(pretraining_loss, lib):
+    some = draw(805)
+    for place, pairs in enumerate((1, some.randint(2, 4), some.randint(5, 8))):
+        logits, labels = normal(pairs, 6, 9, seed=806 + place), torch.full((pairs, 6), -100)
+        labels[:, some.randrange(6)] = some.randrange(9)
+        labels[0, some.randrange(6)] = some.randrange(9)
+        follows = 2 * normal(pairs, 2, seed=810 + place)
+        which = torch.randint(2, (pairs,), generator=expect.generator(815 + place))
+        seen.summed(pretraining_loss, logits, labels, follows, which)
+    (slope,) = lib(toys).gradients(pretraining_loss, [logits], labels, follows, which)
+    expect.close(slope, seen.slope_of_nll(logits, labels), "the gradient of the logits is wrong")
+    (slope,) = lib(toys).gradients(lib(functools).partial(pretraining_loss, logits, labels), [follows], which)
+    wanted = seen.slope_of_nll(follows[:, None], which[:, None])[:, 0]
+    expect.close(slope, wanted, "the gradient of the next-sentence logits is wrong")
+
+
+# 7.7
+
+
+@private("7.7", tells="the head is wrong for other sizes or shapes")
+def other_heads(MLMHead, lib):
+    some = draw(820)
+    for place, shape in enumerate(((1, 1), (some.randint(2, 4), some.randint(2, 5)))):
+        V, d = ((6, 6), (some.randint(20, 30), some.randint(5, 9)))[place]
+        head, embedding, state = seen.new_head(MLMHead, lib, V, d, 830 + 10 * place)
+        seen.heads_right(head, state, normal(*shape, d, seed=825 + place))
+        count = lib(toys).numel_beyond(head, embedding)
+        assert count == d * d + d + 2 * d + V, "other new parameters"
+
+
+@private("7.7", tells="gradients are wrong, or one step of training leaves head and embedding apart")
+def stays_tied(MLMHead, lib):
+    some = draw(840)
+    V, d = some.randint(9, 14), some.randint(5, 8)
+    head, embedding, state = seen.new_head(MLMHead, lib, V, d, 841)
+    x, toy = normal(2, 3, d, seed=842), lib(toys)
+    (slope,) = toy.gradients(head, [x])
+    (wanted,) = toys.gradients(lambda x: seen.scored(state, x), [x])
+    expect.close(slope, wanted, "the gradient of the states is wrong", 1e-3)
+    labels = torch.randint(V, (2,), generator=expect.generator(843))
+    toy.step_of_part(head, embedding, x[:, 0], labels)
+    moved = embedding.state_dict()["weight"]
+    assert not torch.equal(moved, state["table"]), "the embedding does not learn from the head"
+    expect.close(head(x), seen.scored(state | {"table": moved}, x), "the head has not followed", 1e-3)
+
+
+# 7.8
+
+
+@private("7.8", tells="blanks of other models, texts or numbers of pieces are not filled as they should be")
+def other_models(fill_mask, lib):
+    some, toy = draw(850), lib(tiny_bert)
+    special, rest = seen.PIECES[:5], seen.PIECES[5:]
+    for training in (True, False):
+        pieces = [*some.sample(special, 5), *some.sample(rest, len(rest))]
+        pieces.remove("[PAD]")
+        pieces.insert(0, "[PAD]")
+        sizes = {"d_model": some.choice([6, 9]), "dropout": some.uniform(0.1, 0.5)}
+        seed = some.randrange(2**31)
+        model, ours = toy.masked(pieces, sizes, seed), tiny_bert.masked(pieces, sizes, seed)
+        model.train(training)
+        words = ["the", "cats", "dog", "playing", "milk", "likes", "runer", "cup"]
+        for masks in (0, 1, 2, 3):
+            text = some.sample(words, some.randint(3, 5))
+            for _ in range(masks):
+                text.insert(some.randrange(len(text) + 1), "[MASK]")
+            k = some.randint(2, 7)
+            seen.filled(fill_mask, lib, model, ours, pieces, " ".join(text), k)
+    seen.filled(fill_mask, lib, model, ours, pieces, "[MASK] [MASK]", None)
+
+
+# 7.9
+
+
+@private("7.9", tells="the groups are wrong for other models or rates, or where parts are frozen")
+def other_groups(decay_groups, lib):
+    some, toy = draw(860), lib(toys)
+    for width in (some.choice([4, 5, 7]), some.randint(2, 3), some.randint(15, 40)):
+        model, rate = toy.sharing(some.randint(8, 12), width), some.uniform(0.02, 0.5)
+        frozen = some.sample(range(1, 6), some.randint(0, 3))
+        for place in frozen:
+            model[place].requires_grad_(False)
+        names = [f"{place}.{name}" for place in frozen for name in ("weight", "bias") if (place, name) != (3, "bias")]
+        seen.spared(seen.groups_of(decay_groups, lib, model, rate), rate, names)
+    model = toy.sharing(6, 4)
+    model[0].requires_grad_(False)
+    seen.spared(seen.groups_of(decay_groups, lib, model, 0.1), 0.1, ["0.weight"])
+    found = seen.groups_of(decay_groups, lib, toy.sharing(6, 4), 0.0)
+    assert all(values == [0.0] for values in found.values()), "a decay of 0"
+
+
+@private("7.9", tells="tokens and epochs are wrong for other numbers")
+def other_steps(step_facts):
+    some = draw(865)
+    for _ in range(4):
+        numbers = some.randint(2, 4000), some.randint(2, 600), some.randint(10, 10**6)
+        seen.steps(step_facts, *numbers, some.randint(1000, 10**10))

@@ -1,0 +1,1290 @@
+"""Checks of notebook 07: pieces, embeddings, masks, epochs of masks, sentence pairs, losses, head, blanks, facts."""
+
+import math
+import random
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, models
+from torch import nn
+from torch.nn import functional as F
+
+from utils import tiny_bert
+from utils.experiments import pretraining
+from utils.grading import expect, toys
+from utils.grading.check import check
+from utils.grading.expect import normal
+from utils.grading.forbidden import MODELS
+from utils.grading.remote import Library, Remote, StudentError, kind, read
+from utils.grading.results_check import results_check
+
+
+def explained(found: Any, wanted: Any, otherwise: str, guesses: Mapping[str, Any]) -> None:
+    """Fail unless `found` equals `wanted`, with the sentence whose guess it is, if there is one."""
+    if found != wanted:
+        for sentence, guess in guesses.items():
+            assert found != guess or guess == wanted, sentence
+        raise AssertionError(otherwise)
+
+
+def near(found: float, wanted: float, otherwise: str, guesses: Mapping[str, float], tolerance: float = 1e-5) -> None:
+    """As `expect.like`, for single numbers; infinity is near itself."""
+    if not math.isclose(found, wanted, rel_tol=tolerance, abs_tol=tolerance):
+        for sentence, guess in guesses.items():
+            assert not math.isclose(found, guess, rel_tol=tolerance, abs_tol=tolerance), sentence
+        raise AssertionError(otherwise)
+
+
+def one_device(lib: Library, call: Remote, *given: Any) -> None:
+    """Fail if `call(*given)` would stop on a GPU, see `toys.apart`."""
+    assert not lib(toys).apart(call, *given), (
+        "on another device (a GPU) this would stop: what you make must lie on the device of what you are given."
+    )
+
+
+def chance(lib: Library) -> list[Any]:
+    """Where the global generators of torch and Python stand."""
+    return [lib(torch).get_rng_state().tolist(), lib(random).getstate()]
+
+
+def likely(count: int, trials: int, p: float, sentence: str) -> None:
+    """Fail with `sentence` if so many hits of so many trials lie beyond five standard deviations."""
+    assert abs(count - trials * p) <= 5 * math.sqrt(trials * p * (1 - p)) + 1e-9, sentence
+
+
+# 7.1
+
+
+def library_pieces(word: str, vocab: Mapping[str, int], unk: str = "[UNK]", max_chars: int = 100) -> list[str]:
+    """What the tokenizers library makes of a word; `unk` must be in the vocabulary for it."""
+    known = {**vocab, unk: vocab.get(unk, len(vocab))}
+    return Tokenizer(models.WordPiece(known, unk_token=unk, max_input_chars_per_word=max_chars)).encode(word).tokens
+
+
+def pieces_of(value: Any) -> list[str]:
+    """The list of pieces."""
+    assert type(value) is list, f"wordpiece should return a list of pieces, not {kind(value)}."
+    assert all(type(piece) is str for piece in value), "the pieces should be texts, as they stand in the vocabulary."
+    return value
+
+
+ENTRIES = ["un", "unabl", "able", "##able", "##e", "ab", "abc", "##cd", "play", "in", "cd", "a", "##x", "##ing"]
+LOST = "the pieces before the gap are kept. If no piece fits somewhere, the whole word is unknown."
+START = "inside a word a piece without `##` is taken: that one may only begin a word."
+WITH = "a word is unknown that can be cut. Inside a word a piece is looked up with `##` before it."
+BARE = "the `##` of the pieces is lost. It is a part of the piece."
+GREEDY = "a shorter piece is taken although a longer one fits. The longest comes first."
+BACK = "a piece is given back to find another cut. The rule is greedy: where it fails, the word is unknown."
+INNER = "a piece with `##` begins a word. It may only go on with one."
+# word: pieces, and what misconceptions make of it
+WORDS: dict[str, tuple[list[str], dict[str, Any]]] = {
+    "play": (["play"], {INNER: ["##play"]}),
+    "playing": (["play", "##ing"], {BARE: ["play", "ing"], LOST: ["play", "[UNK]"], WITH: ["[UNK]"]}),
+    "unable": (["unabl", "##e"], {GREEDY: ["un", "##able"], BARE: ["unabl", "e"]}),
+    "abcd": (["[UNK]"], {BACK: ["ab", "##cd"], LOST: ["abc"]}),
+    "playin": (["[UNK]"], {START: ["play", "in"], LOST: ["play"]}),
+    "playzing": (["[UNK]"], {LOST: ["play", "##ing"]}),
+    "cdplay": (["[UNK]"], {START: ["cd", "play"], LOST: ["cd"]}),
+    "ing": (["[UNK]"], {INNER: ["##ing"]}),
+    "xa": (["[UNK]"], {INNER: ["##x", "a"], LOST: ["a"]}),
+    "zing": (["[UNK]"], {LOST: ["##ing"]}),
+}
+
+
+@check("7.1", points=2, forbids=("import tokenizers", *MODELS))
+def wordpiece(wordpiece):
+    """Greedy, longest first, all or nothing; equal to the tokenizers library on random words."""
+    vocab = {piece: place for place, piece in enumerate(ENTRIES)}
+    for word, (wanted, guesses) in WORDS.items():
+        assert library_pieces(word, vocab) == wanted
+        found = pieces_of(wordpiece(word, vocab))
+        if wanted == ["[UNK]"]:
+            told = f"a word that cannot be cut gives no pieces at all, such as {word!r}. It gives [unk]."
+            assert found != [], told
+            assert "[UNK]" not in found or len(found) == 1, LOST
+        explained(found, wanted, f"{word!r} is not cut as the rule says, or should be unknown.", guesses)
+    assert pieces_of(wordpiece("", vocab)) == [], "an empty word has no pieces: an empty list."
+    told = "`unk` is not used: the name of what is unknown is always the same."
+    assert pieces_of(wordpiece("zzz", vocab, "<?>")) == ["<?>"], told
+    long, longer = "play" + "ing" * 2, "play" + "ing" * 3
+    assert pieces_of(wordpiece(longer, vocab, "[UNK]", 12)) == ["[UNK]"], (
+        "a word of more than max_chars characters is cut all the same. It should be unknown."
+    )
+    for most in (10, 11):
+        told = "a word of exactly max_chars characters is not too long yet, or another number is used in its place."
+        assert pieces_of(wordpiece(long, vocab, max_chars=most)) == ["play", "##ing", "##ing"], told
+    told = "without max_chars, a word may have a hundred characters, and no more."
+    assert pieces_of(wordpiece("a" + "x" * 99, vocab)) == ["a"] + ["##x"] * 99, told
+    assert pieces_of(wordpiece("a" + "x" * 100, vocab)) == ["[UNK]"], told
+    random_words(wordpiece, random.Random(1), 100)
+
+
+def random_words(wordpiece: Remote, some: random.Random, count: int, letters: str = "abc") -> None:
+    """Fail unless random words with random vocabularies are cut as the library does it."""
+    for _ in range(count):
+        known = {"".join(some.choices(letters, k=some.randint(1, 3))) for _ in range(some.randint(3, 9))}
+        inner = {"##" + "".join(some.choices(letters, k=some.randint(1, 3))) for _ in range(some.randint(4, 12))}
+        entries = some.sample(sorted(known | inner), len(known | inner))
+        vocab = {piece: place for place, piece in enumerate(entries)}
+        word = "".join(some.choices(letters, k=some.randint(1, 8)))
+        found, wanted = pieces_of(wordpiece(word, vocab)), library_pieces(word, vocab)
+        if wanted == ["[UNK]"] and found != wanted:
+            whole = found[:1] + [piece.removeprefix("##") for piece in found[1:]]
+            assert "".join(whole) != word or not {*found} <= {*vocab}, BACK
+            raise AssertionError(LOST)
+        assert found == wanted, "a word is not cut as the library cuts it: the longest piece that fits, from the left."
+
+
+# 7.2
+
+
+def embedding_shapes(V: int, d: int, places: int, types: int = 2) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of the weights."""
+    rows = {"word": V, "position": places, "token_type": types}
+    return {f"{name}.weight": (count, d) for name, count in rows.items()} | {"norm.weight": (d,), "norm.bias": (d,)}
+
+
+def embedded(
+    state: Mapping[str, torch.Tensor],
+    ids: torch.Tensor,
+    types: torch.Tensor | None,
+    places: torch.Tensor | None = None,
+    eps: float = 1e-12,
+    scale: float = 1.0,
+) -> torch.Tensor:
+    """The embeddings with these weights, row by row."""
+    if places is None:
+        places = torch.tensor([[t for t in range(ids.size(1))]] * ids.size(0))
+    kinds = ids * 0 if types is None else types
+    total = scale * state["word.weight"][ids] + state["token_type.weight"][kinds] + state["position.weight"][places]
+    centred = total - total.mean(-1, keepdim=True)
+    return centred / (centred.square().mean(-1, keepdim=True) + eps).sqrt() * state["norm.weight"] + state["norm.bias"]
+
+
+def within(types: torch.Tensor) -> torch.Tensor:
+    """Places that begin again where the type changes."""
+    rows = []
+    for row in types.tolist():
+        places: list[int] = []
+        for t, value in enumerate(row):
+            places.append(0 if t == 0 or row[t - 1] != value else places[-1] + 1)
+        rows.append(places)
+    return torch.tensor(rows)
+
+
+def embeds(
+    module: Remote, state: Mapping[str, torch.Tensor], ids: torch.Tensor, types: torch.Tensor | None = None
+) -> None:
+    """Fail unless the embeddings with these weights are right."""
+    d, (B, T) = state["norm.bias"].numel(), ids.shape
+    given = (ids,) if types is None else (ids, types)
+    kinds = torch.zeros_like(ids) if types is None else types
+    word, place = state["word.weight"][ids], state["position.weight"][:T]
+    norm = {"weight": state["norm.weight"], "bias": state["norm.bias"]}
+
+    def normed(x: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x, (d,), norm["weight"], norm["bias"], 1e-12)
+
+    expect.like(
+        expect.floats(module(*given), (B, T, d), "the embeddings"),
+        embedded(state, ids, types),
+        "the embeddings are not the norm of the sum of the three rows.",
+        {
+            "the places begin again at the second sentence. They run through both.": lambda: embedded(
+                state, ids, types, within(kinds)
+            ),
+            "the words' rows are multiplied by the root of d, as in notebook 01. BERT does not.": lambda: embedded(
+                state, ids, types, scale=math.sqrt(d)
+            ),
+            "the words' rows alone are normed. The norm comes after the sum.": lambda: (
+                normed(word) + place + state["token_type.weight"][kinds]
+            ),
+            "each row is normed for itself. The norm comes after the sum.": lambda: (
+                normed(word) + normed(place) + normed(state["token_type.weight"][kinds])
+            ),
+            "there is no norm.": lambda: word + place + state["token_type.weight"][kinds],
+            "the places are missing.": lambda: normed(word + state["token_type.weight"][kinds]),
+            "the types are not used.": lambda: normed(word + place),
+            "the types are not used: all count as 0.": lambda: normed(word + place + state["token_type.weight"][0]),
+            "the places count from 1. The first row is that of place 0.": lambda: normed(
+                word + state["position.weight"].roll(-1, 0)[:T] + state["token_type.weight"][kinds]
+            ),
+            "without types, the second sentence is meant. All types are then 0.": lambda: normed(
+                word + place + state["token_type.weight"][1 - kinds]
+            ),
+        },
+    )
+
+
+def starts_small(module: Remote, names: Sequence[str]) -> None:
+    """Fail unless the tables start normal with standard deviation 0.02, and the norm as the identity."""
+    state = module.state_dict()
+    for name in names:
+        values = state[f"{name}.weight"].float()
+        spread = values.std().item()
+        assert abs(spread - 1) > 0.1, f"`{name}` starts as torch starts it: far too large. See the docstring."
+        share = (values.abs() < 0.02).float().mean()
+        assert abs(spread - 0.02) < 0.002 and abs(values.mean()) < 0.002 and abs(share - 0.683) < 0.05, (
+            f"`{name}` does not start as normal numbers with mean 0 and standard deviation 0.02."
+        )
+
+
+def drops(module: Remote, state: Mapping[str, torch.Tensor], rate: float, count: int = 60) -> None:
+    """Fail unless a training module drops entries of the normed sum at `rate`."""
+    module.train()
+    ids = torch.arange(count * 4).reshape(count, 4) % state["word.weight"].size(0)
+    wanted = embedded(state, ids, None)
+    found = expect.floats(module(ids), tuple(wanted.shape), "the embeddings in training")
+    gone = (found == 0).float().mean().item()
+    assert gone > 0 or rate == 0, "in training nothing is dropped, or it is dropped before the norm."
+    near_rate = abs(gone - rate) <= 5 * math.sqrt(rate * (1 - rate) / found.numel()) + 1e-9
+    assert near_rate, "entries are not dropped at the rate that was asked for, or twice; without one, it is 0.1."
+    kept = wanted / (1 - rate)
+    assert torch.allclose(torch.where(found == 0, kept, found), kept, 1e-4, 1e-4), (
+        "what is left in training is not the normed sum, scaled up: dropout comes after the norm, once."
+    )
+    module.eval()
+
+
+@check("7.2", points=2, forbids=("embedding_bag", *MODELS))
+def embeddings(BertEmbeddings, lib):
+    """Word, place and type, added, normed; dropout; BERT's eps and start."""
+    d, most = 6, 7
+    sizes = 11, d, most
+    module = BertEmbeddings(*sizes)
+    state = expect.weights(module, embedding_shapes(*sizes), "BertEmbeddings(11, 6, 7)", seed=20)
+    module.eval()
+    ids = torch.tensor([[2, 7, 9, 3, 5], [2, 10, 3, 8, 1], [2, 4, 6, 6, 3]])
+    types = torch.tensor([[0, 0, 0, 0, 1], [0, 0, 0, 1, 1], [0, 1, 1, 1, 1]])
+    embeds(module, state, ids, types)
+    embeds(module, state, ids)
+    embeds(module, state, ids[:, :1], types[:, :1])
+    embeds(module, state, torch.arange(most).repeat(2, 1))
+    sentence = "more tokens than there are places should raise ValueError."
+    expect.refuses(lambda: module(torch.ones(2, most + 1, dtype=torch.long)), says=sentence)
+    tiny = {name: value * (1e-4 if name[:4] != "norm" else 1) for name, value in state.items()}
+    module.load_state_dict(tiny)
+    expect.like(
+        expect.floats(module(ids, types), (3, 5, d), "the embeddings"),
+        embedded(tiny, ids, types),
+        "where the rows differ little, the norm is wrong: which eps has it?",
+        {"the eps of the norm is torch's 1e-5. BERT has 1e-12.": embedded(tiny, ids, types, eps=1e-5)},
+        1e-3,
+    )
+    module.load_state_dict(state)
+    one_device(lib, module, ids, types)
+    one_device(lib, module, ids)
+    sentence = "the embeddings are wrong, or an error, for ids that are not contiguous, such as transposed ones."
+    try:
+        found = lib(toys).strided(module, ids, types)
+    except StudentError as error:
+        raise AssertionError(f"{sentence} It raised {error.type_name or 'nothing usable'}.") from None
+    expect.close(expect.floats(found, (3, 5, d), "the embeddings"), embedded(state, ids, types), sentence)
+    for rate, module in ((0.4, BertEmbeddings(*sizes, dropout=0.4)), (0.1, BertEmbeddings(*sizes))):
+        module.load_state_dict(state)
+        drops(module, state, rate)
+    fresh = BertEmbeddings(90, 40, 50, 30)
+    rows = fresh.state_dict()["token_type.weight"].shape[0]
+    assert rows == 30, "the number of types is not n_types."
+    starts_small(fresh, ("word", "position", "token_type"))
+
+
+# 7.3
+
+
+NAMES = ("the inputs", "the labels")
+
+
+def hidden_pair(value: Any, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Inputs and labels, of the shape of `ids`."""
+    good = type(value) is list and len(value) == 2
+    assert good, f"mask_tokens should return inputs and labels, two tensors, not {kind(value)}."
+    pair = [expect.tensor(item, tuple(ids.shape), what) for item, what in zip(value, NAMES, strict=True)]
+    for item, what in zip(pair, ("inputs", "labels"), strict=True):
+        told = f"the {what} should be whole numbers, not {str(item.dtype)[6:]}."
+        assert not item.is_floating_point() and item.dtype != torch.bool, told
+    return pair[0].long(), pair[1].long()
+
+
+def some_text(B: int, T: int, V: int, special: Sequence[int], mask_id: int, seed: int) -> torch.Tensor:
+    """Rows of random tokens, special ones among them, at the ends and in the middle, and padding; none is the mask."""
+    ids = torch.randint(V, (B, T), generator=expect.generator(seed))
+    ids[ids == mask_id] = (mask_id + 1) % V
+    ids[:, 0], ids[::2, -T // 2 :], ids[:, -1], ids[::3, T // 3] = special[0], special[-1], special[-1], special[1]
+    return ids
+
+
+def well_hidden(
+    inputs: torch.Tensor,
+    labels: torch.Tensor,
+    ids: torch.Tensor,
+    special: Sequence[int],
+    mask_id: int,
+    V: int,
+    p: float,
+    split: Sequence[float],
+) -> None:
+    """Fail unless the shares of what happened to the tokens are as they should be, within five sigma."""
+    chosen, never = labels != -100, torch.isin(ids, torch.tensor([*special]))
+    assert chosen.any() or p == 0, "no token is chosen: all labels are -100."
+    zeros = ((labels == 0) & (ids != 0)).float().mean()
+    assert zeros < 0.3, "tokens that are not chosen get label 0. It should be -100."
+    assert not chosen.all() or p == 1, "every token has a label. All but the chosen ones get -100."
+    told = "labels and -100 are the wrong way round: the chosen tokens have the labels."
+    assert p > 0.45 or chosen.float().mean() < 0.55, told
+    changed = inputs != ids
+    outside = labels[chosen & (labels != ids)]
+    assert not len(outside) or not torch.equal(labels[chosen], inputs[chosen]), (
+        "the labels of the chosen tokens are what stands there now. They should be what stood there before."
+    )
+    assert not len(outside), "the label of a chosen token is not its old id."
+    assert not (chosen & never).any(), "special tokens are chosen. [CLS], [SEP] and padding never are."
+    assert not (changed & never).any(), "special tokens are changed. [CLS], [SEP] and padding never are."
+    free, picked = int((~never).sum()), int(chosen.sum())
+    became = {
+        "mask": int((inputs[chosen] == mask_id).sum()),
+        "kept": int((~changed & chosen).sum()),
+        "random": int(((inputs != mask_id) & changed)[chosen].sum()),
+    }
+    if split[2] > 0 and became["kept"] == 0 and became["mask"] + became["random"]:
+        raise AssertionError("tokens that are chosen and stay get no label, or none stays. They are asked for, too.")
+    assert not (changed & ~chosen).any(), (
+        "tokens that have no label are changed. A share of the **chosen** ones becomes another token, not of all."
+    )
+    alike = (chosen[1:] == chosen[:-1])[~never[1:] & ~never[:-1]]
+    told = "the same places are chosen in every row: one mask is used for all of them."
+    assert p in (0, 1) or not alike.all(), told
+    likely(picked, free, p, "the share of the chosen tokens is not p. It is that of all tokens that are not special.")
+    masked, other, same = split
+    gone = ((inputs == mask_id) & chosen).sum(1)
+    whole = (gone == chosen.sum(1))[chosen.sum(1) > 6].float()
+    told = "all chosen tokens of a row share one fate. It is drawn for each of them."
+    few = masked < 0.85 and became["mask"] < 0.95 * picked
+    assert not len(whole) or not few or whole.mean() < 0.45, told
+    wanted = {"mask": masked + other / V, "kept": same + other / V, "random": other * (1 - 2 / V)}
+    guesses = {
+        "too few chosen tokens become random: 10% of the rest are taken, not 10% of all the chosen ones.": (
+            masked,
+            (1 - masked) * other,
+        ),
+        "no token becomes random, though a share of the chosen ones should.": (masked, 0.0),
+        "every chosen token becomes the mask. A share becomes a random token, a share stays.": (1.0, 0.0),
+        "the shares are 80, 10 and 10 whatever `split` says.": (0.8, 0.1),
+        "random and kept have changed places in `split`.": (masked, same),
+        "the shares of `split` are taken of all tokens, not of the chosen ones.": (masked, other * 2),
+    }
+
+    def fits(name: str, share: float) -> bool:
+        slack = 5 * math.sqrt(picked * max(share * (1 - share), 0.0)) + 3 * picked * share / V + 1e-9
+        return abs(became[name] - picked * share) <= slack
+
+    if not all(fits(name, share) for name, share in wanted.items()):
+        for sentence, (one, two) in guesses.items():
+            assert not (fits("mask", one) and fits("random", two)), sentence
+    for name, told in (("mask", "the mask"), ("random", "a random token"), ("kept", "what they were")):
+        likely(became[name], picked, wanted[name], f"the share of the chosen tokens that become {told} is wrong.")
+
+
+def each_alone(mask_tokens: Remote, lib: Library, seed: int, p: float = 0.3) -> None:
+    """Fail unless tokens are chosen independently of each other, within rows, across rows and in all."""
+    ids, special = torch.full((200, 40), 5), [0, 1]
+    inputs, labels = hidden_pair(mask_tokens(ids, special, 2, 9, p, generator=lib(toys).seeded(seed)), ids)
+    chosen, masked = (labels != -100).float(), (inputs == 2).float()
+    assert chosen.mean(0).var() < 0.02, "the same places are chosen in every row: one mask is used for all of them."
+    for axis in (0, 1):
+        whole = ((masked.sum(axis) == chosen.sum(axis)) & (chosen.sum(axis) > 4)).float().mean()
+        assert whole < 0.5, "all chosen tokens of a row share one fate. It is drawn for each of them."
+    rows, columns = chosen.sum(1), chosen.sum(0)
+    assert rows.var() > 3, "as many tokens are chosen in every row. Each is chosen for itself, so the number varies."
+    assert columns.var() > 15, "the choice is not independent across rows."
+    small = ids[:20, :30]
+    counts = set()
+    for place in range(6):
+        _, labels = hidden_pair(mask_tokens(small, special, 2, 9, p, generator=lib(toys).seeded(seed + place)), small)
+        counts.add(int((labels != -100).sum()))
+    assert len(counts) > 1, "always as many tokens are chosen in all. Each is chosen for itself, so the number varies."
+
+
+def evenly_random(mask_tokens: Remote, lib: Library, V: int, seed: int) -> None:
+    """Fail unless random tokens are drawn evenly from the whole vocabulary."""
+    ids = torch.full((40, 300), V - 2)
+    ids[:, ::2] = V - 3
+    inputs, _ = hidden_pair(mask_tokens(ids, [0], 3, V, 1.0, (0.0, 1.0, 0.0), lib(toys).seeded(seed)), ids)
+    told = "random tokens are not drawn from the vocabulary: ids from 0 to vocab_size - 1."
+    assert inputs.min() >= 0 and inputs.max() < V, told
+    counts = torch.bincount(inputs.flatten(), minlength=V)
+    told = "random tokens come from the text itself. Each of the vocab_size ones should come as often."
+    assert (counts > 0).sum() > 2, told
+    assert (inputs[:, 1:] == inputs[:, :-1]).float().mean() < 0.5, "all random tokens of a row are one and the same."
+    for number in range(V):
+        told = "random tokens are not drawn evenly from all vocab_size ones, the special and the old one among them."
+        likely(int(counts[number]), inputs.numel(), 1 / V, told)
+
+
+@check("7.3", points=3, forbids=("DataCollatorForLanguageModeling", *MODELS))
+def mask_tokens(mask_tokens, lib):
+    """Shares within five sigma, labels where tokens are chosen, `ids` untouched, one generator."""
+    V, special, mask_id = 1000, [3, 7, 990], 4
+    ids = some_text(500, 200, V, special, mask_id, 30)
+    found = hidden_pair(mask_tokens(ids, special, mask_id, V, generator=lib(toys).seeded(1)), ids)
+    well_hidden(*found, ids, special, mask_id, V, 0.15, (0.8, 0.1, 0.1))
+    for p, split in ((0.4, (0.5, 0.3, 0.2)), (0.15, (1.0, 0.0, 0.0))):
+        found = hidden_pair(mask_tokens(ids, special, mask_id, V, p, split, lib(toys).seeded(2)), ids)
+        well_hidden(*found, ids, special, mask_id, V, p, split)
+    small, toy = ids[:6, :50], lib(toys)
+    before = chance(lib)
+    first, other = ([*mask_tokens(small, special, mask_id, V, generator=toy.seeded(n))] for n in (5, 6))
+    again = [*mask_tokens(small, special, mask_id, V, generator=toy.seeded(5))]
+    told = "with the same generator the result is another one: does all chance come from `generator`?"
+    assert torch.equal(first[0], again[0]) and torch.equal(first[1], again[1]), told
+    told = "a global generator is used or seeded, although `generator` is given."
+    assert chance(lib) == before, told
+    assert not torch.equal(first[1], other[1]), "another generator hides the same tokens."
+    going = toy.seeded(5)
+    draws = [mask_tokens(small, special, mask_id, V, generator=going)[1] for _ in range(2)]
+    told = "a second call with one generator hides the same tokens: the generator is seeded again, or copied."
+    assert not torch.equal(*draws), told
+    told = "without a generator, torch's own should decide: seeded alike, it should hide alike, and else not."
+    one, two = toy.in_turn(mask_tokens, 8, [[small, special, mask_id, V]] * 2, {})
+    same, _ = toy.in_turn(mask_tokens, 8, [[small, special, mask_id, V]] * 2, {})
+    assert torch.equal(one[1], same[1]) and not torch.equal(one[1], two[1]), told
+    evenly_random(mask_tokens, lib, 8, 3)
+    each_alone(mask_tokens, lib, 4)
+    one_device(lib, mask_tokens, small, special, mask_id, V)
+    sentence = "the result is an error for ids that are not contiguous, such as transposed ones."
+    try:
+        found = hidden_pair(toy.strided(mask_tokens, ids, special, mask_id, V), ids)
+    except StudentError as error:
+        raise AssertionError(f"{sentence} It raised {error.type_name or 'nothing usable'}.") from None
+    well_hidden(*found, ids, special, mask_id, V, 0.15, (0.8, 0.1, 0.1))
+
+
+# 7.4
+
+
+def drawn(masking: Remote, epochs: Sequence[int], ids: torch.Tensor) -> list[list[int]]:
+    """What the toy mask drew in each of these epochs."""
+    found = []
+    for epoch in epochs:
+        value = masking.epoch(epoch)
+        good = type(value) is list and len(value) == 2 and all(type(one) is torch.Tensor for one in value)
+        assert good, f"epoch should return what `mask` gives, inputs and labels, not {kind(value)}."
+        assert torch.equal(value[0], ids), "the mask is not that of `ids`, or inputs and labels have changed places."
+        found.append(value[1].flatten().tolist()[:4])
+    return found
+
+
+@check("7.4", points=2)
+def masking(Masking, lib):
+    """Ten copies take turns, without copies each epoch is new; (seed, epoch) decides, and nothing else."""
+    toy = lib(toys)
+    ids, mask = torch.arange(12).reshape(3, 4) + 5, toy.noise
+    before, forty = chance(lib), list(range(40))
+    dynamic = drawn(Masking(ids, mask), forty, ids)
+    different = len({*map(tuple, dynamic)})
+    assert different != 1, "the text is masked once and for all. Without copies, each epoch has a mask of its own."
+    told = "without copies some masks come again. That is the static way: dynamic means a new one for each epoch."
+    assert different == 40, told
+    ten = drawn(Masking(ids, mask, 10), forty, ids)
+    counts = Counter(map(tuple, ten))
+    assert len(counts) != 40, "with ten copies there are forty masks. Ten copies that take turns are the static way."
+    assert len(counts) != 1, "with ten copies there is one mask. There should be ten."
+    told = "ten copies are not used equally often: they are drawn, or counted wrongly. They take turns."
+    assert sorted(counts.values()) == [4] * 10, told
+    told = "the copies do not take turns: the mask of epoch 0 should come again in epoch 10."
+    assert ten[:10] == ten[10:20] == ten[20:30], told
+    assert len({*map(tuple, drawn(Masking(ids, mask, 1), range(5), ids))}) == 1, "one copy should be one mask."
+
+    told = "the same seed and epoch give another mask when they are asked later, or in another order."
+    masking, static = Masking(ids, mask, None, 3), Masking(ids, mask, 4, 3)
+    there, back = drawn(masking, range(6), ids), drawn(masking, range(5, -1, -1), ids)
+    assert there == back[::-1], told
+    assert drawn(Masking(ids, mask, None, 3), [4, 2], ids) == [there[4], there[2]], told
+    assert drawn(static, [6, 1, 3], ids) == drawn(Masking(ids, mask, 4, 3), [2, 5, 7], ids), told
+    assert chance(lib) == before, "a global generator is seeded or used. Make one of your own, and hand it to `mask`."
+    known: dict[tuple[int, ...], tuple[int, int]] = {}
+    for seed in range(5):
+        for epoch, numbers in enumerate(drawn(Masking(ids, mask, None, seed), range(12), ids)):
+            old = known.setdefault(tuple(numbers), (seed, epoch))
+            assert old[1] != epoch or old[0] == seed, "the seed does not change the masks."
+            told = f"epoch {epoch} of seed {seed} is epoch {old[1]} of seed {old[0]}: two runs would share their masks."
+            assert old == (seed, epoch), told
+    static = [drawn(Masking(ids, mask, 4, seed), range(4), ids) for seed in (3, 4)]
+    assert static[0] != static[1], "with copies, the seed does not change the masks."
+    for copies in (None, 3):
+        masking = Masking(ids, mask, copies, 1)
+        (first,) = drawn(masking, [2], ids)
+        told = "who changes what `epoch` gave changes what it gives later. Draw again, or hand out copies."
+        value = toy.noise_again(masking, 2)
+        assert type(value) is list and len(value) == 2 and type(value[1]) is torch.Tensor, told
+        assert value[1].flatten().tolist()[:4] == first, told
+    for copies in (0, -1):
+        told = "fewer copies than 1 should raise ValueError. And 0 is not None: it does not mean dynamic."
+        expect.refuses(lambda copies=copies: Masking(ids, mask, copies), says=told)
+
+
+# 7.5
+
+Pair = tuple[str, str, int]
+
+
+def pairs_of(value: Any, count: int) -> list[Pair]:
+    """The pairs, each two texts and a label."""
+    assert type(value) is list, f"nsp_pairs should return a list of tuples, not {kind(value)}."
+    assert len(value) == count, "there are not `count` pairs."
+    for item in value:
+        assert type(item) is list and len(item) == 3, f"a pair should be (a, b, label), not {kind(item)}."
+        a, b, label = item
+        assert type(a) is str and type(b) is str, f"a and b should be sentences, not {kind(a)} and {kind(b)}."
+        assert type(label) in (int, bool) and label in (0, 1), f"the label should be 0 or 1, not {kind(label)}."
+    return [(a, b, int(label)) for a, b, label in value]
+
+
+def named_documents(sizes: Sequence[int]) -> list[list[str]]:
+    """Documents of so many sentences, no two of which are the same."""
+    return [[f"document {d}, sentence {i}" for i in range(size)] for d, size in enumerate(sizes)]
+
+
+def even(counts: Mapping[Any, int], shares: Mapping[Any, float], total: int, guess: Mapping[Any, float]) -> int:
+    """0 if the counts fit the shares within five sigma, 1 if they fit `guess` instead, else 2."""
+
+    def fits(wanted: Mapping[Any, float]) -> bool:
+        names = {*wanted, *counts}
+        sizes = {name: wanted.get(name, 0.0) for name in names}
+        return all(
+            abs(counts.get(name, 0) - total * p) <= 5 * math.sqrt(total * max(0.0, p * (1 - p))) + 1e-6
+            for name, p in sizes.items()
+        )
+
+    return 0 if fits(shares) else 1 if fits(guess) else 2
+
+
+def paired(found: list[Pair], documents: list[list[str]]) -> None:
+    """Fail unless pairs of documents without repetitions are as they should be."""
+    place = {text: (d, i) for d, document in enumerate(documents) for i, text in enumerate(document)}
+    assert all(a in place and b in place for a, b, _ in found), "a sentence is not one of the documents', as it stands."
+    spots = [(place[a], place[b], label) for a, b, label in found]
+    follows = [b == (a[0], a[1] + 1) for a, b, _ in spots]
+    nexts = [yes for yes, (*_, label) in zip(follows, spots, strict=True) if label == 0]
+    others = [yes for yes, (*_, label) in zip(follows, spots, strict=True) if label == 1]
+    assert others or nexts, "there are no pairs."
+    assert not (others and all(others) and not all(nexts)), (
+        "the labels are the wrong way round: 1 means next here. In the library and here, 0 means that b is next."
+    )
+    assert others, "all pairs have label 0."
+    assert nexts, "all pairs have label 1."
+    ends = [(a, b, label) for a, b, label in spots if a[1] == len(documents[a[0]]) - 1]
+    told = "the last sentence of a document is paired with the first of another as its next one."
+    assert not any(label == 0 and b[1] == 0 and a[0] != b[0] for a, b, label in ends), told
+    told = "with label 0, b is not the sentence after a."
+    assert all(nexts), told
+    told = "the random sentence may be the right one: take another document's."
+    assert not any(others), told
+    told = "with label 1, b may come from the document of a. It should be another one."
+    assert not any(label == 1 and a[0] == b[0] for a, b, label in spots), told
+    assert not ends, "the last sentence of a document is an `a`, though nothing follows it."
+    likely(len(nexts), len(found), 0.5, "the labels are not half 0 and half 1.")
+
+    sizes = {d: len(document) for d, document in enumerate(documents)}
+    firsts = {d: size - 1 for d, size in sizes.items() if size > 1}
+    total = sum(firsts.values())
+    by_document = {d: 1 / len(firsts) for d in firsts}
+    counts = Counter(a[0] for a, _, _ in spots)
+    fit = even(counts, {d: size / total for d, size in firsts.items()}, len(spots), by_document)
+    assert fit != 1, "every document gives as many `a`, so sentences of short ones come too often. Draw sentences."
+    assert fit == 0, "`a` is not drawn evenly from all sentences that have a next one."
+    every = {(d, i): 1 / total for d, size in firsts.items() for i in range(size)}
+    told = "within a document `a` is not drawn evenly, or some sentences never are an `a`."
+    assert even(Counter(a for a, _, _ in spots), every, len(spots), {}) == 0, told
+
+    whole = sum(sizes.values())
+    wrong = [(a, b) for a, b, label in spots if label]
+    expected: Counter[int] = Counter()
+    of_documents: Counter[int] = Counter()
+    for a, _ in wrong:
+        full = [d for d, size in sizes.items() if size and d != a[0]]
+        for d in full:
+            expected[d] += sizes[d] / (whole - sizes[a[0]]) / len(wrong)  # type: ignore[assignment]
+            of_documents[d] += 1 / len(full) / len(wrong)  # type: ignore[assignment]
+    counts = Counter(b[0] for _, b in wrong)
+    fit = even(counts, expected, len(wrong), of_documents)
+    assert fit != 1, "for a random b a document is drawn first: sentences of short ones come too often. Draw sentences."
+    assert fit == 0, "a random b is not drawn evenly from the sentences of the other documents."
+    shares = {(d, i): expected[d] / size for d, size in sizes.items() for i in range(size)}
+    told = "within a document a random b is not drawn evenly, or some sentences never are one."
+    assert even(Counter(b for _, b in wrong), shares, len(wrong), {}) == 0, told
+
+
+@check("7.5", points=2, forbids=("TextDatasetForNextSentencePrediction", *MODELS))
+def nsp_pairs(nsp_pairs, lib):
+    """Half are next, half from another document, all sentences alike; chance comes from `rng` alone."""
+    make = lib(random).Random
+    before = chance(lib)
+    for seed, sizes in ((1, [6, 0, 3, 9, 1]), (2, [3, 8])):
+        documents = named_documents(sizes)
+        paired(pairs_of(nsp_pairs(documents, 3000, make(seed)), 3000), documents)
+    documents = named_documents([4, 1, 5])
+    first, again, other = (pairs_of(nsp_pairs(documents, 40, make(seed)), 40) for seed in (5, 5, 6))
+    assert first == again, "the same rng gives other pairs: does all chance come from `rng`?"
+    assert first != other, "another rng gives the same pairs."
+    assert chance(lib) == before, "a global generator is seeded or used. All chance comes from `rng`."
+    going = make(5)
+    draws = [pairs_of(nsp_pairs(documents, 40, going), 40) for _ in range(2)]
+    assert draws[0] != draws[1], "a second call with one rng gives the same pairs: it is seeded again, or copied."
+    assert pairs_of(nsp_pairs(documents, 0, make(1)), 0) == [], "a count of 0 should give an empty list."
+    for wrong in ([["a"], ["b"], []], [["a", "b", "c"], []], [["a", "b"]]):
+        sentence = "without a sentence that has a next one, or without another document, ValueError should be raised."
+        expect.refuses(lambda wrong=wrong: nsp_pairs(wrong, 4, make(1)), says=sentence)
+
+
+# 7.6
+
+
+def nll_by_loops(logits: torch.Tensor, labels: torch.Tensor) -> list[list[float]]:
+    """For each row the losses of its labelled places, one by one."""
+    rows = []
+    for row, wanted in zip(logits.double(), labels.tolist(), strict=True):
+        rows.append([float(z.logsumexp(0) - z[y]) for z, y in zip(row, wanted, strict=True) if y != -100])
+    return rows
+
+
+def blanks(found: Any, predicted: list[dict[str, float]], answers: list[str]) -> None:
+    """Fail unless `found` is the negative log-likelihood of these blanks."""
+    found = expect.number(found, "what blanks_nll gives")
+    chances = [one.get(piece, 0.0) for one, piece in zip(predicted, answers, strict=True)]
+    if not all(chances):
+        told = "a right piece of probability 0, or one that is not in the dict, should cost infinity."
+        assert found == math.inf, told
+        return
+    wanted, product = -sum(map(math.log, chances)), math.prod(chances)
+    n = max(len(chances), 1)
+    near(
+        found,
+        wanted,
+        "the negative log-likelihood is not the sum of -log of the right pieces' probabilities.",
+        {
+            "this is the product of the probabilities. Sum the negative logarithms.": product,
+            "this is one minus the product of the probabilities. Sum the negative logarithms.": 1 - product,
+            "this is the mean over the blanks. The likelihood of a sentence takes their sum.": wanted / n,
+            "the sign is wrong: probabilities are below 1, their logarithms below 0.": -wanted,
+            "the logarithm is that of base 2. Nats are wanted.": wanted / math.log(2),
+            "the logarithm is that of base 10. Nats are wanted.": wanted / math.log(10),
+            "this is a perplexity. The negative log-likelihood is its logarithm.": math.exp(wanted / n),
+            "this is the logarithm of a sum of probabilities. Sum the logarithms.": -math.log(sum(chances) or 1),
+            "this is the logarithm of the mean probability. Average nothing: sum the logarithms.": -math.log(
+                sum(chances) / n or 1
+            ),
+            "the probabilities of the right pieces are added. Sum their negative logarithms.": sum(chances),
+            "what is summed is one minus the probability. Sum the negative logarithms.": n - sum(chances),
+            "only the first blank counts.": -math.log((chances or [1])[0]),
+            "the blanks' best guesses are rated, not the right pieces.": -sum(
+                math.log(max(one.values())) for one in predicted
+            ),
+        },
+    )
+
+
+def rated(masked_nll: Remote, logits: torch.Tensor, labels: torch.Tensor) -> None:
+    """Fail unless the loss is the mean over all labelled places."""
+    value = masked_nll(logits, labels)
+    assert type(value) is torch.Tensor, f"masked_nll should return a tensor, not {kind(value)}."
+    assert value.shape != labels.shape, "a loss for each place is returned. It should be one number, their mean."
+    assert value.numel() == 1, "masked_nll should return a tensor with one number."
+    assert not value.isnan().any(), "the loss is NaN, though there are labels."
+    assert not value.isinf().any(), "large logits give an infinite loss: the log of a softmax that has become 0."
+    rows = nll_by_loops(logits, labels)
+    losses = [loss for row in rows for loss in row]
+    total, V = sum(losses), logits.size(-1)
+    every = -logits.double().log_softmax(-1)
+    known = labels.clamp(min=0)
+    right = every.gather(-1, known[..., None])[..., 0]
+    near(
+        float(value),
+        total / len(losses),
+        "the loss is not the mean of -log softmax(logits)[label] over the places with a label.",
+        {
+            "this is the mean over all places. Only those with a label count.": total / labels.numel(),
+            "this is the mean of the rows' means. Every labelled place counts alike, whichever row it is in.": (
+                statistics.mean(statistics.mean(row) for row in rows if row)
+            ),
+            "this is the sum over the places. Divide by the number of labels.": total,
+            "this is the sum over the places, divided by the number of rows.": total / len(rows),
+            "this is the sum over the places, divided by their number in a row.": total / labels.size(1),
+            "the sign is wrong.": -total / len(losses),
+            "the logits are taken for logarithms of probabilities: softmax them first.": float(
+                -(logits.double().gather(-1, known[..., None])[..., 0][labels != -100]).mean()
+            ),
+            "the softmax is taken twice.": float(
+                F.cross_entropy(logits.double().softmax(-1).flatten(0, 1), labels.flatten())
+            ),
+            "places without a label count, as if their label were 0.": float(right.mean()),
+            "label 0 is taken for no label. It is a piece like any other.": sum(
+                loss for loss, y in zip(losses, labels[labels != -100].tolist(), strict=True) if y
+            )
+            / max(1, int((labels > 0).sum())),
+            "the logarithm is that of base 2. Nats are wanted.": total / len(losses) / math.log(2),
+            "the mean is divided by log V.": total / len(losses) / math.log(max(V, 2)),
+        },
+        1e-4,
+    )
+
+
+@check("7.6", points=2, forbids=MODELS)
+def losses(blanks_nll, masked_nll, pretraining_loss, lib):
+    """A sentence's blanks by hand; the mean over labels, 0 without any; two means, added."""
+    cat, milk = {"cat": 0.5, "dog": 0.3, "moon": 0.1}, {"milk": 0.75, "tea": 0.2}
+    for predicted, answers in (
+        ([cat, milk], ["dog", "tea"]),
+        ([cat], ["cat"]),
+        ([cat, milk, cat], ["moon", "milk", "dog"]),
+    ):
+        blanks(blanks_nll(predicted, answers), predicted, answers)
+    try:
+        costs = [blanks_nll([cat, {"milk": 0.0, "tea": 1.0}], ["cat", answer]) for answer in ("milk", "soup")]
+    except StudentError as error:
+        if error.blank:
+            raise
+        told = "a right piece of probability 0, or one that is not in the dict, should cost infinity, and no exception."
+        raise AssertionError(f"{told} It raised {error.type_name or 'nothing usable'}.") from None
+    for cost, answer in zip(costs, ("milk", "soup"), strict=True):
+        blanks(cost, [cat, {"milk": 0.0, "tea": 1.0}], ["cat", answer])
+    assert expect.number(blanks_nll([], []), "what blanks_nll gives") == 0, "without blanks it should be 0."
+
+    B, T, V = 3, 5, 7
+    logits, labels = normal(B, T, V, seed=60), torch.full((B, T), -100)
+    labels[0, :4], labels[1, 2], labels[2, 3:] = torch.tensor([3, 6, 0, 2]), 5, torch.tensor([1, 0])
+    rated(masked_nll, logits, labels)
+    rated(masked_nll, 400 * logits, labels)
+    uniform = masked_nll(torch.zeros(B, T, V), labels)
+    near(expect.number(uniform, "the loss"), math.log(V), "the loss of knowing nothing should be log V.", {})
+    none = torch.full((B, T), -100)
+    empty = expect_number_or(masked_nll(logits, none))
+    assert not math.isnan(empty), "a batch without a label gives NaN, the mean of nothing. It should cost 0."
+    assert empty == 0, "a batch without a label should cost 0."
+    told = "no gradient, or a wrong one, flows back from the loss. Keep it a tensor that was computed from the logits."
+    for given in (labels, none):
+        try:
+            (slope,) = lib(toys).gradients(masked_nll, [logits], given)
+        except StudentError as error:
+            raise AssertionError(f"{told} It raised {error.type_name or 'nothing usable'}.") from None
+        wanted = slope_of_nll(logits, given)
+        told = "from a batch without a label a gradient of zeros should flow back, not NaN." if given is none else told
+        assert type(slope) is torch.Tensor and slope.shape == logits.shape, told
+        expect.close(slope, wanted, told, 1e-4)
+    told = "from a batch without a label no gradient flows back: an optimizer's `backward` stops with an error there."
+    assert lib(toys).flows_back(masked_nll, logits, none) is True, told
+    one_device(lib, masked_nll, logits, labels)
+    sentence = "the loss is wrong, or an error, for logits that are not contiguous. Does a `view` expect them to be?"
+    try:
+        found = lib(toys).strided(masked_nll, logits, labels)
+    except StudentError as error:
+        raise AssertionError(f"{sentence} It raised {error.type_name or 'nothing usable'}.") from None
+    expect.close(expect.number(found, "the loss"), expect.number(masked_nll(logits, labels), "the loss"), sentence)
+    next_logits, next_labels = normal(4, 2, seed=61), torch.tensor([0, 1, 1, 0])
+    summed(pretraining_loss, logits, labels, next_logits, next_labels)
+    summed(pretraining_loss, logits, none, next_logits, next_labels)
+
+
+def expect_number_or(value: Any) -> float:
+    """A tensor's only number, NaN included."""
+    assert type(value) is torch.Tensor and value.numel() == 1, (
+        f"masked_nll should return a tensor with one number, not {kind(value)}."
+    )
+    return float(value)
+
+
+def slope_of_nll(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    """The gradient of the mean, softmax minus one-hot, times -1: so `toys.gradients` weighs a single number."""
+    known = labels != -100
+    slope = logits.softmax(-1)
+    slope = slope - F.one_hot(labels.clamp(min=0), logits.size(-1))
+    return -torch.where(known[..., None], slope, torch.zeros(())) / max(1, int(known.sum()))
+
+
+def summed(
+    pretraining_loss: Remote,
+    logits: torch.Tensor,
+    labels: torch.Tensor,
+    next_logits: torch.Tensor,
+    next_labels: torch.Tensor,
+) -> None:
+    """Fail unless the loss is the sum of the two means."""
+    found = expect.number(pretraining_loss(logits, labels, next_logits, next_labels), "the pretraining loss")
+    losses = [loss for row in nll_by_loops(logits, labels) for loss in row]
+    hidden = sum(losses) / max(1, len(losses))
+    pairs = [loss for row in nll_by_loops(next_logits[:, None], next_labels[:, None]) for loss in row]
+    follows = sum(pairs) / len(pairs)
+    turned = [loss for row in nll_by_loops(next_logits[:, None], 1 - next_labels[:, None]) for loss in row]
+    near(
+        found,
+        hidden + follows,
+        "the pretraining loss is not the mean over the labels plus the mean over the pairs.",
+        {
+            "the next-sentence loss is missing.": hidden,
+            "the loss of the masked tokens is missing.": follows,
+            "the mean of the two losses is taken. BERT adds them.": (hidden + follows) / 2,
+            "the next-sentence losses are summed. Take their mean.": hidden + sum(pairs),
+            "tokens and pairs are averaged together. Each loss has a mean of its own.": (sum(losses) + sum(pairs))
+            / (len(losses) + len(pairs)),
+            "the labels of the pairs are turned round: 0 means next, and is class 0.": hidden
+            + sum(turned) / len(turned),
+            "the two losses are multiplied. BERT adds them.": hidden * follows,
+        },
+        1e-4,
+    )
+
+
+# 7.7
+
+
+def head_state(V: int, d: int, seed: int) -> dict[str, torch.Tensor]:
+    """Random weights for the new parts of a head."""
+    shapes = {"dense.weight": (d, d), "dense.bias": (d,), "norm.weight": (d,), "norm.bias": (d,), "bias": (V,)}
+    return {name: 0.7 * normal(*shape, seed=seed + place) for place, (name, shape) in enumerate(shapes.items())}
+
+
+def new_head(
+    MLMHead: Remote, lib: Library, V: int, d: int, seed: int
+) -> tuple[Remote, Remote, dict[str, torch.Tensor]]:
+    """A head, its embedding and their weights; "table" is the embedding's."""
+    table = normal(V, d, seed=seed + 50)
+    embedding = lib(nn).Embedding(V, d)
+    embedding.load_state_dict({"weight": table})
+    head = MLMHead(embedding)
+    assert type(head) is Remote, f"MLMHead should be an nn.Module, not {kind(head)}."
+    own = head.state_dict()
+    assert type(own) is dict, "MLMHead has no state_dict: it should be an nn.Module."
+    state = head_state(V, d, seed)
+    for name, value in state.items():
+        assert name in own, f"the head has no `{name}`. Its parts must have the names that the docstring gives."
+        expect.tensor(own[name], tuple(value.shape), f"`{name}` of the head")
+    assert not own["bias"].any(), "`bias` does not start at zero."
+    kept = embedding.state_dict()["weight"]
+    assert torch.equal(kept, table), "the head changes the numbers of the embedding it was given."
+    head.load_state_dict(state, False)
+    return head, embedding, state | {"table": table}
+
+
+def scored(state: Mapping[str, torch.Tensor], x: torch.Tensor, eps: float = 1e-12) -> torch.Tensor:
+    """The logits of a head with these weights."""
+    h = x @ state["dense.weight"].T + state["dense.bias"]
+    h = h * 0.5 * (1 + torch.erf(h / math.sqrt(2)))
+    h = h - h.mean(-1, keepdim=True)
+    h = h / (h.square().mean(-1, keepdim=True) + eps).sqrt() * state["norm.weight"] + state["norm.bias"]
+    return h @ state["table"].T + state["bias"]
+
+
+def heads_right(head: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor) -> None:
+    """Fail unless the logits are those of a head with these weights."""
+    V, d = state["table"].shape
+    h = F.linear(x, state["dense.weight"], state["dense.bias"])
+
+    def normed(values: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(values, (d,), state["norm.weight"], state["norm.bias"], 1e-12)
+
+    def out(values: torch.Tensor) -> torch.Tensor:
+        return F.linear(values, state["table"], state["bias"])
+
+    unbiased = scored({**state, "bias": torch.zeros(V)}, x)
+    expect.like(
+        expect.floats(head(x), (*x.shape[:-1], V), "the logits"),
+        scored(state, x),
+        "the logits are not E norm(gelu(dense(x))) + bias.",
+        {
+            "the gelu is the approximation by tanh. Use the exact one.": lambda: out(
+                normed(F.gelu(h, approximate="tanh"))
+            ),
+            "the bias of the logits is not used.": unbiased,
+            "the norm comes before the gelu. It comes after it.": lambda: out(F.gelu(normed(h))),
+            "the norm comes before `dense`. It comes after the gelu.": lambda: out(
+                F.gelu(F.linear(normed(x), state["dense.weight"], state["dense.bias"]))
+            ),
+            "there is no norm.": lambda: out(F.gelu(h)),
+            "there is no gelu.": lambda: out(normed(h)),
+            "this is a ReLU. BERT has a gelu.": lambda: out(normed(h.relu())),
+            "this is a tanh, as in the pooler. Here BERT has a gelu.": lambda: out(normed(h.tanh())),
+            "`dense` is not used.": lambda: out(normed(F.gelu(x))),
+            "the states pass by `dense`: there is no residual here.": lambda: out(normed(F.gelu(h) + x)),
+            "softmax is applied. Logits are wanted.": lambda: scored(state, x).softmax(-1),
+            "logarithms of probabilities are returned. Logits are wanted.": lambda: scored(state, x).log_softmax(-1),
+            "the logits are divided by the root of d.": lambda: unbiased / math.sqrt(d) + state["bias"],
+            "the rows of the embedding are normalized.": lambda: F.linear(
+                normed(F.gelu(h)), F.normalize(state["table"], dim=-1), state["bias"]
+            ),
+        },
+    )
+
+
+@check("7.7", points=2, forbids=MODELS)
+def mlm_head(MLMHead, lib):
+    """dense, gelu, norm, and the embedding itself as output matrix."""
+    V, d, toy = 37, 12, lib(toys)
+    head, embedding, state = new_head(MLMHead, lib, V, d, 70)
+    head.eval()
+    x = normal(2, 5, d, seed=71)
+    heads_right(head, state, x)
+    head.train()
+    told = "in training mode the logits are others. The head has no dropout."
+    expect.close(expect.floats(head(x), (2, 5, V), "the logits"), scored(state, x), told)
+    tiny = state | {"dense.weight": 1e-4 * state["dense.weight"], "dense.bias": 1e-4 * state["dense.bias"]}
+    head.load_state_dict({name: value for name, value in tiny.items() if name != "table"}, False)
+    told = "where states differ little the norm is wrong: BERT's eps is 1e-12."
+    expect.close(expect.floats(head(x), (2, 5, V), "the logits"), scored(tiny, x), told, 1e-3)
+    head.load_state_dict({name: value for name, value in state.items() if name != "table"}, False)
+
+    moved = state["table"].clone()
+    moved[4] += 1
+    embedding.load_state_dict({"weight": moved})
+    now = expect.floats(head(x), (2, 5, V), "the logits")
+    told = "when the embedding changes, the logits stay: the head has a copy. Tied means one and the same parameter."
+    assert not torch.allclose(now, scored(state, x), 1e-5, 1e-5), told
+    told = "a change of one row of the embedding should move that piece's logit, and no other."
+    expect.close(now, scored(state | {"table": moved}, x), told)
+    count = toy.numel_beyond(head, embedding)
+    told = "the head has an output matrix of its own: with the same numbers today, but an optimizer moves both."
+    assert count < V * d, told
+    told = "the head has other new parameters than `dense`, `norm` and `bias`."
+    assert count == d * d + d + 2 * d + V, told
+    slope = toy.slope_of_table(head, x, embedding)
+    told = "no gradient, or a wrong one, reaches the embedding from the logits. It learns from both its ends."
+    expect.close(slope, slope_of_scores(state | {"table": moved}, x), told, 1e-3)
+    sentence = "the logits are wrong, or an error, for states that are not contiguous."
+    try:
+        found = toy.strided(head, x)
+    except StudentError as error:
+        raise AssertionError(f"{sentence} It raised {error.type_name or 'nothing usable'}.") from None
+    expect.close(expect.floats(found, (2, 5, V), "the logits"), scored(state | {"table": moved}, x), sentence)
+
+
+def slope_of_scores(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+    """The gradient of the fixed sum of `toys.slope_of_table` for the table."""
+    table = state["table"].clone().requires_grad_()
+    with torch.enable_grad():
+        toys.backward(scored({**state, "table": table}, x))
+    assert table.grad is not None
+    return table.grad
+
+
+# 7.8
+
+PIECES = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "the",
+    "cat",
+    "dog",
+    "play",
+    "run",
+    "##s",
+    "##ing",
+    "##er",
+    "##ed",
+    "milk",
+    "likes",
+    "in",
+    "a",
+    "cup",
+    "sees",
+]
+
+
+def asked(text: str, pieces: Sequence[str]) -> list[int]:
+    """The ids of a text of known words, some of which end in `##s` or the like."""
+    found = [pieces.index("[CLS]")]
+    for word in text.split():
+        cut = library_pieces(word, {piece: place for place, piece in enumerate(pieces)}) if word[0] != "[" else [word]
+        found += [pieces.index(piece) for piece in cut]
+    return [*found, pieces.index("[SEP]")]
+
+
+def blank_lists(value: Any, count: int, k: int) -> list[list[tuple[str, float]]]:
+    """For each mask the pieces and their probabilities."""
+    assert type(value) is list, f"fill_mask should return a list, not {kind(value)}."
+    flat = count == 1 and len(value) == k and all(type(one) is list and len(one) == 2 for one in value)
+    if flat and type(value[0][0]) is str:
+        raise AssertionError("for one mask the bare list is returned. It is a list with one list in it.")
+    assert len(value) != 1 or count == 1, "only one mask of several is filled. Each has a list of its own."
+    assert len(value) == count, "there should be one list for each mask, and an empty one without masks."
+    lists = []
+    for row in value:
+        assert type(row) is list and len(row) == k, "each mask should have a list of k tuples."
+        for item in row:
+            good = type(item) is list and len(item) == 2
+            assert good, f"in the list should be tuples (piece, probability), not {kind(item)}."
+            told = "a piece is given by its number. The text in the vocabulary is wanted."
+            assert type(item[0]) is not int and type(item[0]) is not torch.Tensor, told
+            assert type(item[0]) is str, f"a piece should be a text, not {kind(item[0])}."
+        lists.append([(piece, expect.number(chance, "a probability")) for piece, chance in row])
+    return lists
+
+
+def filled(
+    fill_mask: Remote, lib: Library, model: Remote, ours: Any, pieces: Sequence[str], text: str, k: int | None
+) -> None:
+    """Fail unless the blanks of `text` are filled as `ours`, the same model here, says."""
+    ids = torch.tensor([asked(text, pieces)])
+    places = [t for t, number in enumerate(ids[0].tolist()) if number == pieces.index("[MASK]")]
+    with torch.no_grad():
+        logits = ours.eval()(input_ids=ids).logits[0]
+    chances, many = logits.softmax(-1), 5 if k is None else k
+    tokenizer = lib(tiny_bert).tokenizer(list(pieces))
+    mode = read(model.training)
+    value = fill_mask(model, tokenizer, text) if k is None else fill_mask(model, tokenizer, text, k)
+    told = "the model is left in another mode than it came in. Remember `model.training`, and go back to it."
+    assert read(model.training) is mode, told
+    for found, t in zip(blank_lists(value, len(places), many), places, strict=True):
+        right = chances[t].sort(descending=True)
+        names = [pieces[number] for number in right.indices[:many].tolist()]
+        wanted = right.values[:many].tolist()
+        numbers = [chance for _, chance in found]
+        if many < len(pieces) and many > 1:
+            told = (
+                "the probabilities of the best sum to one: the softmax is taken over them alone, not over all pieces."
+            )
+            assert abs(sum(numbers) - 1) > 1e-4, told
+        said = [piece for piece, _ in found]
+        told = "the probabilities should fall: the best piece comes first."
+        assert numbers == sorted(numbers, reverse=True), told
+        told = (
+            "the pieces lose their `##`, or are decoded to other text. They are wanted as they stand in the vocabulary."
+        )
+        bare = [name.removeprefix("##") for name in names]
+        assert said == names or [one.strip().removeprefix("##") for one in said] != bare, told
+        if said != names or not all(
+            math.isclose(one, other, rel_tol=1e-3) for one, other in zip(numbers, wanted, strict=True)
+        ):
+            misread(numbers, said, logits, t, pieces, many)
+        assert said == names, "the pieces are not the most probable ones at the mask."
+        told = "the probabilities are not those of a softmax over all pieces at the mask."
+        expect.close(torch.tensor(numbers), torch.tensor(wanted), told, 1e-3)
+
+
+def misread(numbers: list[float], said: list[str], logits: torch.Tensor, t: int, pieces: Sequence[str], k: int) -> None:
+    """Fail with the reason for which other numbers than those at the mask were given, if it is known."""
+
+    def fits(values: torch.Tensor) -> bool:
+        best = values.sort(descending=True).values[:k]
+        return len(best) == k and torch.allclose(best, torch.tensor(numbers), 1e-3, 1e-3)
+
+    told = {
+        "these are logits. Take their softmax.": logits[t],
+        "these are logarithms of probabilities.": logits[t].log_softmax(-1),
+        "the softmax runs over the places, not over the pieces.": logits.softmax(0)[t],
+        "each piece has a sigmoid of its own. They share one softmax.": logits[t].sigmoid(),
+    }
+    for sentence, values in told.items():
+        assert not fits(values), sentence
+    for other in range(len(logits)):
+        told_where = "the pieces are those of another place. Places count in the ids, with [CLS] and every piece."
+        assert other == t or not fits(logits[other].softmax(-1)), told_where
+
+
+@check("7.8", points=2, forbids=("pipeline", "FillMaskPipeline"))
+def fill_mask(fill_mask, lib):
+    """The k best pieces of each mask, of a softmax over all pieces, in evaluation mode, the mode restored."""
+    toy, sizes = lib(tiny_bert), {"dropout": 0.3}
+    model, ours = toy.masked(PIECES, sizes, 80), tiny_bert.masked(PIECES, sizes, 80)
+    tokenizer = toy.tokenizer(PIECES)
+    first = fill_mask(model, tokenizer, "the [MASK] likes milk")
+    told = "the model is left in another mode than it came in. Remember `model.training`, and go back to it."
+    assert read(model.training) is True, told
+    second = fill_mask(model, tokenizer, "the [MASK] likes milk")
+    told = "two calls for one text differ: dropout is on. Use the model in evaluation mode."
+    assert type(first) is not list or first == second, told
+    for text, k in (
+        ("the dogs [MASK] in a cup", None),
+        ("[MASK] likes the [MASK]", 12),
+        ("a cat plays in the cups [MASK]", 1),
+        ("the cat sees a dog", 4),
+    ):
+        filled(fill_mask, lib, model, ours, PIECES, text, k)
+    model.eval()
+    filled(fill_mask, lib, model, ours, PIECES, "players [MASK] the milk", 2)
+
+
+# 7.9
+
+FACTS: dict[str, tuple[float, float, dict[float, str]]] = {  # key: number, tolerance, wrong numbers that people give
+    "large_hidden": (
+        1024,
+        0,
+        {768: "this is BERT-base. BERT-large is wider.", 4096: "this is the feed-forward width."},
+    ),
+    "base_millions": (
+        110,
+        0.9,
+        {340: "this is BERT-large.", 110e6: "count in millions.", 117: "this is OpenAI's GPT."},
+    ),
+    "chosen_percent": (
+        15,
+        0,
+        {
+            0.15: "count in percent.",
+            12: "this is what becomes [MASK]. More are chosen.",
+            80: "this is a share of them.",
+        },
+    ),
+    "all_masked_percent": (
+        15,
+        0,
+        {
+            100: "table 8 says what becomes of the chosen tokens. How many are chosen is the same in all rows.",
+            80: "table 8 says what becomes of the chosen tokens. How many are chosen is the same in all rows.",
+            0.15: "count in percent.",
+        },
+    ),
+    "mrpc_points": (
+        9.0,
+        0.05,
+        {
+            11.6: "this is a ratio in percent. Points are a difference.",
+            10.4: "this is a ratio in percent. Points are a difference.",
+            9.2: "both rows should be without next-sentence prediction.",
+            0.09: "count in points, of which there are 100.",
+        },
+    ),
+    "squad_points": (
+        10.1,
+        0.05,
+        {
+            13.0: "this is a ratio in percent. Points are a difference.",
+            11.5: "this is a ratio in percent. Points are a difference.",
+            10.7: "both rows should be without next-sentence prediction.",
+            3.0: "this is the row with a BiLSTM.",
+            0.101: "count in points, of which there are 100.",
+        },
+    ),
+    "qnli_points": (
+        3.5,
+        0.05,
+        {
+            4.0: "this is a ratio in percent. Points are a difference.",
+            4.1: "the row in question still masks; it only lacks the next-sentence task.",
+            0.6: "from left to right is another row.",
+            0.035: "count in points, of which there are 100.",
+        },
+    ),
+    "warmup_percent": (1, 0, {10: "10,000 of 1,000,000 steps are less.", 0.01: "count in percent."}),
+    "large_chips": (
+        64,
+        0,
+        {16: "these are Cloud TPUs, of which each has several chips, or BERT-base's chips.", 4: "this is BERT-base."},
+    ),
+}
+
+
+def groups_of(decay_groups: Remote, lib: Library, model: Remote, weight_decay: float) -> dict[str, list[float]]:
+    """For each parameter the decays of its groups."""
+    try:
+        found = lib(toys).decays(decay_groups, model, weight_decay)
+    except StudentError as error:
+        if error.blank:
+            raise
+        if "more than one parameter group" in str(error):
+            raise AssertionError("a shared parameter stands in two groups, or twice in one. It is one.") from None
+        raise
+    assert type(found) is dict, f"decay_groups should return a list of dicts, not {kind(found)}."
+    return found
+
+
+def spared(found: Mapping[str, list[float]], weight_decay: float, frozen: Sequence[str] = ()) -> None:
+    """Fail unless each parameter of `toys.sharing` is in the right group. Its names tell nothing of what parts are."""
+    told = "a parameter is in the groups that the model does not have."
+    assert not found.get("strangers"), told
+    twice = [name for name, values in found.items() if len(values) > 1]
+    assert "0.weight" not in twice, "the matrix that two parts share is in the groups twice: it would decay twice."
+    assert not twice, "a parameter is in two groups."
+    missing = [name for name, values in found.items() if not values and name not in frozen]
+    told = "a parameter that learns is in no group: the optimizer would never move it."
+    assert not missing, told
+    assert not any(found[name] for name in frozen), "a frozen parameter is in a group. It does not learn."
+    decays = {name: values[0] for name, values in found.items() if values}
+    norms = [f"{place}.weight" for place in (1, 3, 4) if f"{place}.weight" in decays]
+    matrices = [f"{place}.weight" for place in (0, 2, 5) if f"{place}.weight" in decays]
+    assert len({*decays.values()}) > 1 or weight_decay == 0, (
+        "everything decays, or nothing does. Biases and norms have decay 0, all others weight_decay."
+    )
+    assert all(decays[name] == 0 for name in decays if name.endswith("bias")), "a bias decays."
+    told = "the weight of a norm decays. It may have any name: look at its kind or at its shape."
+    assert all(decays[name] == 0 for name in norms), told
+    told = "a matrix, an embedding or a convolution does not decay, or at another rate than weight_decay."
+    assert all(math.isclose(decays[name], weight_decay) for name in matrices), told
+
+
+@check("7.9", points=3, forbids=("get_parameter_names", *MODELS))
+def facts(decay_groups, step_facts, bert_facts, lib):
+    """What decays, what a step reads, and what the paper says."""
+    toy = lib(toys)
+    model = toy.sharing(9, 6)
+    spared(groups_of(decay_groups, lib, model, 0.01), 0.01)
+    model = toy.sharing(7, 4)
+    model[2].requires_grad_(False)
+    model[1].requires_grad_(False)
+    frozen = ["1.weight", "1.bias", "2.weight", "2.bias"]
+    spared(groups_of(decay_groups, lib, model, 0.3), 0.3, frozen)
+    told = "decay_groups changes which parameters learn. It should leave the model as it is."
+    assert toy.learning(model[2]) == [False, False] and toy.learning(model[5]) == [True, True], told
+
+    steps(step_facts, 256, 512, 1_000_000, 3.3e9)
+    steps(step_facts, 3, 7, 50, 210)
+    known = bert_facts()
+    assert type(known) is dict, f"bert_facts should return a dict, not {kind(known)}."
+    for key, (wanted, tolerance, wrong) in FACTS.items():
+        assert key in known, f"`{key}` is missing in bert_facts."
+        found = expect.number(known[key], f"`{key}`")
+        for number, sentence in wrong.items():
+            assert not math.isclose(found, number, rel_tol=1e-3), f"`{key}`: {sentence}"
+        assert abs(found - wanted) <= tolerance + 1e-9, f"`{key}` is not what the paper says. Look there once more."
+    told = "bert_facts has keys that were not asked for."
+    assert {*known} == {*FACTS}, told
+
+
+def steps(step_facts: Remote, sequences: int, length: int, count: int, words: float) -> None:
+    """Fail unless tokens and epochs are right."""
+    value = step_facts(sequences, length, count, words)
+    assert type(value) is list and len(value) == 2, f"step_facts should return two numbers, not {kind(value)}."
+    tokens, epochs = (
+        expect.number(item, f"the {what}") for item, what in zip(value, ("tokens", "epochs"), strict=True)
+    )
+    right = sequences * length
+    near(
+        tokens,
+        right,
+        "the tokens of a step are not sequences times length.",
+        {
+            "the tokens are rounded, as in the paper. Give the exact number.": 128_000,
+            "these are the tokens of all steps. One step is asked for first.": right * count,
+            "these are the sequences, not their tokens.": sequences,
+            "these are the chosen tokens. All are read.": 0.15 * right,
+            "epochs and tokens have changed places.": right * count / words,
+        },
+        1e-9,
+    )
+    near(
+        epochs,
+        right * count / words,
+        "the epochs are not the tokens of all steps over the words of the corpus.",
+        {
+            "the epochs are rounded. Round when you print.": float(round(right * count / words)),
+            "the epochs are those of the rounded 128,000 tokens.": 128_000 * count / words,
+            "the epochs are upside down.": words / (right * count),
+            "the length is missing: sequences are counted as if they were words.": sequences * count / words,
+            "one step is counted, not all.": right / words,
+            "only the chosen tokens are counted. All are read.": 0.15 * right * count / words,
+        },
+        1e-6,
+    )
+
+
+# 7.10
+
+
+@results_check("7.10", points=4, source=pretraining, notebook=pretraining.NOTEBOOK)
+def every_run(run_all):
+    """Every experiment with every seed, graded from the losses in the files of the runs."""
