@@ -1,0 +1,1087 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 8. One encoder, five questions
+#
+# BERT turns tokens into states, and nothing else. A class, a name, an answer, a choice: each needs an input that
+# the encoder can read, a small head that reads its states, and a rule that makes a prediction of the head's numbers.
+#
+# The heads are easy. Most mistakes are made around them: which text was cut, which piece carries the label, where a
+# span ends, what was averaged. Here you write that part, and each function meets the cases that break it.
+#
+# Each exercise is checked on the spot and stands on its own. They take about three hours, without the written
+# questions, and need no GPU. "The paper" is always Devlin et al. (2019), BERT.
+#
+# Wherever tokens or words are counted, the first is 0, and a span is (first, last): **both belong to it**.
+
+# %% tags=["setup"]
+
+# %%
+import string
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from utils import plots
+from utils.checks import nb08_bert_heads as checks
+from utils.experiments import profiles, student, tagging
+from utils.experiments.experiment import results_folder
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable, across
+from utils.grading.check import scoreboard
+from utils.hand_in import pack
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 8.10 follow from your name, so nobody
+# else has yours. Write the name under which you hand in between the quotes, and do not change it later. `KEY`
+# stays blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
+
+# %% [markdown]
+# ## 8.1 Four ways to ask
+#
+# The encoder reads rows of at most `max_len` tokens. What a row holds depends on the task (figure 4 of the paper):
+#
+# | kind | rows | what is cut |
+# |---|---|---|
+# | single | `[CLS] text [SEP]` | the text's end |
+# | pair | `[CLS] a [SEP] b [SEP]` | the last token of the longer one, again and again; of b if both are equally long |
+# | qa | `[CLS] question [SEP] passage [SEP]` | the end of the passage, never the question |
+# | choice | one row `[CLS] context [SEP] option [SEP]` for each option | as in a pair, each row for itself |
+#
+# Types are 0 up to and with the first `[SEP]`, then 1. Shorter rows are padded; the mask is 1 at tokens, 0 at pads.
+#
+# **Predict first.** What goes wrong if a long question is cut like a pair? Can an answer still be found?
+#
+# **Exercise 8.1** (2 points, about 20 minutes). Write `task_input`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `list.pop()` drops the last item, `torch.nn.utils.rnn.pad_sequence` pads, but a list comprehension does, too.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `parts[0].pop()` also shortens the list of whoever called you, and the context of the next option. Cut copies.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# make pairs (a, b), with an empty b for single; cut them to max_len less their special tokens; then a row is cls, a,
+# sep, and b, sep if there is one; T is the longest row; pad ids, types and mask to T.
+# </details>
+
+
+# %% exercise="8.1"
+def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
+    """What an encoder reads for one example.
+
+    Args:
+        kind: "single", "pair", "qa" or "choice".
+        parts: lists of token ids without special ones: [text], [a, b], [question, passage] or [context, option, ...].
+        max_len: the longest row allowed, special tokens included.
+
+    Returns:
+        ids, types and mask, three int64 tensors (N, T): one row, or one for each option; T is that of the longest row.
+
+    Raises:
+        ValueError: another kind; or a question that leaves no place for even one token of the passage.
+    """
+    ### BEGIN SOLUTION
+    first, room = list(parts[0]), max_len - 3
+    if kind == "single":
+        pairs = [(first[: max_len - 2], None)]
+    elif kind == "qa":
+        if len(first) >= room:
+            raise ValueError("the question leaves no place for the passage")
+        pairs = [(first, parts[1][: room - len(first)])]
+    elif kind in ("pair", "choice"):
+        pairs = [(list(first), list(other)) for other in parts[1:]]
+        for a, b in pairs:
+            while len(a) + len(b) > room:
+                longer = a if len(a) > len(b) else b
+                longer.pop()
+    else:
+        raise ValueError(f"no such kind of input: {kind}")
+    rows = [[cls, *a, sep] + ([] if b is None else [*b, sep]) for a, b in pairs]
+    T = max(map(len, rows))
+    ids = [row + [pad] * (T - len(row)) for row in rows]
+    types = [[int(len(a) + 2 <= t < len(row)) for t in range(T)] for (a, _), row in zip(pairs, rows, strict=True)]
+    mask = [[int(t < len(row)) for t in range(T)] for row in rows]
+    return torch.tensor(ids), torch.tensor(types), torch.tensor(mask)
+    ### END SOLUTION
+
+
+# %% check="8.1"
+checks.task_input(task_input)
+
+# %%
+question, passage = "who wrote it".split(), "ada wrote the long first program".split()
+options = ["he drank it".split(), "it rained".split()]
+examples = {
+    "single": [passage],
+    "pair": [passage, options[0]],
+    "qa": [question, passage],
+    "choice": [question, *options],
+}
+words = [
+    "[PAD]",
+    "[CLS]",
+    "[SEP]",
+    *dict.fromkeys(word for parts in examples.values() for part in parts for word in part),
+]
+
+# %%
+drawn = {}
+for kind, parts in examples.items():
+    numbers = [[words.index(word) for word in part] for part in parts]
+    for n, (ids, types, mask) in enumerate(zip(*task_input(kind, numbers, max_len=10, cls=1, sep=2)), start=1):
+        kinds = [("type 0", "type 1")[t] if real else "pad" for t, real in zip(types, mask)]
+        drawn[f"choice, option {n}" if kind == "choice" else kind] = [
+            (words[number], which) for number, which in zip(ids, kinds)
+        ]
+
+# %%
+plots.pieces(
+    drawn,
+    kinds=("type 0", "type 1", "pad"),
+    alt="Five rows of tokens: a single text of one type; a pair, of which the longer text is cut; a question with a "
+    "passage without its end; and two options, each after the whole context, the shorter one padded.",
+)
+
+# %% [markdown]
+# The pair has lost the end of its longer text, the question lost nothing. A cut question may have lost the very word
+# that says what is wanted; a cut passage loses its answer at most, and 8.4 says what to do then.
+
+# %% [markdown]
+# ## 8.2 A label has one piece
+#
+# People label words, the encoder reads pieces. In the paper the **first** piece of a word carries its label (section
+# 5.3), and the others are not asked:
+#
+# $$\text{label}_t = \begin{cases} y_w & t \text{ is the first piece of word } w \\
+# -100 & \text{otherwise.} \end{cases}$$
+#
+# A tokenizer says for each piece which word it comes from, and `None` for a special token. One thing is easily missed:
+# a word can have **no** piece at all, such as an invisible character, or be cut off. Words are therefore looked up,
+# never counted.
+#
+# **Predict first.** Three words, the second invisible. What becomes of the third one's label if you count?
+#
+# **Exercise 8.2** (2 points, about 15 minutes). Write `align_labels` and `word_predictions`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `zip([None, *word_ids], word_ids)` gives each piece's word together with that of the piece before.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Word 0 and label 0 are as good as any other: ask `word is None`, not `not word`.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# align: for each piece: labels[word] if it has a word, another one than the piece before; else ignore. predictions: a
+# list of count times missing; go through the pieces from the back and write each one's prediction at its word.
+# </details>
+
+
+# %% exercise="8.2"
+def align_labels(word_ids, labels, ignore=-100):
+    """One label for each piece: its word's at the first piece of the word, `ignore` at all others.
+
+    word_ids: for each piece the place of its word, None for special tokens and pads. labels: one for each word, numbers
+    or texts. Words may have no piece. Returns a list.
+    """
+    ### BEGIN SOLUTION
+    before = [None, *word_ids]
+    return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
+    ### END SOLUTION
+
+
+def word_predictions(word_ids, predicted, count, missing="O"):
+    """One prediction for each of `count` words: that of its first piece, `missing` for a word without pieces.
+
+    predicted: one for each piece, special tokens included. Returns a list.
+    """
+    ### BEGIN SOLUTION
+    found = [missing] * count
+    for word, label in reversed(list(zip(word_ids, predicted, strict=True))):
+        if word is not None:
+            found[word] = label
+    return found
+    ### END SOLUTION
+
+
+# %% check="8.2"
+checks.labels(align_labels, word_predictions)
+
+# %%
+words, labels = ["Ada", "Lovelace", "\u200b", "visited", "Somerset"], ["B-PER", "I-PER", "O", "O", "B-LOC"]
+pieces = ["[CLS]", "Ada", "Love", "##lace", "visited", "Some", "##rs", "##et", "[SEP]"]
+word_ids = [None, 0, 1, 1, 3, 4, 4, 4, None]
+for piece, word, label in zip(pieces, word_ids, align_labels(word_ids, labels, ignore="-")):
+    print(f"{piece:>9}  {'' if word is None else repr(words[word]):12}  {label}")
+
+# %% [markdown]
+# Counted, `visited` would be the third word and get the invisible one's label, and `Somerset` that of `visited`:
+# the place would be lost. Such words are rare, and each spoils its sentence from there to the end.
+
+# %% [markdown]
+# ## 8.3 Names, whole or not at all
+#
+# Tags spell entities: `B-PER` begins one of type PER, `I-PER` goes on with it, `O` is none. Models also write what no
+# person would. The rule since CoNLL-2003: **an entity begins** at each `B-`, and at an `I-` that goes on with nothing
+# of its own type. It ends where the next begins or `I-` of its type stops.
+#
+# A predicted entity counts if first, last **and** type are right:
+#
+# $$P = \frac{\text{right}}{\text{predicted}}, \quad R = \frac{\text{right}}{\text{gold}}, \quad F_1 =
+# \frac{2PR}{P+R},$$
+#
+# over all sentences together.
+#
+# **Predict first.** A model that tags everything `O`: its token accuracy, its $F_1$?
+#
+# **Exercise 8.3** (3 points, about 20 minutes). Write `entities` and `entity_f1`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `tag.partition("-")` gives `B`, `-` and the type. Sets of (sentence, first, last, type) have an intersection.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# An entity that reaches the end of a sentence is never followed by an `O`.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# for each tag: O: nothing is open. I of the open type: move its last. Else a new entity (t, t, type) is open.
+# F1: 2 right / (predicted + gold), which is the same; 0 where that is 0 / 0.
+# </details>
+
+
+# %% exercise="8.3"
+def entities(tags):
+    """The entities of one sentence, a list of tuples (first, last, type) in their order.
+
+    tags: texts, each "O", "B-" and a type, or "I-" and a type; the type is all that follows the first hyphen.
+    """
+    ### BEGIN SOLUTION
+    found, before = [], "O"
+    for t, tag in enumerate(tags):
+        head, _, kind = tag.partition("-")
+        if head == "I" and before != "O" and kind == found[-1][2]:
+            found[-1] = (found[-1][0], t, kind)
+        elif head != "O":
+            found.append((t, t, kind))
+        before = tag
+    return found
+    ### END SOLUTION
+
+
+def entity_f1(gold, predicted):
+    """F1, from 0 to 1, of the entities of all sentences together; 0 where no entity is right, or there is none.
+
+    Both are lists of sentences, each a list of tags. Lengths that differ, of the lists or of a sentence: ValueError.
+    """
+    ### BEGIN SOLUTION
+    if [len(tags) for tags in gold] != [len(tags) for tags in predicted]:
+        raise ValueError("gold and predicted are not of the same sentences")
+    wanted, found = ({(n, *one) for n, tags in enumerate(part) for one in entities(tags)} for part in (gold, predicted))
+    return 2 * len(wanted & found) / max(1, len(wanted) + len(found))
+    ### END SOLUTION
+
+
+# %% check="8.3"
+checks.entity_scores(entities, entity_f1)
+
+# %%
+gold = [["B-PER", "I-PER", "O", "O", "O", "B-LOC", "O", "O", "O", "O", "O", "O"], ["O"] * 8]
+outputs = {"perfect": gold, "all O": [["O"] * 12, ["O"] * 8]}
+outputs["half name"] = [["B-PER", *["O"] * 4, "B-LOC", *["O"] * 6], ["O"] * 8]
+outputs["other type"] = [["B-PER", "I-PER", *["O"] * 3, "B-ORG", *["O"] * 6], ["O"] * 8]
+outputs["I- for B-"] = [["I-PER", "I-PER", *["O"] * 3, "I-LOC", *["O"] * 6], ["O"] * 8]
+
+# %%
+shares = {"token accuracy": [], "entity F1": []}
+for output in outputs.values():
+    pairs = [pair for tags, said in zip(gold, output) for pair in zip(tags, said)]
+    shares["token accuracy"].append(sum(tag == said for tag, said in pairs) / len(pairs))
+    shares["entity F1"].append(entity_f1(gold, output))
+print({name: [round(value, 2) for value in row] for name, row in shares.items()})
+
+# %%
+alt = "Token accuracy and entity F1 of five outputs: accuracy is high for all of them, F1 is 0 for all O, one half for "
+alt += "half a name or another type, and 1 where entities begin with I- instead of B-."
+plots.bars(shares, labels=list(outputs), ylabel="score", alt=alt)
+
+# %% [markdown]
+# Whoever tags everything `O` is right about most tokens and finds nothing. Half a name counts as nothing, too. And
+# `I-` where `B-` is due costs nothing: the same entities are meant.
+
+# %% [markdown]
+# ## 8.4 An answer, in tokens
+#
+# SQuAD says where an answer stands in the passage by its first **character**. The encoder needs tokens: the one that
+# holds the answer's first character, and the one that holds its last. A tokenizer gives for each token its offsets
+#
+# $$[begin, end) \quad\text{in its own text},$$
+#
+# and from which text it comes: 0 is the question, 1 the passage, `None` a special token. Both texts count from 0, so
+# the same offsets occur twice.
+#
+# If the passage was cut and the answer, or its end, is gone, BERT is asked for `[CLS]`, which is token 0: nothing here.
+#
+# **Predict first.** The answer is `1990`, the token `1990s`. Which tokens?
+#
+# **Exercise 8.4** (2 points, about 15 minutes). Write `answer_tokens`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `next((t for t in range(T) if ...), None)` is the first token with a property, or None.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The last character of the answer is `start + len(text) - 1`. One further is often the blank, which no token holds.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# no text: (0, 0). For the answer's first and last character, find the token of text 1 with begin <= character < end. If
+# both are found, they are the result; otherwise (0, 0).
+# </details>
+
+
+# %% exercise="8.4"
+def answer_tokens(offsets, sequence_ids, start, text):
+    """The first and the last token of an answer, (first, last), both part of it; (0, 0) if it is not there.
+
+    Args:
+        offsets: for each token a pair (begin, end) of places in its own text, the end excluded.
+        sequence_ids: for each token 0 (question), 1 (passage) or None.
+        start: the place of the answer's first character in the passage.
+        text: the answer as it stands there; "" if the question has none.
+
+    Not there is an answer without text, or whose first or last character is in no token of the passage.
+    """
+    ### BEGIN SOLUTION
+    places = []
+    for character in (start, start + len(text) - 1):
+        for t, (begin, end) in enumerate(offsets):
+            if sequence_ids[t] == 1 and begin <= character < end:
+                places.append(t)
+    return tuple(places) if text and len(places) == 2 else (0, 0)
+    ### END SOLUTION
+
+
+# %% check="8.4"
+checks.answer_tokens(answer_tokens)
+
+# %%
+import re
+
+question, passage = "who wrote the first program", "ada lovelace wrote the first program, in 1843, for a machine."
+pairs = [(0, found) for found in re.finditer(r"\w+|[^\w\s]", question)]
+pairs += [(1, found) for found in re.finditer(r"\w+|[^\w\s]", passage)]
+tokens = ["[CLS]", *(found[0] for _, found in pairs), "[SEP]"]
+offsets, texts = [(0, 0), *(found.span() for _, found in pairs), (0, 0)], [None, *(text for text, _ in pairs), None]
+
+# %%
+for answer in ("ada lovelace", "the first program", "1843", "a mach", "jupiter"):
+    first, last = answer_tokens(offsets, texts, passage.find(answer), answer if answer in passage else "")
+    print(f"{answer:>18}: tokens {first} to {last}: {' '.join(tokens[first : last + 1])}")
+
+# %% [markdown]
+# `the first program` also stands in the question, at other tokens. A part of a word brings its whole token:
+# tokens are all that the model can point at, so `1990` becomes `1990s`.
+
+# %% [markdown]
+# ## 8.5 Two small heads
+#
+# A span head has two vectors, one for beginnings and one for ends (section 4.2 of the paper). Each gives every state a
+# number, and a softmax runs over the **tokens** of a row:
+#
+# $$p(\text{start} = t) = \mathrm{softmax}_t(S \cdot h_t), \qquad \text{loss} = \tfrac{1}{2} \big(-\log
+# p(\text{start}) - \log p(\text{end})\big).$$
+#
+# A choice head has one vector, and a softmax runs over the **options**: $\mathrm{softmax}_n(V \cdot C_n)$. It is the
+# same vector for all, so the head does not know how many there are.
+#
+# **Predict first.** Does a row's loss change if you pad it with ten more tokens?
+#
+# **Exercise 8.5** (3 points, about 25 minutes). Write `span_logits`, `span_loss` and `choice_logits`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `x.unbind(-1)` splits the last axis; `x.masked_fill(mask == 0, -torch.inf)`; `F.cross_entropy` takes `ignore_index`
+# and `reduction="sum"`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `x.view(B, T)` of (B, T, 2) mixes starts and ends. And the mean of nothing is NaN.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# span: the linear map's two columns, pads filled. loss: for start and end each: the sum of the cross-entropies of rows
+# whose place is below T, over their number, but at least 1; then half of both. choice: the linear map's only column.
+# </details>
+
+
+# %% exercise="8.5"
+def span_logits(states, out, mask=None):
+    """States (B, T, d) -> logits of beginnings and of ends, each (B, T), in the order of out, an nn.Linear (d, 2).
+
+    With a mask (B, T) of numbers or booleans, the logits are minus infinity where it is 0.
+    """
+    ### BEGIN SOLUTION
+    logits = out(states)
+    if mask is not None:
+        logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
+    return logits[..., 0], logits[..., 1]
+    ### END SOLUTION
+
+
+def span_loss(start_logits, end_logits, first, last):
+    """Half of the sum of two mean cross-entropies: of start_logits (B, T) for first (B), and of end_logits for last.
+
+    A place of T or more was cut off: it takes no part in its mean. A mean of nothing is 0, with gradients of zeros.
+    Returns a tensor with one number. Places are 0 or more, and the logits there are finite.
+    """
+    ### BEGIN SOLUTION
+    total = 0
+    for logits, places in ((start_logits, first), (end_logits, last)):
+        inside = places < logits.size(1)
+        losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
+        total = total + losses / inside.sum().clamp(min=1)
+    return total / 2
+    ### END SOLUTION
+
+
+def choice_logits(cls, out):
+    """States of [CLS] (B, N, d), one for each option -> logits (B, N): what out, an nn.Linear (d, 1), gives."""
+    ### BEGIN SOLUTION
+    return out(cls).squeeze(-1)
+    ### END SOLUTION
+
+
+# %% check="8.5"
+checks.heads(span_logits, span_loss, choice_logits)
+
+# %%
+torch.manual_seed(0)
+out, states, losses = nn.Linear(8, 2), torch.randn(1, 40, 8), {"with a mask": [], "without": []}
+for T in range(10, 41):
+    mask = (torch.arange(T) < 10).long().unsqueeze(0)
+    for name, given in zip(losses, (mask, None)):
+        loss = span_loss(*span_logits(states[:, :T], out, given), torch.tensor([3]), torch.tensor([5]))
+        losses[name].append(loss.item())
+
+# %%
+alt = "The loss of one row of ten tokens while it is padded to forty: flat with a mask, growing without one."
+plots.curves(losses, x=range(31), xlabel="pads", ylabel="loss, nats", alt=alt)
+
+# %% [markdown]
+# Without a mask each pad is one more place where the answer could begin, and the loss of the same row depends on its
+# neighbours in the batch. The library's own head has no mask: it learns to avoid pads instead.
+
+# %% [markdown]
+# ## 8.6 The best spans
+#
+# Two good ends are no span: the best beginning may come after the best end. So the paper scores pairs,
+#
+# $$s_{ij} = S \cdot h_i + E \cdot h_j, \qquad i \le j < i + \text{max\_len},$$
+#
+# and takes the best. Both ends must be tokens of the passage, which `allowed` marks: the question often has the very
+# words. SQuAD 2.0 also has questions without an answer. For these `[CLS]` competes, as the span (0, 0) with the score
+# (section 4.3)
+#
+# $$s_{\text{null}} = S \cdot C + E \cdot C + \tau.$$
+#
+# **Predict first.** You keep the five best beginnings and the five best ends, and pair those. What may be lost?
+#
+# **Exercise 8.6** (3 points, about 25 minutes). Write `best_spans`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `start[:, None] + end` holds all scores; `torch.arange(T) - torch.arange(T)[:, None]` is j - i; `argsort` has
+# `descending` and `stable`. Two loops do it, too.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A span from i to j has j - i + 1 tokens.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# candidates: all i <= j that are allowed and not too long, with start[i] + end[j]; with a tau also (0, 0). Sort by
+# falling score, then first, then last; keep n.
+# </details>
+
+
+# %% exercise="8.6"
+def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
+    """The n best spans, a list of tuples (score, first, last) of plain numbers, the best one first.
+
+    Args:
+        start, end: logits (T) of beginnings and ends, of any sign.
+        allowed: (T) booleans, true at tokens of the passage; false at [CLS], which is token 0.
+        max_len: so many tokens a span may have.
+        tau: if it is not None, (0, 0) is a candidate, with the score of [CLS] plus tau.
+
+    Fewer than n candidates: all of them. Of equal scores the smaller first comes first, then the smaller last.
+    """
+    ### BEGIN SOLUTION
+    T, candidates = len(start), []
+    begins, ends, good = start.tolist(), end.tolist(), allowed.tolist()
+    if tau is not None:
+        candidates.append((begins[0] + ends[0] + tau, 0, 0))
+    for i in range(T):
+        for j in range(i, min(T, i + max_len)):
+            if good[i] and good[j]:
+                candidates.append((begins[i] + ends[j], i, j))
+    return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
+    ### END SOLUTION
+
+
+# %% check="8.6"
+checks.best_spans(best_spans)
+
+# %%
+words = "[CLS] who won [SEP] the red team won after the blue team [SEP]".split()
+start = torch.tensor([0.5, 1.0, 0.0, -2.0, 2.0, 1.0, 0.0, -1.0, 0.0, 2.4, 1.2, 0.0, -2.0])
+end = torch.tensor([0.2, 0.0, 1.5, -2.0, -1.0, 0.0, 2.2, 0.5, -1.0, -1.0, 0.0, 1.6, -2.0])
+allowed = torch.arange(len(words)).ge(4) & torch.arange(len(words)).lt(len(words) - 1)
+print("best beginning:", start.argmax().item(), " best end:", end.argmax().item())
+for score, first, last in best_spans(start, end, allowed, n=3, tau=3.2):
+    print(f"{score:.1f}  {' '.join(words[first : last + 1])}")
+
+# %%
+scores = torch.full((len(words), len(words)), -4.0)
+for score, first, last in best_spans(start, end, allowed, n=100, max_len=5, tau=3.2):
+    scores[first, last] = score
+alt = "The scores of all spans, beginnings down and ends to the right: a band above the diagonal, of spans of at most "
+alt += "five tokens within the passage, and the one cell of [CLS]."
+plots.heatmaps({"score": scores}, labels=words, limits=(-4, 5), xlabel="last", ylabel="first", alt=alt)
+
+# %% [markdown]
+# Dark cells are no spans. The best beginning is after the best end: two argmaxes would answer with nothing. Pairing
+# only the few best of each has the same weakness: all of them may be impossible, while a good span has ends that are
+# second best.
+#
+# How often does this happen? Made-up readers give noise as logits, and so much more at both ends of the answer as they
+# are good.
+
+# %%
+noise, T, rows = torch.Generator().manual_seed(0), 40, torch.arange(200)
+begins = torch.randint(1, T - 5, (200,), generator=noise)
+ends = begins + torch.randint(5, (200,), generator=noise)
+first, second = (torch.randn(200, T, generator=noise) for _ in range(2))
+allowed, outcomes = torch.arange(T) > 0, {"argmaxes impossible": [], "argmaxes right": [], "best span right": []}
+for better in range(6):
+    start, end = first.clone(), second.clone()
+    start[rows, begins] += better
+    end[rows, ends] += better
+    best = torch.tensor([best_spans(a, b, allowed, n=1, max_len=5)[0][1:] for a, b in zip(start, end)])
+    two, gold = torch.stack([start.argmax(1), end.argmax(1)], 1), torch.stack([begins, ends], 1)
+    for line, found in zip(outcomes.values(), (two[:, 1] < two[:, 0], (two == gold).all(1), (best == gold).all(1))):
+        line.append(100 * found.float().mean().item())
+
+# %%
+print({name: [round(value) for value in line] for name, line in outcomes.items()})
+alt = "Of two hundred answers, by how good the reader is: the share of impossible argmaxes falls from a half to nearly "
+alt += "nothing, and the best span is right more often than two argmaxes are."
+plots.curves(outcomes, x=range(6), xlabel="more at both ends of the answer", ylabel="percent of answers", alt=alt)
+
+# %% [markdown]
+# Whoever guesses has every second pair the wrong way round. What the rule for spans leaves out is wrong in any case,
+# so it can only help: most where the reader is neither blind nor perfect.
+
+# %% [markdown]
+# ## 8.7 What SQuAD counts
+#
+# An answer is right if it equals one of several that people gave, after both were **normalised**: lower case, then no
+# punctuation, then no articles, then single blanks. That is the exact match. $F_1$ gives credit for a part of it, by
+# words, each as often as it occurs in both:
+#
+# $$F_1 = \frac{2 \cdot \text{common}}{\text{words predicted} + \text{words of the answer}}.$$
+#
+# A question takes the best of its answers, for each score by itself. The scores of all questions are averaged, and
+# written in percent. An unanswered question scores 0.
+#
+# **Predict first.** Prediction: `the a.m. train`. Answer: `AM train`. Is it an exact match?
+#
+# **Exercise 8.7** (2 points, about 20 minutes). Write `normalise`, `token_f1` and `squad_scores`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `string.punctuation` holds what goes; `text.split()` cuts at any white space; two `collections.Counter` have an
+# intersection, `&`, and it has a `total()`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `text.replace("a", "")` takes the letters out of `banana`. An article is a whole word.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# normalise: lower; keep the characters that are no punctuation; split; keep the words that are no articles; join. F1:
+# if one of both is empty: 1 if both are, else 0. scores: for each question the largest over its answers; 100 times the
+# mean.
+# </details>
+
+
+# %% exercise="8.7"
+def normalise(text):
+    """The text in lower case, without the characters of `string.punctuation`, then without the words a, an and the.
+
+    Between words is one blank, around them none.
+    """
+    ### BEGIN SOLUTION
+    kept = "".join(character for character in text.lower() if character not in string.punctuation)
+    return " ".join(word for word in kept.split() if word not in ("a", "an", "the"))
+    ### END SOLUTION
+
+
+def token_f1(prediction, answer):
+    """F1 of the words of both texts, normalised, from 0 to 1. If both have no word it is 1, if only one has, 0."""
+    ### BEGIN SOLUTION
+    said, wanted = normalise(prediction).split(), normalise(answer).split()
+    if not said or not wanted:
+        return float(said == wanted)
+    common = sum(min(said.count(word), wanted.count(word)) for word in {*said})
+    return 2 * common / (len(said) + len(wanted))
+    ### END SOLUTION
+
+
+def squad_scores(predictions, answers):
+    """A dict with "exact_match" and "f1", both in percent: the mean over all questions of the best of their answers.
+
+    predictions: a text by question. Some may be missing, some of no question here. answers: a list of texts by
+    question, one at least. Without questions both are 0.
+    """
+    ### BEGIN SOLUTION
+    exact = f1 = 0
+    for question, texts in answers.items():
+        if question in predictions:
+            said = predictions[question]
+            exact += any(normalise(said) == normalise(text) for text in texts)
+            f1 += max(token_f1(said, text) for text in texts)
+    n = max(1, len(answers))
+    return {"exact_match": 100 * exact / n, "f1": 100 * f1 / n}
+    ### END SOLUTION
+
+
+# %% check="8.7"
+checks.squad(normalise, token_f1, squad_scores)
+
+# %%
+answers = ["AM train", "the morning train, at eight"]
+said = ["the a.m. train", "morning train", "train", "a train, a train", "at eight the train", ""]
+scores = {"exact match": [], "F1": []}
+for text in said:
+    found = squad_scores({"q": text}, {"q": answers})
+    scores["exact match"].append(found["exact_match"])
+    scores["F1"].append(found["f1"])
+    print(f"{text!r:22} -> {normalise(text)!r:20} {found['exact_match']:5.0f} {found['f1']:5.0f}")
+
+# %%
+alt = (
+    "Exact match and F1 of six predictions. Only the first is an exact match; F1 gives a part to all but the empty one."
+)
+labels = ["all of it", "most", "one word", "twice", "turned", "nothing"]
+plots.bars(scores, labels=labels, ylabel="score, percent", alt=alt)
+
+# %% [markdown]
+# It is: `a.m.` loses its dots before articles are looked for, so it is `am`, no article. In the other order, `a`
+# would be taken out of it. Small rules like these decide about points of a score, which is why everyone uses the same
+# script.
+
+# %% [markdown]
+# ## 8.8 Which layer?
+#
+# Instead of training the encoder, you may freeze it and read its states. An encoder of $L$ layers has $L + 1$ of them:
+# the embeddings $h^0$, then one for each layer. Table 7 of the paper compares six ways to read them. The **weighted**
+# ones learn what to read (Peters et al. 2018, equation 1):
+#
+# $$\gamma \sum_j \mathrm{softmax}(s)_j\, h^j.$$
+#
+# The features of a token must not hang on chance: the encoder is read in evaluation mode, without gradients, and left
+# as it came. Pads have no features.
+#
+# **Predict first.** BERT-base has how many states? And how wide are four of them, concatenated?
+#
+# **Exercise 8.8** (2 points, about 20 minutes). Write `layer_features`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `encoder(**batch, output_hidden_states=True).hidden_states` is a tuple of tensors (B, T, d), the embeddings first.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# If the weighted sum also stands under `torch.no_grad()`, the scores never learn.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# remember the mode, eval, states without gradients, mode as before. One of them, or four concatenated, or the weighted
+# sum of four or of all but the embeddings. Then each row at its real tokens.
+# </details>
+
+
+# %% exercise="8.8"
+def layer_features(encoder, batch, how, scores=None, gamma=1.0):
+    """The features of the real tokens of each row, from a frozen encoder.
+
+    Args:
+        encoder: a BertModel of transformers of four layers or more, in any mode; it stays as it is.
+        batch: its input, a dict with `input_ids`, `attention_mask` (1 at real tokens) and others, each (B, T).
+        how: "embeddings", "second-to-last", "last", "concat last four" (the last one last), or, with `scores`,
+            "weighted last four" or "weighted all", which is all layers, without the embeddings.
+        scores, gamma: a tensor with a number for each weighted state, before the softmax, and a factor. Both may learn.
+
+    Returns:
+        a list with a tensor (real tokens, width) for each row. No gradient flows into the encoder.
+
+    Raises:
+        ValueError: another `how`.
+    """
+    ### BEGIN SOLUTION
+    mode = encoder.training
+    encoder.eval()
+    with torch.no_grad():
+        states = encoder(**batch, output_hidden_states=True).hidden_states
+    encoder.train(mode)
+    single = {"embeddings": 0, "second-to-last": -2, "last": -1}
+    weighted = {"weighted last four": states[-4:], "weighted all": states[1:]}
+    if how in single:
+        features = states[single[how]]
+    elif how == "concat last four":
+        features = torch.cat(states[-4:], dim=-1)
+    elif how in weighted:
+        shares = scores.softmax(0)
+        features = gamma * sum(share * state for share, state in zip(shares, weighted[how], strict=True))
+    else:
+        raise ValueError(f"there are no features called {how}")
+    return [row[real == 1] for row, real in zip(features, batch["attention_mask"])]
+    ### END SOLUTION
+
+
+# %% check="8.8"
+checks.layer_features(layer_features)
+
+# %%
+from transformers import BertConfig, BertModel
+
+torch.manual_seed(0)
+sizes = {"hidden_size": 32, "num_hidden_layers": 6, "num_attention_heads": 4, "intermediate_size": 64}
+encoder = BertModel(BertConfig(vocab_size=50, initializer_range=0.2, **sizes), add_pooling_layer=False)
+ids = torch.randint(5, 50, (2, 9))
+batch = {"input_ids": ids, "attention_mask": (torch.arange(9) < torch.tensor([[9], [5]])).long()}
+for how in ("embeddings", "second-to-last", "last", "concat last four"):
+    print(f"{how:17}", *(tuple(rows.shape) for rows in layer_features(encoder, batch, how)))
+
+# %%
+only = 20 * torch.eye(6)  # a softmax that takes one layer alone
+states = [layer_features(encoder, batch, "embeddings")[0]]
+states += [layer_features(encoder, batch, "weighted all", scores)[0] for scores in only]
+alike = [[F.cosine_similarity(a, b, dim=-1).mean() for b in states] for a in states]
+alt = "How alike the states of seven layers are: neighbours most, the embeddings and the last layer least."
+plots.heatmaps({"mean cosine": torch.tensor(alike)}, limits=None, xlabel="state", ylabel="state", alt=alt)
+
+# %% [markdown]
+# Six layers, seven states: state 0 is the embeddings. So "layer 4" is `hidden_states[4]`, and `hidden_states[-4:]`
+# never holds the embeddings of a real BERT. Even a fresh encoder changes its states little by little.
+
+# %% [markdown]
+# ## 8.9 Reading both ways
+#
+# On frozen features the paper puts a BiLSTM (section 5.3): one LSTM reads a sentence from the left, one from the right,
+# and a linear map makes a token's tags of both states,
+#
+# $$\text{logits}_t = W\, [\overrightarrow{h}_t ; \overleftarrow{h}_t] + b.$$
+#
+# Sentences of a batch are padded, and the one that reads from the right begins **with the pads**, unless it is told
+# where the sentence ends. Then, one vector for the whole sentence: the last state of either reader. For the one from
+# the right that is the state at token 0.
+#
+# **Predict first.** How much has the reader from the right seen at the last token?
+#
+# **Exercise 8.9** (3 points, about 25 minutes). Write `BiLSTMTagger`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `nn.utils.rnn.pack_padded_sequence` and `pad_packed_sequence`, with `batch_first`, `enforce_sorted=False` and
+# `total_length`; the LSTM also gives the last states, (2, B, d_hidden).
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Lengths are packed on the CPU: `lengths.cpu()`. And `last.view(B, -1)` of (2, B, h) mixes sentences.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# read: pack, LSTM, unpack to T. forward: the linear map of its outputs. sentence_vector: the two last states, one
+# beside the other.
+# </details>
+
+
+# %% exercise="8.9"
+class BiLSTMTagger(nn.Module):
+    """Features (B, T, d) of sentences with `lengths` (B), int64 and 1 or more, in any order -> logits of tags.
+
+    Parts: `lstm`, nn.LSTM from d to d_hidden with one layer, in both directions, batch first; `out`, nn.Linear. What a
+    sentence gives does not depend on its pads, nor on the others of its batch.
+    """
+
+    def __init__(self, d, d_hidden, n_tags):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.lstm = nn.LSTM(d, d_hidden, batch_first=True, bidirectional=True)
+        self.out = nn.Linear(2 * d_hidden, n_tags)
+        ### END SOLUTION
+
+    def forward(self, x, lengths):
+        """Logits (B, T, n_tags); what stands at pads does not matter, but it is no NaN."""
+        ### BEGIN SOLUTION
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=x.size(1))
+        return self.out(states)
+        ### END SOLUTION
+
+    def sentence_vector(self, x, lengths):
+        """(B, 2 * d_hidden): the last state of the reader from the left, then that of the reader from the right."""
+        ### BEGIN SOLUTION
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        _, (last, _) = self.lstm(packed)
+        return torch.cat([last[0], last[1]], dim=-1)
+        ### END SOLUTION
+
+
+# %% check="8.9"
+checks.tagger(BiLSTMTagger)
+
+# %%
+torch.manual_seed(0)
+tagger, x, lengths = BiLSTMTagger(8, 16, 3), torch.randn(1, 40, 8), torch.tensor([10])
+alone, vector = tagger.lstm(x[:, :10])[0][0, -1], tagger.sentence_vector(x[:, :10], lengths)[0]
+moved = {"sentence vector": [], "state at token 9, not packed": [], "last output": []}
+for T in range(10, 41):
+    outputs = tagger.lstm(x[:, :T])[0][0]
+    vectors = tagger.sentence_vector(x[:, :T], lengths)[0], outputs[9], outputs[-1]
+    for line, now, before in zip(moved.values(), vectors, (vector, alone, alone)):
+        line.append((now - before).norm().item())
+
+# %%
+alt = "How far three vectors move while a sentence of ten tokens is padded: the packed sentence vector not at all, the "
+alt += "state at its last token at once if it is not packed, and the last output most."
+plots.curves(moved, x=range(31), xlabel="pads", ylabel="distance to the same without pads", alt=alt)
+
+# %% [markdown]
+# At the last token the reader from the right has seen one token. So the last output of a bidirectional LSTM is half
+# blind even without pads, and with pads it tells of pads. Not packed, the state of the sentence's own last token moves,
+# too: the reader from the right has read the pads before it.
+
+# %% [markdown]
+# ## Experiment: which state finds names?
+#
+# Table 7 of the paper freezes BERT, and reads names off its states. Here the names are pieces of code: words of
+# documentation that were marked up, with the marks taken off. A frozen encoder hands over one of its states, and a
+# **linear** map, or your **BiLSTM**, makes tags of it. Two more encoders learn with their head: one was pretrained,
+# one starts from random weights.
+#
+# `COURSE_PROFILE` decides the size: `cpu` is a small encoder and documentation, `gpu` is BERT and CoNLL-2003, and
+# `smoke` a tiny encoder and made-up names. Smoke runs show that everything works, and earn nothing.
+#
+# The runs use your `align_labels`, `word_predictions`, `entities`, `layer_features` and `BiLSTMTagger` where you have
+# passed their checks in this session, and the course's otherwise. Yours are compared with the course's as they run,
+# and left where they give something else: whoever grades must be able to repeat a run without your code.
+
+# %% tags=["experiment"]
+experiments = tagging.experiments("08_bert_heads")
+
+# %% tags=["experiment"]
+print(f"{profiles.name()} on {profiles.device()}, seeds {tagging.seeds()}")
+for name, one in experiments.items():
+    print(f"{name}: {one.encoder}, {one.examples} sentences of {one.task}, {one.epochs} epochs")
+mine = {"align_labels": align_labels, "word_predictions": word_predictions, "entities": entities}
+student.use(checks, **mine, layer_features=layer_features, BiLSTMTagger=BiLSTMTagger)
+results = results_folder(say=True)
+
+# %% tags=["experiment"]
+for words, tags in tagging.sentences(experiments[tagging.FINE_TUNED]):
+    print(" ".join(word if tag == "O" else f"[{word} {tag}]" for word, tag in zip(words, tags)), end="\n\n")
+
+# %% [markdown]
+# ## 8.10 All runs
+#
+# Every run leaves one file with four numbers for each test sentence: how many of the names found are right, how many
+# were found, how many there are, and the loss. $F_1$ is computed from these, here and in grading. An edited or copied
+# file is refused, and so is a seed that is not yours. A seed decides which sentences of a pool are learned from, their
+# order, and the new weights.
+#
+# **Predict first.** Which state is the best for the linear map, and does a BiLSTM need another one?
+#
+# **Exercise 8.10** (4 points, about 5 minutes). The machine needs minutes. Write `run_all`. Interrupt it whenever you
+# like: finished seeds are kept.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# </details>
+
+
+# %% exercise="8.10"
+def run_all(results):
+    """Run the experiments of `tagging.experiments("08_bert_heads")` with all of `tagging.seeds()`.
+
+    results: the folder that `run_seeds` keeps its files in.
+    Returns a dict from each experiment's name to its list of runs.
+    """
+    ### BEGIN SOLUTION
+    experiments = tagging.experiments("08_bert_heads")
+    return {name: run_seeds(experiment, tagging.seeds(), results) for name, experiment in experiments.items()}
+    ### END SOLUTION
+
+
+# %% tags=["experiment"]
+runs = run_all(results)
+across(runs, tagging.METRICS)
+
+# %% check="8.10"
+checks.every_run(run_all)
+
+# %% tags=["experiment"]
+tagging.picture(
+    runs, "Your runs: entity F1 by state for a linear map and a BiLSTM, and levels of two that learned whole."
+)
+
+# %% [markdown]
+# The table shows means over your seeds and, in brackets, standard deviations. Which differences are shown? Asked are
+# the same pairs of everyone: states against each other, linear against BiLSTM, and both ways to learn whole.
+
+# %% tags=["experiment"]
+print(*SeedTable(runs, tagging.METRICS[0]).compared(tagging.questions(runs)), sep="\n\n")
+
+# %% [markdown]
+# Below are the runs that came with the course: profile `cpu`, and seeds that no student has.
+
+# %% tags=["experiment"]
+recorded = tagging.recorded()
+print(f"{sum(map(len, recorded.values()))} recorded runs came with this copy of the course")
+across(recorded, tagging.METRICS) if recorded else None
+
+# %% tags=["experiment"]
+tagging.picture(recorded, "The recorded runs, as above.") if recorded else None
+
+# %% tags=["experiment"]
+print(*SeedTable(recorded, tagging.METRICS[0]).compared(tagging.questions(recorded)) if recorded else (), sep="\n\n")
+
+# %% [markdown]
+# In the recorded runs a linear map finds most names in the middle, at state 4. The last state is no better for it than
+# the embeddings, which know nothing of their neighbours: the last layers have moved on to what the pretraining asked
+# for, and it did not ask for names. A BiLSTM adds much at every state. It learns what stands around a word, and how
+# tags go together. But it does not make up for the wrong state: it, too, is far better in the middle.
+#
+# There it comes near the encoder that was fine-tuned as a whole, which is still a few points ahead. From random
+# weights the same encoder stays below every head on the middle state: what the frozen one knows, it did not learn here.
+
+# %% [markdown]
+# Last, let the fine-tuned tagger read a sentence of your own. It is trained once more, with your first seed, and your
+# `entities` finds the names in its tags. Write words and signs with blanks between them, in lower case.
+
+# %% tags=["experiment"]
+documented = ["if axis is none , np . mean returns the average of the flattened array ."]
+mine = profiles.pick(
+    smoke=["w9 w0 w11 w12 w13 w4 w14"], cpu=documented, gpu=["ada lovelace met charles babbage in london ."]
+)
+read = [sentence.split() for sentence in mine]
+found = tagging.tag(experiments[tagging.FINE_TUNED], tagging.seeds()[0], read)
+for words, tags in zip(read, found):
+    print(" ".join(words))
+    for first, last, kind in entities(tags):
+        print(f"{kind:>8}: {' '.join(words[first : last + 1])}")
+
+# %% [markdown]
+# **Question 8.W1** (2 points). Read your own table (in the profile `smoke`: the recorded one, if there is one). Which
+# state of the frozen encoder is the best for a linear map, which for a BiLSTM, and which of these differences are
+# shown? Why is the last state of a frozen encoder not the best for names, and for which task would it be? What does a
+# BiLSTM add that no state has?
+
+# %% [markdown] written="8.W1" points=2
+# ### BEGIN SOLUTION
+# In the middle both are best; the embeddings and the last state are worse, with the numbers of the table, and it is
+# said which of the pairs the comparisons call shown.
+# The last layer was trained for one purpose: its states go into the head of the pretraining, which asks which token
+# stands here (or, in the packaged encoder, are averaged to one vector of the sentence). It specialises in that and
+# drops what it does not need for it. Layers before it still hold more general knowledge, such as what kind of thing a
+# word names. Fine-tuning could reshape the last layer; a frozen one cannot be reshaped. For the task of its own
+# pretraining, or one close to it, the last state is the best: no other one fits that head.
+# A BiLSTM learns from the labels how tags go together, such as that I- comes after B-, and reads neighbours in order.
+# It can bring context to the embeddings, which have none, but it learns it from a few hundred sentences.
+# === BEGIN MARK SCHEME ===
+# One point: the table is read right, with its numbers and with what is shown and what not; the last layer is
+# specialised in the pretraining objective and frozen, and best for that objective.
+# One point: a BiLSTM adds context and order (above all to the embeddings) and agreement between tags.
+# Half a point off for "deeper layers overfit" without the objective.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **Question 8.W2** (2 points). A model trained on SQuAD 1.1 reads a page about principal component analysis. Someone
+# asks it "Do you think PCA is useful?", and it answers. Why must it? Say what in the training data, in the loss, and in
+# the choice of a span would let it refuse.
+
+# %% [markdown] written="8.W2" points=2
+# ### BEGIN SOLUTION
+# Both softmaxes run over the tokens of the passage, and the best span is returned, whatever its score: there is no
+# output that means "no answer". Every training question had an answer in its passage, so it never saw a reason to
+# refuse, and the probabilities only compare places with each other. It has no opinion; it points at the place that
+# looks most like an answer.
+# Data: questions without an answer, as in SQuAD 2.0. Loss: their gold place is [CLS], so start and end of [CLS] take
+# part in the softmax and learn to win. Decoding: the score of [CLS], s_null plus tau, competes with the best span; tau
+# is chosen on the validation set for the best F1.
+# === BEGIN MARK SCHEME ===
+# One point: an argmax over spans always gives one; all training questions had answers; scores compare places alone.
+# One point: all three of data (unanswerable questions), loss ([CLS] as their place) and decoding (s_null + tau). Half a
+# point for two of them.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("08_bert_heads")
+
+# %%
+scoreboard(checks)

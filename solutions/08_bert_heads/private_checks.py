@@ -1,0 +1,318 @@
+"""Cases of notebook 08 that students never see: other sizes, other texts, edges, drawn for each hand-in."""
+
+import functools
+import random
+import string
+
+import torch
+
+from autograder.author.checks import private
+from utils.checks import nb08_bert_heads as seen
+from utils.grading import expect, toys
+from utils.grading.expect import draw, generator, normal
+
+# 8.1
+
+
+@private("8.1", tells="texts of other lengths, other special tokens, or other numbers of options become other rows")
+def other_rows(task_input):
+    some = draw(810)
+    for place in range(24):
+        cls, sep, pad = some.sample(range(9), 3)
+        sizes = [some.randint(1, 12) for _ in range(2 + place % 5)]
+        parts = [[some.randint(10, 90) for _ in range(size)] for size in sizes]
+        most = some.randint(max(6, sizes[0] + 4), 28)
+        seen.is_read(task_input, "qa", parts[:2], most, cls, sep, pad)
+        seen.is_read(task_input, "pair", parts[:2], some.randint(4, 20), cls, sep, pad)
+        seen.is_read(task_input, "single", parts[:1], some.randint(3, 12), cls, sep, pad)
+        seen.is_read(task_input, "choice", parts, some.randint(4, 22), cls, sep, pad)
+
+
+@private("8.1", tells="a question that leaves no place for the passage is let through, or one is refused that fits")
+def tight_questions(task_input):
+    some = draw(811)
+    for size in (some.randint(1, 4), some.randint(5, 9), some.randint(10, 40)):
+        parts = [[some.randint(10, 90) for _ in range(count)] for count in (size, some.randint(2, 6))]
+        seen.is_read(task_input, "qa", parts, size + 4)
+        seen.is_read(task_input, "qa", parts, size + 200)
+        for most in (size + 3, size + 2, size):
+            expect.refuses(lambda parts=parts, most=most: task_input("qa", parts, most), says="no error")
+    expect.refuses(lambda: task_input("qapair", parts, 90), says="another kind")
+
+
+# 8.2
+
+
+def some_words(seed: int) -> tuple[list[int | None], int]:
+    """Pieces' words, and the number of words: some have no piece, some many; the last ones may be cut off."""
+    some = draw(seed)
+    count = some.randint(2, 14)
+    sizes = [some.choice([0, 1, 1, 2, 3]) for _ in range(count)]
+    pieces = [word for word, size in enumerate(sizes) for _ in range(size)]
+    pads: list[int | None] = [None] * some.randint(0, 3)
+    return [*pads[:1], *pieces[: some.randint(1, 24)], None, *pads], count
+
+
+@private("8.2", tells="labels go astray for other words: without pieces, with many, or cut off")
+def other_words(align_labels):
+    for seed in range(20):
+        word_ids, count = some_words(8200 + seed)
+        some = draw(8250 + seed)
+        seen.aligned(align_labels, word_ids, [some.randint(0, 3) for _ in range(count)])
+        seen.aligned(
+            align_labels, word_ids, some.choices(["O", "B-X", "I-X", ""], k=count), some.choice(["-", -1, "?"])
+        )
+
+
+@private("8.2", tells="predictions go astray for other words: without pieces, with many, or cut off")
+def other_predictions(word_predictions):
+    for seed in range(20):
+        word_ids, count = some_words(8300 + seed)
+        some = draw(8350 + seed)
+        seen.foretold(word_predictions, word_ids, some.sample(range(99), len(word_ids)), count, some.choice([-1, "?"]))
+        seen.foretold(word_predictions, word_ids, some.choices(["O", "B-X", "I-X"], k=len(word_ids)), count)
+
+
+# 8.3
+
+
+def some_tags(seed: int, sizes: tuple[int, ...]) -> list[list[str]]:
+    """Sentences of these lengths with tags of three types whose names nobody has thought of."""
+    some = draw(seed)
+    names = ["".join(some.choices("abcdXY-_", k=some.randint(1, 5))) for _ in range(3)]
+    tags = ["O", *(f"{head}-{name}" for head in "BI" for name in names)]
+    return [some.choices(tags, k=size) for size in sizes]
+
+
+@private("8.3", tells="the entities of other sentences or of types with other names are not those of the rule")
+def other_tags(entities):
+    for seed in range(12):
+        for tags in some_tags(8400 + seed, (1, 2, 5, 9, 30)):
+            seen.found_in(entities, tags)
+
+
+@private("8.3", tells="the F1 of other sentences is wrong")
+def other_scores(entity_f1):
+    for seed in range(12):
+        some = draw(8430 + seed)
+        sizes = tuple(some.randint(0, 8) for _ in range(some.randint(1, 6)))
+        gold = some_tags(8460 + seed, sizes)
+        pool = [tag for tags in gold for tag in tags] or ["O"]
+        other = [[tag if some.random() < 0.7 else some.choice(pool) for tag in tags] for tags in gold]
+        seen.f1_is(entity_f1, gold, other)
+        seen.f1_is(entity_f1, other, gold)
+
+
+# 8.4
+
+
+def some_spans(some: random.Random, count: int) -> list[tuple[int, int]]:
+    """The offsets of so many tokens: words, pieces of words, and now and then a wide gap."""
+    spans, begin = [], 0
+    for _ in range(count):
+        begin += some.choice([0, 1, 1, 2])
+        end = begin + some.randint(1, 7)
+        spans.append((begin, end))
+        begin = end
+    return spans
+
+
+@private("8.4", tells="answers of other passages are not found where they are, or found where they are not")
+def other_passages(answer_tokens):
+    for seed in range(10):
+        some = draw(8500 + seed)
+        passage = some_spans(some, some.randint(1, 40))
+        window = passage[some.randint(0, 3) :][: some.randint(1, 40)] or passage[:1]
+        question = some_spans(some, some.randint(1, 12))
+        for spans in (passage, window):
+            tokens = seen.laid_tokens(question, spans)
+            for _ in range(6):
+                (begin, _), (_, end) = sorted(some.choices(passage, k=2))
+                begin, end = begin + some.randint(0, 1), end - some.randint(0, 1)
+                seen.located(answer_tokens, tokens, begin, "x" * max(1, end - begin))
+        seen.located(answer_tokens, tokens, some.choice(passage)[0], "")
+
+
+# 8.5
+
+
+@private(
+    "8.5", tells="the logits of beginnings and ends are wrong for other sizes or masks, or gradients do not arrive"
+)
+def other_states(span_logits, lib):
+    some = draw(860)
+    n = some.randint(2, 4)
+    for place, (B, T, d) in enumerate(((n, n, n), (1, 1, 3), (2, 2, 5), (n, some.randint(5, 9), some.randint(6, 12)))):
+        out, x = seen.linear(lib, d, 2, 861 + 10 * place), normal(B, T, d, seed=862 + 10 * place)
+        mask = (torch.rand(B, T, generator=generator(863 + place)) < 0.6).long()
+        mask[:, 0] = 1
+        for given in (None, mask, mask.bool(), torch.ones(B, T)):
+            seen.spans_scored(span_logits, out, x, given)
+    found = span_logits(x.double(), lib(toys).double(out[0]), mask)
+    assert all(one.dtype is torch.float64 for one in found), "the dtype of the states is lost"
+    (slope,) = lib(toys).gradients(span_logits, [x], seen.linear(lib, d, 2, 899)[0])
+    state = seen.linear(lib, d, 2, 899)[1]
+    (wanted,) = toys.gradients(lambda x: seen.by_token(state, x)[0], [x])
+    expect.close(slope, wanted, "the gradient of the states is wrong", 1e-3)
+
+
+@private("8.5", tells="the loss is wrong for other batches, places that were cut off, or numbers in double precision")
+def other_losses(span_loss, lib):
+    for seed in range(8):
+        some = draw(8600 + seed)
+        B, T = ((3, 3), (1, 1), (1, some.randint(2, 9)), (some.randint(2, 7), some.randint(2, 9)))[seed % 4]
+        start, end = (some.uniform(0.5, 30) * normal(B, T, seed=8610 + 2 * seed + one) for one in (0, 1))
+        first, last = (torch.tensor([some.randint(0, T + seed // 2) for _ in range(B)]) for _ in range(2))
+        seen.span_lost(span_loss, start, end, first, last)
+        slopes = lib(toys).gradients(span_loss, [start, end], first, last)
+        for slope, wanted in zip(slopes, seen.slopes_of_loss(start, end, first, last), strict=True):
+            expect.close(slope, wanted, "a gradient is wrong")
+    assert span_loss(start.double(), end.double(), first, last).dtype is torch.float64, "the dtype is lost"
+
+
+@private("8.5", tells="the logits of options are wrong for other numbers of examples or options")
+def other_options(choice_logits, lib):
+    some = draw(870)
+    n, d = some.randint(2, 5), some.randint(3, 9)
+    out = seen.linear(lib, d, 1, 871)
+    for shape in ((n, n), (1, n), (n, 1), (some.randint(2, 4), some.randint(5, 9))):
+        seen.chosen(choice_logits, out, normal(*shape, d, seed=872))
+    x = normal(3, n, d, seed=873)
+    (slope,) = lib(toys).gradients(choice_logits, [x], out[0])
+    (wanted,) = toys.gradients(lambda x: x @ out[1]["weight"][0] + out[1]["bias"], [x])
+    expect.close(slope, wanted, "the gradient of the states is wrong", 1e-3)
+
+
+# 8.6
+
+
+@private("8.6", tells="the best spans of other logits, passages, lengths or numbers are not found")
+def other_logits(best_spans):
+    for seed in range(12):
+        some = draw(8700 + seed)
+        T = some.randint(90, 110) if seed % 6 == 1 else some.randint(1, 60)
+        start, end = (
+            some.uniform(0.5, 4) * normal(T, seed=8720 + 2 * seed + one) - some.uniform(-5, 5) for one in (0, 1)
+        )
+        allowed = torch.arange(T) >= some.randint(1, 6)
+        if seed % 3 == 0:
+            allowed &= torch.rand(T, generator=generator(8750 + seed)) < 0.7
+        tau = some.choice([None, some.uniform(-4, 4), 0.0])
+        seen.ranked(best_spans, start, end, allowed, some.randint(1, 40), some.randint(1, 40), tau)
+        seen.ranked(best_spans, start, end, allowed, tau=tau)
+
+
+@private("8.6", tells="equal scores are not in the order that the docstring gives")
+def ties(best_spans):
+    for seed in range(10):
+        some = draw(8760 + seed)
+        T, most = some.randint(3, 9), some.randint(1, 5)
+        start, end = (torch.tensor([float(some.randint(-2, 2)) for _ in range(T)]) for _ in range(2))
+        allowed, tau = torch.arange(T) > 0, some.choice([None, 0.0, 1.0, -1.0])
+        n = some.randint(1, 30)
+        found = [one[1:] for one in seen.spans_of(best_spans(start, end, allowed, n, most, tau))]
+        assert found == [one[1:] for one in seen.every_span(start, end, allowed, most, tau)][:n], "another order"
+
+
+# 8.7
+
+
+def some_text(some: random.Random) -> str:
+    """Words, articles, punctuation and white space, in any order."""
+    words = "the a an A The An banana theory Cat cat 1843 U.S. it's a.m. x-ray".split()
+    marks = ["", "", "", ",", ".", "!", " ;", "--", "(", "'"]
+    parts = [some.choice(words) + some.choice(marks) + some.choice(" \t\n") * some.randint(1, 2) for _ in range(7)]
+    return "".join(parts[: some.randint(0, 7)])
+
+
+@private("8.7", tells="other texts are not normalised as the rules say, or their F1 is wrong")
+def other_texts(normalise, token_f1):
+    some = draw(880)
+    for mark in string.punctuation:
+        seen.normalised(normalise, f"Cat{mark}{some.choice('bcd')} the{mark} {mark}a {mark} end")
+    for _ in range(60):
+        one, other = some_text(some), some_text(some)
+        seen.normalised(normalise, one)
+        seen.f1_scored(token_f1, one, other)
+
+
+@private("8.7", tells="the scores of other questions are wrong")
+def other_questions(squad_scores):
+    for seed in range(10):
+        some = draw(8800 + seed)
+        names = [str(some.randrange(10**6)) for _ in range(some.randint(1, 8))]
+        answers = {name: [some_text(some) for _ in range(some.randint(1, 7))] for name in names}
+        said = {name: some.choice([*answers[name], some_text(some)]) for name in names if some.random() < 0.8}
+        said |= {f"other {n}": some_text(some) for n in range(some.randint(0, 2))}
+        seen.answered(squad_scores, said, answers)
+
+
+# 8.8
+
+
+@private("8.8", tells="the features of other encoders or batches are wrong, such as of four layers, or without pads")
+def other_encoders(layer_features, lib):
+    for seed, layers in enumerate((4, 5, 8)):
+        some = draw(8900 + seed)
+        sizes = {"n_layers": layers, "d_model": 3 * some.randint(2, 5), "dropout": some.uniform(0.1, 0.5)}
+        pair = seen.encoders(lib, sizes, some.randrange(2**31))
+        pair[0].train(seed != 1)
+        T = some.randint(3, 9)
+        lengths = [[T] * T, [T], [some.randint(1, T) for _ in range(4)]][seed]
+        batch = seen.some_batch(lengths, T, 29, 8910 + seed)
+        if seed == 2:
+            batch["attention_mask"] = batch["attention_mask"].flip(1)
+        for how in seen.HOWS:
+            scores = 2 * normal(4 if "four" in how else layers, seed=8920 + seed) if "weighted" in how else None
+            gamma = some.uniform(-2, 3) if scores is not None and seed else None
+            seen.features_right(layer_features, pair, batch, how, scores, gamma)
+
+
+@private("8.8", tells="the factor gamma does not learn, or the encoder is changed")
+def gamma_learns(layer_features, lib):
+    some = draw(8950)
+    theirs, ours = seen.encoders(lib, {"n_layers": 4}, some.randrange(2**31))
+    batch, scores = seen.some_batch([3, 5], 5, 29, 8951), normal(4, seed=8952)
+    call = lib(functools).partial(layer_features, theirs, batch, "weighted last four", scores)
+    (slope,) = lib(toys).gradients(call, [torch.tensor(some.uniform(0.5, 2))])
+    with torch.no_grad():
+        states = ours.eval()(**batch, output_hidden_states=True).hidden_states
+    (wanted,) = toys.gradients(
+        lambda gamma: (gamma * seen.combined(states, "weighted last four", scores))[0, :3], [torch.tensor(1.0)]
+    )
+    expect.close(slope, wanted, "the gradient of gamma is wrong", 1e-3)
+    assert expect.agree(theirs.state_dict(), ours.state_dict()), "the encoder's weights have changed"
+
+
+# 8.9
+
+
+@private("8.9", tells="logits or sentence vectors are wrong for other sizes, lengths or pads")
+def other_sentences(BiLSTMTagger):
+    for seed in range(6):
+        some = draw(9000 + seed)
+        d, h, n = (some.randint(1, 7) for _ in range(3))
+        tagger = BiLSTMTagger(d, h, n)
+        state = expect.weights(tagger, seen.tagger_shapes(d, h, n), "BiLSTMTagger", seed=9010 + seed)
+        T = some.randint(12, 25) if seed == 1 else some.randint(2, 9)
+        B = T if seed == 0 else some.randint(1, 6)
+        lengths = torch.tensor([T, *(some.randint(1, T) for _ in range(B - 1))])
+        x = normal(B, T, d, seed=9020 + seed)
+        x[torch.arange(T) >= lengths[:, None]] *= some.choice([1.0, 1e3, 0.0])
+        seen.tagged(tagger, state, x, lengths)
+
+
+@private("8.9", tells="gradients do not reach all weights, or a call depends on the one before")
+def learns(BiLSTMTagger, lib):
+    some = draw(9050)
+    d, h, n, T = 3, 2, some.randint(2, 4), some.randint(3, 6)
+    tagger = BiLSTMTagger(d, h, n)
+    state = expect.weights(tagger, seen.tagger_shapes(d, h, n), "BiLSTMTagger", seed=9051)
+    x, lengths = normal(2, T, d, seed=9052), torch.tensor([T, some.randint(1, T - 1)])
+    first = tagger(x, lengths)
+    seen.tagged(tagger, state, normal(3, T, d, seed=9053), torch.tensor([1, T, 2]))
+    assert torch.equal(tagger(x, lengths), first), "a second call gives something else"
+    (slope,) = lib(toys).gradients(tagger, [x[:1]], lengths[:1])
+    W, b = state["out.weight"], state["out.bias"]
+    (wanted,) = toys.gradients(lambda x: (seen.read_alone(state, x[0]) @ W.T + b)[None], [x[:1]])
+    expect.close(slope, wanted, "the gradient of the features is wrong", 1e-3)

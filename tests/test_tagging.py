@@ -1,0 +1,356 @@
+"""Notebook 08's experiment: sentences with tags, what runs show at the size smoke, whose functions they use."""
+
+import dataclasses
+import json
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from autograder import course
+from autograder.author import answers, build
+from data import documentation, tagged
+from utils.experiments import likeness, student, tagging, tagging_loop
+from utils.experiments.experiment import dumps, parse, path_of, read_files
+from utils.experiments.runs import run_seeds
+from utils.experiments.standing import NO_STANDING
+from utils.grading.results_check import results_check
+from utils.grading.verdict import Outcome, Verdict
+
+COURSE = course.load()
+NAMES = ("align_labels", "word_predictions", "entities", "layer_features", "BiLSTMTagger")
+SMOKE = tagging.experiments(profile="smoke")
+FROZEN, TALL, WHOLE = SMOKE["linear, state 1"], SMOKE["BiLSTM, state 3"], SMOKE[tagging.FINE_TUNED]
+SHORT = [
+    dataclasses.replace(one, name=f"short {one.name}", pool=40, examples=20, test=20, epochs=1)
+    for one in (FROZEN, TALL, WHOLE)
+]
+ADA = "Ada Lovelace"
+SEEDS = student.seeds_of(ADA, "", 5)
+
+
+@results_check("8.10", points=4, source=tagging, notebook=tagging.NOTEBOOK)
+def over_seeds(run_all):
+    """All experiments, all seeds."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """The folder of a student who ran everything."""
+    folder = tmp_path_factory.mktemp("honest")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(student, "_signed", (ADA, ""))
+        for experiment in SMOKE.values():
+            run_seeds(experiment, SEEDS, folder)
+    return folder
+
+
+# Sentences
+
+
+@pytest.mark.parametrize(
+    "sentence, said",
+    [
+        ("See :func:`~numpy.dot` now.", "see/O numpy/B-FUNC ./I-FUNC dot/I-FUNC now/O ./O"),
+        ("A :py:class:`Base` or ``x_1`` .", "a/O base/B-CLASS or/O x/B-CODE _/I-CODE 1/I-CODE ./O"),
+        (":meth:`run()` raises :exc:`KeyError`", "run/B-FUNC raises/O keyerror/B-CLASS"),
+        ("``a`` ``b``", "a/B-CODE b/B-CODE"),
+        ("No marks here.", None),
+        ("Not `this` nor ``that``.", None),
+        ("An :ref:`anchor` and ``that``.", None),
+        ("A call ``f(x)`` and ``that``.", None),
+    ],
+)  # fmt: skip
+def test_marks_become_tags(sentence, said):
+    found = documentation.tagged(sentence)
+    assert (found and " ".join(f"{word}/{tag}" for word, tag in zip(*found, strict=True))) == said
+
+
+def test_marked_sentences_are_read_once_and_belong_to_one_side(tmp_path, monkeypatch):
+    def module(name, *sentences):
+        (tmp_path / name).write_text('"""' + "\n\n".join(sentences) + '\n"""\n')
+
+    both = "The value of ``both`` stands in two of the files."
+    names = [f"m{number}.py" for number in range(40)]
+    sides = {name: documentation._is_validation(documentation.Sentence("", "numpy", name)) for name in names}
+    first, other = next(name for name in sides if not sides[name]), next(name for name in sides if sides[name])
+    assert first < other
+    module(first, both, "Too ``short``.", "It says nothing about any code at all, and is plain.")
+    module(other, both, "Only ``here`` is this other sentence to be found.")
+    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(documentation, "_root", lambda library: tmp_path)
+    found = [documentation.marked_sentences(["numpy"], side) for side in (False, True)]
+    assert [[" ".join(words) for words, _ in side] for side in found] == [
+        ["the value of both stands in two of the files ."], ["only here is this other sentence to be found ."],
+    ]  # fmt: skip
+    assert found[0][0][1] == ["O", "O", "O", "B-CODE"] + ["O"] * 7
+    monkeypatch.setattr(documentation, "_docstrings", None)  # to scan would be an error
+    assert documentation.marked_sentences(["numpy"], True) == found[1]
+
+
+def test_columns_are_read_as_they_were_published(tmp_path):
+    lines = ["-DOCSTART- -X- O O", "", "EU NNP I-NP I-ORG", "rejects VBZ I-VP O", "", "", "Ada NNP I-NP I-PER"]
+    lines += ["Bob NNP I-NP B-PER", "Byron NNP I-NP I-PER", "Rome NNP I-NP I-LOC", ""]
+    wanted = [
+        (["EU", "rejects"], ["B-ORG", "O"]),
+        (["Ada", "Bob", "Byron", "Rome"], ["B-PER", "B-PER", "I-PER", "B-LOC"]),
+    ]
+    assert list(tagged.read_columns(lines)) == wanted
+    (tmp_path / "ner" / "conll2003").mkdir(parents=True)
+    (tmp_path / "ner" / "conll2003" / "test.txt").write_text("\n".join(lines))
+    assert sorted(tagged.load("conll2003", "test", 2, tmp_path)) == sorted(wanted)
+    with pytest.raises(ValueError, match="has 2 sentences, not 3"):
+        tagged.load("conll2003", "test", 3, tmp_path)
+    with pytest.raises(ValueError, match="there is no dev of 'conll2003'"):
+        tagged.load("conll2003", "dev", 3, tmp_path)
+
+
+# Experiments
+
+
+def test_experiments_of_all_sizes():
+    sizes = [tagging.experiments(profile=one) for one in ("smoke", "cpu", "gpu")]
+    made = [one for some in sizes for one in some.values()]
+    assert len({one.digest() for one in made}) == len(made) and [len(some) for some in sizes] == [7, 9, 9]
+    assert [one.made_up for one in made] == [True] * 7 + [False] * 18
+    for some in sizes:
+        known = [f"linear, state {one.state}" for one in some.values() if one.head == tagging.BILSTM]
+        assert {*known} < {*some} and known[0] == "linear, state 0"
+    for notebook, profile in (("05_seed_variance", "cpu"), (tagging.NOTEBOOK, "tpu")):
+        with pytest.raises(ValueError, match="no experiments of"):
+            tagging.experiments(notebook, profile)
+
+
+@pytest.mark.parametrize(
+    "changes, says",
+    [({"head": "CRF"}, "its head is linear or BiLSTM"), ({"start": "other"}, "it starts"), ({"pool": 9}, "be drawn")],
+)
+def test_what_cannot_be_run_is_refused(changes, says):
+    with pytest.raises(ValueError, match=says):
+        dataclasses.replace(FROZEN, **changes)
+
+
+def test_a_state_is_that_of_the_whole_encoder():
+    """The features come from the first layers alone, and stand at the first piece of each word."""
+    known, device = tagging_loop.text_of(FROZEN), torch.device("cpu")
+    model, tokenizer = tagging_loop.encoder_of(FROZEN).eval(), tagging_loop.encoders.tokenizer("tiny")
+    words = known.test[3][0]
+    with torch.no_grad():
+        read = model(**tokenizer(" ".join(words), return_tensors="pt"), output_hidden_states=True)
+    for state in (0, 1, 3):
+        rows = tagging_loop.states_of(dataclasses.replace(FROZEN, state=state), device, torch.float32)[1][3].float()
+        whole = read.hidden_states[state][0, 1:-1]
+        assert len(rows) == len(words) == len(whole)
+        for column in (0, 7):  # standardised: the same up to a shift and a scale of each entry
+            assert np.corrcoef(rows[:, column], whole[:, column])[0, 1] > 0.9999
+
+
+def test_words_without_pieces_and_beyond_the_end_are_outside():
+    one = tagging_loop.Cut([1, 5, 6, 2], [None, 0, 2, None], [-100, 3, 4, -100])
+    assert tagging_loop.tags_of_words(one, ["B-PER", "I-PER"], 4) == ["B-PER", "O", "I-PER", "O"]
+    assert tagging_loop.first_pieces([None, 0, 0, 2, None], [7, 8, 9]) == [-100, 7, -100, 9, -100]
+    tags = ["I-PER", "B-PER", "I-PER", "I-LOC", "O", "I-LOC"]
+    assert tagging_loop.names_in(tags) == {(0, 0, "PER"), (1, 2, "PER"), (3, 3, "LOC"), (5, 5, "LOC")}
+    assert tagging_loop.count_names([tags], [[*tags[:3], "O", "O", "O"]]) == [[2, 2, 4]]
+
+
+def test_the_arms_differ_as_the_notebook_says(honest):
+    """Embeddings lack context, a BiLSTM brings it, an encoder has it; so few steps from nothing bring nothing."""
+    runs = {name: [parse(text) for text in files_of(honest, one).values()] for name, one in SMOKE.items()}
+    assert {len(some) for some in runs.values()} == {5}
+    f1 = {name: np.mean([tagging.METRICS[0].of(run) for run in some]) for name, some in runs.items()}
+    embeddings, last, tall, whole, nothing = (
+        f1[name] for name in ("linear, state 0", "linear, state 3", "BiLSTM, state 0", *[*SMOKE][-2:])
+    )
+    assert last > embeddings + 15 and tall > embeddings + 15 and whole > nothing + 15, f1
+    assert len(tagging.questions(runs)) == 6 and {name for pair in tagging.questions(runs) for name in pair} <= {*runs}
+
+
+def files_of(folder, experiment):
+    name = experiment.folder("").name
+    return {file: text for file, text in read_files(folder).items() if file.split("/")[0] == name}
+
+
+def test_honest_runs_pass_and_nobody_suspects_them(honest):
+    verdict, against, unsure = over_seeds.verdict_on(read_files(honest), ["smoke"], NO_STANDING)
+    assert (verdict.outcome, verdict.score, against, unsure) == (Outcome.PASSED, 4, [], [])
+    assert not likeness.disguises(np.array([parse(text).outputs for text in read_files(honest).values()]))
+
+
+@pytest.mark.parametrize(
+    "says, change",
+    [
+        ("tags of 49 sentences", lambda rows: rows[1:]),
+        ("three counts and a loss", lambda rows: [row[:-1] for row in rows]),
+        ("three counts and a loss", lambda rows: [[*map(float, row)] for row in rows]),
+        ("three counts and a loss", lambda rows: [[*row[:3], -row[3]] for row in rows]),
+        ("three counts and a loss", lambda rows: [row[3] for row in rows]),
+        ("more names are right", lambda rows: [[row[0] + 1, row[0], *row[2:]] for row in rows]),
+        ("the names that this text has", lambda rows: [[row[0], row[1], row[2] + 1, row[3]] for row in rows]),
+        ("the names that this text has", lambda rows: rows[::-1]),
+        ("the counts beside it", lambda rows: [[0, 1, row[2], 0.1] for row in rows]),
+    ],
+)
+def test_what_no_run_holds_is_refused(honest, says, change):
+    files = read_files(honest)
+    name = next(iter(files_of(honest, FROZEN)))
+    run = parse(files[name])
+    forged = files | {name: dumps(dataclasses.replace(run, predictions=change(run.predictions))).encode()}
+    verdict, against, _ = over_seeds.verdict_on(forged, ["smoke"], NO_STANDING)
+    assert verdict.score == 0 and says in against[0], against
+
+
+def test_the_judge_knows_the_names_of_the_recorded_text(honest, tmp_path, monkeypatch):
+    """Whatever a run says of it; of a text that nobody recorded it knows nothing."""
+    run = parse(next(iter(files_of(honest, FROZEN).values())))
+    real = dataclasses.replace(FROZEN, task="documentation", test=len(run.predictions))
+    run = dataclasses.replace(run, experiment=real.plain())
+    monkeypatch.setattr(tagging, "RECORDED", tmp_path)
+    tagging._recorded_names.cache_clear()
+    assert real.names_there(run.versions["text"]) is None and real.recorded_examples == ""
+    path_of(real, 1, tmp_path).parent.mkdir()
+    path_of(real, 1, tmp_path).write_text(dumps(run))
+    tagging._recorded_names.cache_clear()
+    try:
+        known = real.names_there(run.versions["text"])
+        assert known == [row[tagging.THERE] for row in run.predictions] and real.names_there("other") is None
+        assert real.recorded_examples == real.examples_of(run) == run.versions["text"]
+        real.check(run, whole=True)
+        run.predictions[0][tagging.THERE] += 1
+        with pytest.raises(ValueError, match="the names that this text has"):
+            real.check(run, whole=True)
+    finally:
+        tagging._recorded_names.cache_clear()
+
+
+# Whose functions
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    """The solution's functions, as those of a student, by name."""
+    entry, found = COURSE.notebook("08"), {}
+    for case in answers.reference_cases(COURSE, entry):
+        space = answers.at_home(build.student_notebook(COURSE, entry), case.source, case.exercise)
+        found |= {name: space[name] for name in NAMES if name in space and space[name].__module__ == "__main__"}
+    assert {*found} == {*NAMES}
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch):
+    monkeypatch.setattr(student, "_own", {})
+
+
+def use(**functions):
+    tagging_loop.states.cache_clear()  # they are computed once a session
+    latest = Verdict("8.2", 1, Outcome.PASSED)
+    student.use(types.SimpleNamespace(one=types.SimpleNamespace(latest=latest, names=(*functions,))), **functions)
+
+
+def numbers():
+    runs = [one.run_seed(1) for one in SHORT]
+    return json.dumps([(run.predictions, run.curve) for run in runs])
+
+
+@pytest.fixture(scope="module")
+def usual():
+    return numbers()
+
+
+def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
+    called = set()
+
+    def counted(name):
+        def function(*args, **kwargs):
+            called.add(name)
+            return theirs[name](*args, **kwargs)
+
+        return function
+
+    use(**{name: counted(name) for name in NAMES})
+    assert numbers() == usual
+    assert called == {*NAMES} == {*student._own}
+    assert "instead of yours" not in capsys.readouterr().out
+
+
+def every_piece(theirs):
+    return lambda word_ids, labels, ignore=-100: [ignore if word is None else labels[word] for word in word_ids] + [0]
+
+
+def backwards(theirs):
+    return lambda *args: theirs["word_predictions"](*args)[::-1]
+
+
+def merges(theirs):
+    return lambda tags: [(0, len(tags) - 1, "PER")]
+
+
+def trains(theirs):
+    return lambda encoder, *args: theirs["layer_features"](encoder.train(), *args)
+
+
+def one_way(theirs):
+    class Other(theirs["BiLSTMTagger"]):
+        def forward(self, x, lengths):
+            return self.out(self.lstm(x)[0])
+
+    return Other
+
+
+def raises(theirs):
+    def entities(tags):
+        raise RuntimeError("never mind")
+
+    return entities
+
+
+@pytest.mark.parametrize(
+    "name, made",
+    [
+        ("align_labels", every_piece),
+        ("word_predictions", backwards),
+        ("entities", merges),
+        ("entities", raises),
+        ("layer_features", trains),
+        ("BiLSTMTagger", one_way),
+    ],
+)
+def test_what_does_something_else_is_left_and_named(name, made, theirs, usual, capsys):
+    use(**{name: made(theirs)})
+    assert numbers() == usual
+    assert f"The runs use the course's `{name}` instead of yours" in capsys.readouterr().out
+    assert student.own(name) is None
+
+
+def test_the_notebook_offers_what_the_loop_can_use():
+    cells = build.student_notebook(COURSE, COURSE.notebook("08")).cells
+    (used,) = [cell.source for cell in cells if "student.use(" in cell.source]
+    assert [name for name in NAMES if used.count(name) >= 2] == [*NAMES]
+
+
+def test_a_seed_decides_all_and_runs_leave_their_files(tmp_path):
+    one = SHORT[0]
+    (run,) = run_seeds(one, [1], tmp_path)
+    again, other = one.run_seed(1), one.run_seed(2)
+    assert run.predictions == again.predictions != other.predictions
+    assert run.versions["text"] == tagging_loop.text_of(one).fingerprint
+    assert parse(path_of(one, 1, tmp_path).read_bytes()) == run
+
+
+def test_other_sentences_are_read_by_a_tagger_that_learned():
+    found = tagging.tag(dataclasses.replace(WHOLE, epochs=1), 1, [["w9", "w0", "w11"], ["w8"] * 30])
+    assert [len(tags) for tags in found] == [3, 30] and found[1][-1] == "O"  # beyond the encoder's end
+    with pytest.raises(ValueError, match="only a tagger whose encoder learned"):
+        tagging.tag(FROZEN, 1, [["w9"]])
+    words, tags = tagging.sentences(WHOLE, 1)[0]
+    assert len(words) == len(tags) == tagged.MADE_UP_LENGTH

@@ -1,0 +1,1407 @@
+"""Checks of notebook 08: inputs of four kinds, labels of words, entities, answers, heads, spans, features, taggers."""
+
+import functools
+import random
+import re
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from utils import tiny_bert
+from utils.experiments import tagging
+from utils.grading import expect, toys
+from utils.grading.check import check
+from utils.grading.expect import generator, normal
+from utils.grading.forbidden import MODELS
+from utils.grading.remote import Library, Remote, kind, read
+from utils.grading.results_check import results_check
+
+
+def explained(found: Any, wanted: Any, otherwise: str, guesses: Mapping[str, Any]) -> None:
+    """Fail unless `found` equals `wanted`, with the sentence whose guess it is, if there is one."""
+    if found != wanted:
+        for sentence, guess in guesses.items():
+            assert found != guess or guess == wanted, sentence
+        raise AssertionError(otherwise)
+
+
+def one_device(lib: Library, call: Remote, *given: Any) -> None:
+    """Fail if `call(*given)` would stop on a GPU, see `toys.apart`."""
+    assert not lib(toys).apart(call, *given), (
+        "on another device (a GPU) this would stop: what you make must lie on the device of what you are given."
+    )
+
+
+# 8.1
+
+Rows = list[list[int]]
+
+
+def cut_pair(a: Sequence[int], b: Sequence[int], room: int, tie: str = "b") -> tuple[list[int], list[int]]:
+    """Both, cut to `room` tokens in all: one at a time from the longer one, from `tie` if they are equally long."""
+    n, m = len(a), len(b)
+    while n + m > max(room, 0):
+        if n > m or (n == m and tie == "a"):
+            n -= 1
+        else:
+            m -= 1
+    return list(a[:n]), list(b[:m])
+
+
+def rows_by_rule(kind: str, parts: Sequence[Sequence[int]], most: int) -> list[tuple[list[int], list[int] | None]]:
+    """For each row what stands before and after its first [SEP]; None for a single text."""
+    if kind == "single":
+        return [(list(parts[0][: most - 2]), None)]
+    if kind == "qa":
+        return [(list(parts[0]), list(parts[1][: most - 3 - len(parts[0])]))]
+    return [cut_pair(parts[0], other, most - 3) for other in parts[1:]]
+
+
+def laid_out(pairs: Sequence[tuple[Sequence[int], Sequence[int] | None]], cls: int, sep: int, pad: int) -> list[Rows]:
+    """Ids, types and mask of these rows, padded to the longest."""
+    rows = [[cls, *a, sep] + ([] if b is None else [*b, sep]) for a, b in pairs]
+    T = max(map(len, rows))
+    ids = [row + [pad] * (T - len(row)) for row in rows]
+    types = []
+    for (a, _), row in zip(pairs, rows, strict=True):
+        types.append([0] * (len(a) + 2) + [1] * (len(row) - len(a) - 2) + [0] * (T - len(row)))
+    return [ids, types, [[1] * len(row) + [0] * (T - len(row)) for row in rows]]
+
+
+def is_read(
+    task_input: Remote, kind: str, parts: list[list[int]], most: int, cls: int = 101, sep: int = 102, pad: int = 0
+) -> None:
+    """Fail unless one example becomes the rows that the table asks for."""
+    names = ("the ids", "the types", "the mask")
+    value = task_input(kind, parts, most, cls, sep, pad)
+    found = expect.items(value, 3, "task_input should return ids, types and mask, three tensors")
+    pairs = rows_by_rule(kind, parts, most)
+    wanted = laid_out(pairs, cls, sep, pad)
+    n = len(pairs)
+    whole: list[Any] = [(parts[0], None)] if kind == "single" else [(parts[0], other) for other in parts[1:]]
+    for item, name in zip(found, names, strict=True):
+        assert type(item) is torch.Tensor, f"{name} should be a tensor, not {kind_of(item)}."
+    if n > 1:
+        told = "the options stand in one long row. Each has a row of its own, with the whole context before it."
+        assert found[0].ndim == 2 and found[0].size(0) == n, told
+    assert found[0].ndim == 2, "the ids should be a tensor (N, T), also with N = 1."
+    rows, T = found[0].tolist(), len(wanted[0][0])
+    longest = len(rows[0])
+    if kind == "qa":
+        size = len(parts[0])
+        told = "the question is cut. It never is: only the passage may lose its end."
+        assert rows[0][1 : size + 1] == parts[0], told
+    assert longest <= most, "a row is longer than max_len. Special tokens count, too."
+    guesses: dict[str, Any] = {
+        "the last [SEP] is cut off: texts are cut first, then special tokens come around them.": [
+            row[:most] for row in laid_out(whole, cls, sep, pad)[0]
+        ],
+        "the last [SEP] is missing. Each text has one after it.": [
+            row[: sum(real) - 1] for row, real in zip(*wanted[::2], strict=True)
+        ],
+        "there is only one [SEP]. Each of both texts has one after it.": [[cls, *a, *(b or []), sep] for a, b in pairs],
+        "the [CLS] is missing.": [row[1:] for row in wanted[0]],
+        "the rows are padded to max_len. They are as long as the longest of them.": [
+            row + [pad] * (most - T) for row in wanted[0]
+        ],
+    }
+    if kind in ("pair", "choice"):
+        both, left, ends = (parts[0], parts[1:]), parts[0], []
+        for other in parts[1:]:
+            left, end = cut_pair(left, other, most - 3)
+            ends.append(end)
+        cuts = {
+            "what one option cuts off the context is missing in the rows of the others, too.": [
+                (left, end) for end in ends
+            ],
+            "only the second text is cut. The longer one loses its last token, again and again.": [
+                (both[0], other[: max(0, most - 3 - len(both[0]))]) for other in both[1]
+            ],
+            "only the first text is cut. The longer one loses its last token, again and again.": [
+                (both[0][: max(0, most - 3 - len(other))], other) for other in both[1]
+            ],
+            "of two texts that are equally long, the first one is cut. It is the second one's turn.": [
+                cut_pair(both[0], other, most - 3, "a") for other in both[1]
+            ],
+            "both texts get half of the room. A short one need not lose anything.": [
+                (both[0][: (most - 3) // 2], other[: (most - 3) // 2]) for other in both[1]
+            ],
+            "the texts lose their first tokens. They are cut at the end.": [
+                (list(both[0][len(both[0]) - len(a) :]), list(other[len(other) - len(b or []) :]))
+                for (a, b), other in zip(pairs, both[1], strict=True)
+            ],
+        }
+        guesses |= {sentence: laid_out(guess, cls, sep, pad)[0] for sentence, guess in cuts.items()}
+    if kind == "single":
+        guesses["a text has two [SEP]. A single one has one."] = [wanted[0][0] + [sep]]
+    explained(rows, wanted[0], f"the ids of the kind {kind!r} are not those of the table.", guesses)
+    for place, name in ((1, "types"), (2, "mask")):
+        item = found[place]
+        assert item.shape == (n, T), f"the {name} should have the shape of the ids."
+    assert all(not item.is_floating_point() and item.dtype != torch.bool for item in found), (
+        "ids, types and mask should be int64 tensors, not of another type."
+    )
+    assert all(item.dtype == torch.int64 for item in found), "ids, types and mask should be int64 tensors."
+    explained(
+        found[1].tolist(),
+        wanted[1],
+        f"the types of the kind {kind!r} are wrong: 0 up to and with the first [SEP], then 1, and 0 at pads.",
+        {
+            "all types are 0: the encoder cannot tell the texts apart.": [[0] * T] * n,
+            "the first [SEP] has type 1. It belongs to the first text.": [
+                [0] * (len(a) + 1) + [1] * (sum(real) - len(a) - 1) + [0] * (T - sum(real))
+                for (a, _), real in zip(pairs, wanted[2], strict=True)
+            ],
+            "pads have type 1. Their type is 0.": [[0] * (len(a) + 2) + [1] * (T - len(a) - 2) for a, _ in pairs],
+            "the types are the wrong way round: the first text has type 0.": [
+                [real - one for one, real in zip(row, reals, strict=True)]
+                for row, reals in zip(wanted[1], wanted[2], strict=True)
+            ],
+            "a single text has type 1.": [[1] * T],
+        },
+    )
+    explained(
+        found[2].tolist(),
+        wanted[2],
+        "the mask is wrong: 1 at tokens, special ones too, 0 at pads.",
+        {
+            "the mask is 1 at pads. The encoder would read them.": [[1] * T] * n,
+            "the mask is the wrong way round: 1 at tokens, 0 at pads.": [[1 - one for one in row] for row in wanted[2]],
+            "the mask is 0 at a token whose id is that of the pad. Count, do not compare.": [
+                [int(number != pad) for number in row] for row in wanted[0]
+            ],
+            "the mask is 0 at special tokens. They are read like any other.": [
+                [int(real and number not in (cls, sep)) for number, real in zip(row, reals, strict=True)]
+                for row, reals in zip(wanted[0], wanted[2], strict=True)
+            ],
+        },
+    )
+
+
+kind_of = kind  # where a parameter is called `kind`
+
+
+@check("8.1", points=2, forbids=("import tokenizers", *MODELS))
+def task_input(task_input):
+    """Rows of four kinds: what is cut, which type, which mask; nothing that was given is changed."""
+    a, b, c = list(range(10, 17)), list(range(30, 34)), list(range(50, 61))
+    is_read(task_input, "pair", [a, a], 12)
+    for most in (20, 10, 9):
+        is_read(task_input, "single", [c], most)
+        is_read(task_input, "pair", [a, b], most)
+        is_read(task_input, "qa", [b, c], most)
+    for parts, most in (([b, c], 9), ([a, a], 9), ([c, b], 8), ([[], b], 6), ([b, []], 6)):
+        is_read(task_input, "pair", parts, most)
+    is_read(task_input, "qa", [a, b], 11)
+    is_read(task_input, "qa", [a, b[:1]], 11)
+    is_read(task_input, "single", [[]], 5)
+    for most in (30, 11):
+        is_read(task_input, "choice", [a, b, c, b[:1]], most)
+    is_read(task_input, "choice", [a, b], 12)
+    is_read(task_input, "choice", [a, b, [0, 7], [5]], 30, 1, 2, 0)
+    is_read(task_input, "choice", [a, b, b[:2]], 30, 7, 8, 9)
+    told = "a question that leaves no place for a token of the passage should raise ValueError."
+    for most in (10, 9, 4):
+        expect.refuses(lambda most=most: task_input("qa", [a, b], most), says=told)
+    told = "a kind that there is not should raise ValueError."
+    expect.refuses(lambda: task_input("question", [a, b], 20), says=told)
+
+
+# 8.2
+
+
+def first_pieces(word_ids: Sequence[int | None]) -> dict[int, int]:
+    """The first piece of each word that has one."""
+    found: dict[int, int] = {}
+    for t, word in enumerate(word_ids):
+        if word is not None:
+            found.setdefault(word, t)
+    return found
+
+
+def aligned(align_labels: Remote, word_ids: list[int | None], labels: list[Any], ignore: Any = None) -> None:
+    """Fail unless each label stands at its word's first piece."""
+    found = align_labels(word_ids, labels) if ignore is None else align_labels(word_ids, labels, ignore)
+    none = -100 if ignore is None else ignore
+    expect.of_type(found, list, "align_labels should return a list")
+    first = first_pieces(word_ids)
+    wanted = [none] * len(word_ids)
+    for word, t in first.items():
+        wanted[t] = labels[word]
+    known = [word for word in word_ids if word is not None]
+    places = {word: place for place, word in enumerate(first)}
+    last = {word: t for t, word in enumerate(word_ids) if word is not None}
+    assert len(found) == len(word_ids), "there should be one label for each piece."
+    told = "`ignore` is not used: other pieces get -100 whatever it is."
+    assert ignore in (None, -100) or -100 not in found, told
+    everywhere = [none if word is None else labels[word] for word in word_ids]
+    explained(
+        found,
+        wanted,
+        "the labels are not each at the first piece of its word.",
+        {
+            "every piece of a word has its label. Only the first one is asked.": everywhere,
+            "the label is at the last piece of a word. It is at the first.": [
+                labels[word] if word is not None and last[word] == t else none for t, word in enumerate(word_ids)
+            ],
+            "special tokens are labelled. They belong to no word.": [
+                "O" if word is None else now for word, now in zip(word_ids, wanted, strict=True)
+            ],
+            "words are counted, not looked up: after a word without pieces all labels are out of step.": [
+                labels[places[word]] if word is not None and first[word] == t else none
+                for t, word in enumerate(word_ids)
+            ],
+            "labels are counted by pieces, not looked up by word.": [
+                none if word is None else labels[min(known[: t + 1].index(word), len(labels) - 1)]
+                for t, word in enumerate(word_ids)
+            ],
+            "word 0 is taken for no word. It is the first one.": [
+                now if word else none for word, now in zip(word_ids, wanted, strict=True)
+            ],
+            "a label that is 0 or empty is taken for none.": [now or none for now in wanted],
+        },
+    )
+
+
+def foretold(
+    word_predictions: Remote, word_ids: list[int | None], predicted: list[Any], count: int, missing: Any = None
+) -> None:
+    """Fail unless each word has its first piece's prediction."""
+    value = (
+        word_predictions(word_ids, predicted, count)
+        if missing is None
+        else word_predictions(word_ids, predicted, count, missing)
+    )
+    none = "O" if missing is None else missing
+    expect.of_type(value, list, "word_predictions should return a list")
+    first = first_pieces(word_ids)
+    last = {word: t for t, word in enumerate(word_ids) if word is not None}
+    inner = [predicted[t] for t in sorted(first.values())]
+    told = "words without pieces are left out, or words are made up: there should be `count` predictions."
+    assert len(value) == count, told
+    wanted = [predicted[first[word]] if word in first else none for word in range(count)]
+    assert none == "O" or "O" in wanted or "O" not in value, "`missing` is not used for a word without pieces."
+    explained(
+        value,
+        wanted,
+        "the predictions are not each that of the first piece of its word.",
+        {
+            "the prediction of a word's last piece is taken. It is the first one's.": [
+                predicted[last[word]] if word in last else none for word in range(count)
+            ],
+            "words are counted, not looked up: after a word without pieces all predictions are out of step.": (
+                inner + [none] * count
+            )[:count],
+            "special tokens count as words.": predicted[:count],
+            "word 0 is taken for no word. It is the first one.": [none, *wanted[1:]],
+            "a word without pieces has the prediction of another one. It is `missing`.": [
+                wanted[max((w for w in first if w <= word), default=0)] for word in range(count)
+            ],
+        },
+    )
+
+
+@check("8.2", points=2, forbids=MODELS)
+def labels(align_labels, word_predictions):
+    """Labels at first pieces, predictions from first pieces, whichever words have none."""
+    plain: list[int | None] = [None, 0, 1, 1, 1, 2, 3, 3, None, None]
+    gone: list[int | None] = [None, 0, 0, 2, 4, 4, None]
+    cut: list[int | None] = [None, 0, 1, 1, None]
+    for word_ids, count in ((plain, 4), (gone, 6), (cut, 5)):
+        numbers = [place % 3 for place in range(count)]
+        texts = ["B-PER", "I-PER", "O", "B-LOC", "I-LOC", "B-ORG"][:count]
+        aligned(align_labels, word_ids, texts, "none")
+        aligned(align_labels, word_ids, numbers)
+        aligned(align_labels, word_ids, list(range(count)))
+        foretold(word_predictions, word_ids, [f"tag {t}" for t in range(len(word_ids))], count)
+        foretold(word_predictions, word_ids, [t % 4 for t in range(len(word_ids))], count, -1)
+    told = "without pieces there is no label: an empty list."
+    assert align_labels([], []) == [], told
+    assert align_labels([None, None], ["O"]) == [-100, -100], "special tokens are labelled."
+    told = "if no word has a piece, each prediction should be `missing`."
+    assert word_predictions([None, None], ["B-PER", "B-PER"], 2, "?") == ["?", "?"], told
+    assert word_predictions([], [], 0) == [], "without words there is no prediction: an empty list."
+
+
+# 8.3
+
+Entity = tuple[int, int, str]
+
+
+def chunks(tags: Sequence[str]) -> list[Entity]:
+    """The entities as conlleval finds them: two questions at each border, whether one ends, whether one begins."""
+    found, start = [], 0
+    before, last = "O", ""
+    for t, tag in enumerate([*tags, "O"]):
+        head, kind_now = tag[0], tag[2:]
+        ends = (before in "BI" and head in "BO") or (before != "O" and last != kind_now)
+        begins = head == "B" or (before == "O" and head == "I") or (head != "O" and last != kind_now)
+        if ends:
+            found.append((start, t - 1, last))
+        if begins:
+            start = t
+        before, last = head, kind_now
+    return found
+
+
+def strict_chunks(tags: Sequence[str]) -> list[Entity]:
+    """Only entities that begin with B-."""
+    return [one for one in chunks(tags) if tags[one[0]][0] == "B"]
+
+
+def merged_chunks(tags: Sequence[str]) -> list[Entity]:
+    """As if B- went on with an entity of its own type."""
+    return chunks([tag.replace("B-", "I-", 1) for tag in tags])
+
+
+def typeless_chunks(tags: Sequence[str]) -> list[Entity]:
+    """As if I- of any type went on, with the type of the beginning."""
+    plain = chunks([tag[:1] + ("-x" if tag != "O" else "") for tag in tags])
+    return [(first, last, tags[first][2:]) for first, last, _ in plain]
+
+
+def found_in(entities: Remote, tags: list[str]) -> None:
+    """Fail unless the entities of one sentence are conlleval's."""
+    value = entities(tags)
+    expect.of_type(value, list, "entities should return a list of tuples (first, last, type)")
+    for one in value:
+        good = type(one) is list and len(one) == 3 and type(one[0]) is int and type(one[1]) is int
+        assert good and type(one[2]) is str, f"an entity should be (first, last, type), not {kind(one)}."
+    found, wanted = [(one[0], one[1], one[2]) for one in value], chunks(tags)
+    assert found == wanted or sorted(found) != sorted(wanted), "the entities should be in their order."
+    told = "the `B-` or `I-` is left in the type."
+    assert not any(name[:2] in ("B-", "I-") for *_, name in found) or found == wanted, told
+    explained(
+        found,
+        wanted,
+        "the entities are not those that the rule gives.",
+        {
+            "an entity ends one place too late: last is the last tag of it.": [(a, b + 1, c) for a, b, c in wanted],
+            "an `I-` of another type is dropped. It begins an entity.": [
+                one for one in wanted if tags[one[0]][0] == "B" or one[0] == 0 or tags[one[0] - 1] == "O"
+            ],
+            "an `I-` without a `B-` before it is dropped. It begins an entity, too.": strict_chunks(tags),
+            "neighbours of one type are merged. Each `B-` begins an entity.": merged_chunks(tags),
+            "an `I-` of another type goes on with the entity. It begins another one.": typeless_chunks(tags),
+            "an entity at the end of the sentence is lost.": [one for one in wanted if one[1] < len(tags) - 1],
+            "the type ends at its own hyphen. It is all that follows the first one.": [
+                (a, b, c.split("-")[0]) for a, b, c in wanted
+            ],
+            "each tag is an entity of its own. `I-` goes on with one.": [
+                (t, t, tag[2:]) for t, tag in enumerate(tags) if tag != "O"
+            ],
+        },
+    )
+
+
+def f1_of(gold: Sequence[Sequence[Any]], predicted: Sequence[Sequence[Any]]) -> float:
+    """F1 of lists of entities, one list a sentence."""
+    right = sum(len({*a} & {*b}) for a, b in zip(gold, predicted, strict=True))
+    whole = sum(map(len, gold)) + sum(map(len, predicted))
+    return 2 * right / whole if whole else 0.0
+
+
+def f1_is(entity_f1: Remote, gold: list[list[str]], predicted: list[list[str]]) -> None:
+    """Fail unless the F1 of these sentences is right."""
+    one, other = [*map(chunks, gold)], [*map(chunks, predicted)]
+    wanted = f1_of(one, other)
+    flat = [pair for a, b in zip(gold, predicted, strict=True) for pair in zip(a, b, strict=True)]
+    right = sum(len({*a} & {*b}) for a, b in zip(one, other, strict=True))
+    precision, recall = (right / max(1, sum(map(len, part))) for part in (other, one))
+    tokens = sum(a == b and a != "O" for a, b in flat)
+    named = sum(a != "O" for a, _ in flat) + sum(b != "O" for _, b in flat)
+    each = [f1_of([a], [b]) for a, b in zip(one, other, strict=True)]
+    any_type = f1_of([[e[:2] for e in a] for a in one], [[e[:2] for e in b] for b in other])
+    no_place = f1_of(*([[*{entity for entities in part for entity in entities}]] for part in (one, other)))
+    expect.number_like(
+        entity_f1(gold, predicted),
+        wanted,
+        "what entity_f1 gives",
+        "this is not the F1 of whole entities of all sentences together.",
+        {
+            "this is the token accuracy. Whole entities count.": sum(a == b for a, b in flat) / max(1, len(flat)),
+            "this is the F1 of tags. Whole entities count.": 2 * tokens / named if named else -1,
+            "this is the precision alone.": precision,
+            "this is the recall alone.": recall,
+            "this is the mean of precision and recall. F1 is their harmonic mean.": (precision + recall) / 2,
+            "this is the mean of the sentences' F1. All entities count alike: sum first.": sum(each)
+            / max(1, len(each)),
+            "the type of an entity is ignored.": any_type,
+            "the F1 is in percent. It is from 0 to 1.": 100 * wanted,
+            "it does not matter in which sentence an entity is. It should.": no_place,
+            "only entities that begin with `B-` count.": f1_of(
+                [*map(strict_chunks, gold)], [*map(strict_chunks, predicted)]
+            ),
+            "a sentence without entities counts as right. It has nothing to count.": sum(
+                value if a or b else 1 for value, a, b in zip(each, one, other, strict=True)
+            )
+            / max(1, len(each)),
+        },
+    )
+
+
+SENTENCES = [
+    "B-PER I-PER O B-LOC O",
+    "O O B-LOC",
+    "B-PER B-PER I-PER O",
+    "O I-ORG I-ORG O",
+    "B-PER I-LOC I-LOC",
+    "I-PER I-LOC O I-LOC",
+    "B-LOC O I-LOC",
+    "B-PER-X I-PER-X O",
+    "B-PER-X I-PER-X I-PER O",
+    "I-MISC",
+    "B-PER I-PER B-LOC I-LOC B-PER",
+    "O O",
+]
+
+
+@check("8.3", points=3, forbids=("import seqeval", "import evaluate"))
+def entity_scores(entities, entity_f1):
+    """Entities as conlleval finds them, on all sentences of four tags; F1 over all sentences together."""
+    for sentence in SENTENCES:
+        found_in(entities, sentence.split())
+    assert entities([]) == [], "a sentence without tags has no entities: an empty list."
+    some = random.Random(83)
+    for _ in range(60):
+        found_in(entities, some.choices(["O", "B-A", "I-A", "B-B", "I-B"], k=some.randint(1, 7)))
+    gold = [line.split() for line in ("B-PER I-PER O B-LOC O O", "O O O", "B-ORG O O B-PER O B-PER I-PER O")]
+    all_o = [["O"] * len(tags) for tags in gold]
+    for lines in (
+        ("I-LOC B-ORG O B-PER I-LOC B-LOC", "O O O", "B-ORG O I-LOC I-PER O B-PER I-PER O"),
+        ("B-PER I-PER O B-ORG O O", "O O O", "B-ORG O O O O B-PER O O"),
+        ("B-PER O O B-LOC O O", "B-PER O O", "I-ORG O O B-PER B-PER I-PER I-PER O"),
+        ("O O O B-LOC O O", "O O B-LOC", "O O O B-PER O B-PER I-PER O"),
+    ):
+        f1_is(entity_f1, gold, [line.split() for line in lines])
+        f1_is(entity_f1, [line.split() for line in lines], gold)
+    found = expect.number(entity_f1(gold, all_o), "what entity_f1 gives")
+    assert found != sum(tag == "O" for tags in gold for tag in tags) / 17, (
+        "this is the token accuracy. Whole entities count."
+    )
+    assert found == 0, "a model that finds no entity should have an F1 of 0."
+    f1_is(entity_f1, gold, gold)
+    for none in ([["O", "O"]], []):
+        assert expect.number(entity_f1(none, none), "what entity_f1 gives") == 0, "where there is no entity, F1 is 0."
+    told = "lists or sentences of different lengths should raise ValueError."
+    expect.refuses(lambda: entity_f1(gold, gold[:2]), says=told)
+    expect.refuses(lambda: entity_f1(gold, [*gold[:2], gold[2][:-1]]), says=told)
+    expect.refuses(lambda: entity_f1([["O", "O"], ["O"]], [["O"], ["O", "O"]]), says=told)
+
+
+# 8.4
+
+Tokens = tuple[list[list[int]], list[int | None]]
+
+
+def laid_tokens(question: Sequence[tuple[int, int]], passage: Sequence[tuple[int, int]]) -> Tokens:
+    """Offsets and texts of [CLS] question [SEP] passage [SEP]."""
+    offsets = [[0, 0], *map(list, question), [0, 0], *map(list, passage), [0, 0]]
+    texts: list[int | None] = [None, *([0] * len(question)), None, *([1] * len(passage)), None]
+    return offsets, texts
+
+
+def token_of(tokens: Tokens, character: int, text: int | None = 1) -> int | None:
+    """The token of one of the two texts that holds a character."""
+    for t, ((begin, end), which) in enumerate(zip(*tokens, strict=True)):
+        if which is not None and (text is None or which == text) and begin <= character < end:
+            return t
+    return None
+
+
+def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> None:
+    """Fail unless an answer is found where it is."""
+    value = answer_tokens(*tokens, start, text)
+    found = expect.items(value, 2, "answer_tokens should return two numbers (first, last)")
+    for one in found:
+        expect.of_type(one, int, "first and last should be integers")
+    stop, passage = start + len(text) - 1, [t for t, which in enumerate(tokens[1]) if which == 1]
+    first, last = token_of(tokens, start), token_of(tokens, stop)
+    nothing = not text or first is None or last is None
+    wanted = [0, 0] if nothing else [first, last]
+    if text and nothing and found != [0, 0]:
+        half = first is not None or last is not None
+        assert not half, "half an answer is kept. If its beginning or its end is in no token, there is none: (0, 0)."
+    assert text or found == [0, 0], "a question without an answer should give (0, 0)."
+    assert not nothing or found == [0, 0], "an answer that is in no token of the passage should give (0, 0)."
+    asked = token_of(tokens, start, 0), token_of(tokens, stop, 0)
+    either = token_of(tokens, start, None), token_of(tokens, stop, None)
+    told = "it is found in the question, whose characters count from 0, too. The answer is in the passage."
+    assert found == wanted or tuple(found) not in (asked, either), told
+    told = "an answer that is there gives (0, 0). Its last character is at start + len(text) - 1."
+    assert nothing or found != [0, 0], told
+    shift = min(t for t, which in enumerate(tokens[1]) if which == 1)
+    explained(
+        found,
+        wanted,
+        "these are not the tokens that hold the first and the last character of the answer.",
+        {
+            "last is one too far: it is the last token of the answer itself.": [first, (last or 0) + 1],
+            "tokens are counted from the beginning of the passage. They count from [CLS].": [
+                (first or 0) - shift,
+                (last or 0) - shift,
+            ],
+            "tokens are counted without [CLS]. It is token 0.": [(first or 0) - 1, (last or 0) - 1],
+            "the token in whose middle the answer begins or ends is left out. It holds a part of it.": [
+                min((t for t in passage if tokens[0][t][0] >= start), default=0),
+                max((t for t in passage if tokens[0][t][1] <= stop + 1), default=0),
+            ],
+            "these are characters, not tokens.": [start, stop],
+        },
+    )
+
+
+QUESTION = [(0, 3), (4, 9), (9, 12), (13, 20)]
+PASSAGE = [(0, 4), (5, 8), (8, 9), (10, 15), (15, 18), (19, 24), (24, 25), (26, 30), (30, 31)]
+LATIN = "etaoin shrdlu cmfwyp vbgkjq"
+
+
+@check("8.4", points=2, forbids=("char_to_token", *MODELS))
+def answer_tokens(answer_tokens):
+    """The passage's tokens that hold the first and the last character of an answer; (0, 0) where one is missing."""
+    tokens = laid_tokens(QUESTION, PASSAGE)
+    cut = laid_tokens(QUESTION, PASSAGE[:5])
+    for start, stop in ((19, 31), (10, 18), (5, 8), (5, 9), (0, 4), (26, 31), (0, 31), (12, 17), (20, 22), (7, 8)):
+        located(answer_tokens, tokens, start, LATIN[:1] * (stop - start))
+    for start, stop in ((10, 24), (19, 24), (26, 31), (0, 31), (10, 18), (15, 18)):
+        located(answer_tokens, cut, start, "x" * (stop - start))
+    late = laid_tokens(QUESTION, PASSAGE[4:])
+    for start, stop in ((5, 9), (10, 18), (12, 24), (15, 18)):
+        located(answer_tokens, late, start, "y" * (stop - start))
+    for start in (0, 5, 11, -1, 26):
+        located(answer_tokens, tokens, start, "")
+    located(answer_tokens, laid_tokens([(0, 6)], [(0, 6)]), 0, "answer")
+    located(answer_tokens, laid_tokens([(0, 6)], [(0, 6)]), 2, "s")
+    for start, stop in ((4, 8), (5, 10), (25, 31)):  # from or up to a blank, which is in no token
+        located(answer_tokens, tokens, start, "z" * (stop - start))
+
+
+# 8.5
+
+
+def by_token(state: Mapping[str, torch.Tensor], states: torch.Tensor) -> list[torch.Tensor]:
+    """The logits of beginnings and ends, token by token."""
+    scores = torch.einsum("btd,kd->kbt", states, state["weight"]) + state["bias"][:, None, None]
+    return [scores[0], scores[1]]
+
+
+def linear(lib: Library, d: int, width: int, seed: int) -> tuple[Remote, dict[str, torch.Tensor]]:
+    """A linear map in the student's process, and its weights."""
+    theirs, ours = expect.twins(lib, lambda layers: layers.Linear(d, width), seed)
+    return theirs, {name: value.detach() for name, value in ours.state_dict().items()}
+
+
+def two_logits(value: Any, shape: tuple[int, ...]) -> list[torch.Tensor]:
+    """Start and end logits of `shape`."""
+    found = expect.items(value, 2, "span_logits should return two tensors, start and end logits")
+    return [expect.floats(one, shape, f"the {name} logits") for one, name in zip(found, ("start", "end"), strict=True)]
+
+
+def spans_scored(
+    span_logits: Remote,
+    out: tuple[Remote, Mapping[str, torch.Tensor]],
+    states: torch.Tensor,
+    mask: torch.Tensor | None = None,
+) -> None:
+    """Fail unless start and end logits are right, with minus infinity at pads."""
+    (layer, state), (B, T, _) = out, states.shape
+    found = two_logits(span_logits(states, layer) if mask is None else span_logits(states, layer, mask), (B, T))
+    wanted = by_token(state, states)
+    if mask is not None:
+        pads = mask == 0
+        for one, right in zip(found, wanted, strict=True):
+            told = "the logits of pads are not masked: they take part in the softmax."
+            assert not pads.any() or not torch.allclose(one[pads], right[pads], 1e-3, 1e-3), told
+            assert not pads.any() or (one[pads] != 0).all(), "pads have logit 0. A softmax gives that a share, too."
+            assert (one[~pads] > -1e6).all(), "real tokens are masked. The mask is 1 at those."
+            assert (one[pads] < -1e6).all(), "pads do not have the logit minus infinity."
+        found, wanted = ([one.masked_fill(pads, 0.0) for one in part] for part in (found, wanted))
+    flat = torch.einsum("btd,kd->btk", states, state["weight"]) + state["bias"]
+    for place, (one, name) in enumerate(zip(found, ("start", "end"), strict=True)):
+        expect.like(
+            one,
+            wanted[place],
+            f"the {name} logits are not the linear map's column of each state.",
+            {
+                "start and end are swapped. Column 0 is for beginnings.": wanted[1 - place],
+                "the numbers of starts and ends are mixed: a reshape, where the last axis should be split.": (
+                    flat.reshape(2, B, T)[place]
+                ),
+                "these are probabilities. Give logits.": wanted[place].softmax(-1),
+                "the softmax runs over start and end. Give logits.": flat.softmax(-1)[..., place],
+                "these are logarithms of probabilities. Give logits.": wanted[place].log_softmax(-1),
+            },
+        )
+
+
+def loss_by_loops(logits: torch.Tensor, places: torch.Tensor) -> list[float]:
+    """The cross-entropies of the rows whose place is inside, one by one."""
+    rows = zip(logits.detach().double(), places.tolist(), strict=True)
+    return [float(row.logsumexp(0) - row[place]) for row, place in rows if place < len(row)]
+
+
+def mean(values: Sequence[float]) -> float:
+    """The mean, 0 of nothing."""
+    return sum(values) / len(values) if values else 0.0
+
+
+def span_loss_of(start: torch.Tensor, end: torch.Tensor, first: torch.Tensor, last: torch.Tensor) -> torch.Tensor:
+    """The loss from which gradients are taken."""
+    total = torch.zeros((), dtype=start.dtype)
+    for logits, places in ((start, first), (end, last)):
+        rows = [
+            row.logsumexp(0) - row[place]
+            for row, place in zip(logits, places.tolist(), strict=True)
+            if place < len(row)
+        ]
+        total = total + (torch.stack(rows).mean() if rows else 0 * logits.nan_to_num(neginf=0).sum()) / 2
+    return total
+
+
+def span_lost(
+    span_loss: Remote, start: torch.Tensor, end: torch.Tensor, first: torch.Tensor, last: torch.Tensor
+) -> None:
+    """Fail unless the loss is right."""
+    value = span_loss(start, end, first, last)
+    assert type(value) is torch.Tensor and value.numel() == 1, (
+        f"span_loss should return a tensor with one number, not {kind(value)}."
+    )
+    T = start.size(1)
+    one, other = loss_by_loops(start, first), loss_by_loops(end, last)
+    assert (one and other) or not value.isnan().any(), "the loss is NaN where no place is inside, the mean of nothing."
+    assert not value.isnan().any() and not value.isinf().any(), (
+        "the loss is NaN or infinite, though the places are real."
+    )
+    clipped = [first.clamp(max=T - 1), last.clamp(max=T - 1)]
+    zeroed = [torch.where(places < T, places, 0) for places in (first, last)]
+    every = [*one, *other]
+    both = [a for a, b in zip(first.tolist(), last.tolist(), strict=True) if a < T and b < T]
+    keep = (first < T) & (last < T)
+    pairs = loss_by_loops(start[keep], first[keep]), loss_by_loops(end[keep], last[keep])
+    rows = len(first)
+    guesses = {
+        "this is the sum of both losses. Take their mean.": mean(one) + mean(other),
+        "start and end are swapped: each place is looked up in the other's logits.": (
+            mean(loss_by_loops(end, first)) + mean(loss_by_loops(start, last))
+        )
+        / 2,
+        "places that were cut off are clipped to the last token. They take no part.": (
+            mean(loss_by_loops(start, clipped[0])) + mean(loss_by_loops(end, clipped[1]))
+        )
+        / 2,
+        "places that were cut off count as [CLS]. They take no part.": (
+            mean(loss_by_loops(start, zeroed[0])) + mean(loss_by_loops(end, zeroed[1]))
+        )
+        / 2,
+        "the means are over all rows. Rows whose place was cut off take no part.": sum(every) / rows / 2,
+        "beginnings and ends share one mean. Each has its own.": mean(every),
+        "a row of which one place was cut off is left out for the other place, too.": (mean(pairs[0]) + mean(pairs[1]))
+        / 2
+        if both
+        else -1.0,
+        "only beginnings count.": mean(one),
+        "only ends count.": mean(other),
+        "this is the sum over the rows. Take means.": sum(every),
+        "this is half of the sum over the rows. Take means.": sum(every) / 2,
+    }
+    otherwise = "the loss is not half of the two mean cross-entropies, of beginnings and of ends."
+    # A loss of nearly nothing has no relative error worth the name: compare with a unit added.
+    expect.number_like(
+        float(value) + 1,
+        (mean(one) + mean(other)) / 2 + 1,
+        "the loss",
+        otherwise,
+        {sentence: guess + 1 for sentence, guess in guesses.items()},
+    )
+
+
+def chosen(choice_logits: Remote, out: tuple[Remote, Mapping[str, torch.Tensor]], cls: torch.Tensor) -> None:
+    """Fail unless each option has its logit."""
+    (layer, state), (B, N, _) = out, cls.shape
+    value = choice_logits(cls, layer)
+    told = "there is an axis too many. From (B, N, d) comes (B, N)."
+    assert type(value) is not torch.Tensor or value.shape != (B, N, 1), told
+    found = expect.floats(value, (B, N), "the logits of the options")
+    wanted = torch.einsum("bnd,d->bn", cls, state["weight"][0]) + state["bias"]
+    expect.like(
+        found,
+        wanted,
+        "the logits of the options are not the linear map of each state.",
+        {
+            "the options of different examples are mixed: (N, B) is not (B, N).": wanted.T.reshape(B, N),
+            "options and examples are mixed: a transposition before a reshape.": wanted.reshape(N, B).T,
+            "these are probabilities. Give logits.": wanted.softmax(-1),
+            "the softmax runs over the examples of the batch. Give logits.": wanted.softmax(0),
+            "these are logarithms of probabilities. Give logits.": wanted.log_softmax(-1),
+        },
+    )
+
+
+def strided_too(lib: Library, call: Remote, what: str, *given: Any) -> Any:
+    """What `call(*given)` gives for the same numbers in tensors that are not contiguous."""
+    says = f"{what} raises an error for tensors that are not contiguous, such as transposed ones."
+    return expect.answers(lib(toys).strided, call, *given, says=says)
+
+
+@check("8.5", points=3, forbids=MODELS)
+def heads(span_logits, span_loss, choice_logits, lib):
+    """Two logits a token, pads left out; two means, halved; one logit an option, whatever their number."""
+    B, T, d = 3, 5, 4
+    out = linear(lib, d, 2, 50)
+    x, mask = normal(B, T, d, seed=51), torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 1, 0, 0, 0]])
+    spans_scored(span_logits, out, x)
+    spans_scored(span_logits, out, x, mask)
+    spans_scored(span_logits, out, x, mask.bool())
+    spans_scored(span_logits, out, x, mask.float())
+    one_device(lib, span_logits, x, out[0], mask)
+    found = two_logits(strided_too(lib, span_logits, "span_logits", x, out[0]), (B, T))
+    for one, wanted in zip(found, by_token(out[1], x), strict=True):
+        expect.close(one, wanted, "the logits are wrong for states that are not contiguous.")
+
+    start, end = 2 * normal(B + 1, T + 1, seed=52), 2 * normal(B + 1, T + 1, seed=53)
+    for first, last in (
+        ([2, 0, 5, 1], [3, 0, 5, 4]),
+        ([2, 0, 5, 6], [3, 7, 5, 9]),
+        ([9, 0, 2, 9], [9, 9, 5, 9]),
+        ([6, 6, 6, 7], [1, 2, 3, 4]),
+        ([6, 6, 6, 7], [6, 8, 9, 9]),
+    ):
+        places = torch.tensor(first), torch.tensor(last)
+        span_lost(span_loss, start, end, *places)
+        slopes = lib(toys).gradients(span_loss, [start, end], *places)
+        told = "no gradient, or a wrong one, flows back from the loss. Keep it a tensor computed from the logits."
+        for slope, wanted in zip(slopes, slopes_of_loss(start, end, *places), strict=True):
+            assert not slope.isnan().any(), "where no place is inside, the gradient is NaN. It should be zeros."
+            expect.close(slope, wanted, told)
+    pads = start.masked_fill(torch.arange(T + 1) > 3, -torch.inf)
+    span_lost(span_loss, pads, pads.flip(0), torch.tensor([2, 0, 3, 8]), torch.tensor([3, 1, 3, 8]))
+    one_device(lib, span_loss, start, end, *places)
+
+    out = linear(lib, d, 1, 54)
+    for shape in ((3, 2, d), (2, 5, d), (1, 3, d), (3, 1, d), (1, 1, d)):
+        chosen(choice_logits, out, normal(*shape, seed=55))
+    x = normal(3, 2, d, seed=56)
+    one_device(lib, choice_logits, x, out[0])
+    found = expect.floats(strided_too(lib, choice_logits, "choice_logits", x, out[0]), (3, 2), "the logits")
+    told = "the logits are wrong for states that are not contiguous."
+    expect.close(found, torch.einsum("bnd,d->bn", x, out[1]["weight"][0]) + out[1]["bias"], told)
+
+
+def slopes_of_loss(
+    start: torch.Tensor, end: torch.Tensor, first: torch.Tensor, last: torch.Tensor
+) -> list[torch.Tensor]:
+    """The gradients of half the loss of `toys.gradients` (whose weight for one number is -1) for both logits."""
+    leaves = [one.clone().requires_grad_() for one in (start, end)]
+    with torch.enable_grad():
+        toys.backward(span_loss_of(leaves[0], leaves[1], first, last))
+    return [torch.zeros_like(one) if one.grad is None else one.grad for one in leaves]
+
+
+# 8.6
+
+Span = tuple[float, int, int]
+
+
+def every_span(
+    start: torch.Tensor, end: torch.Tensor, allowed: torch.Tensor, max_len: int, tau: float | None
+) -> list[Span]:
+    """All candidates, the best first."""
+    S, E, good = start.double().tolist(), end.double().tolist(), [t for t, yes in enumerate(allowed.tolist()) if yes]
+    found = [(S[i] + E[j], i, j) for i in good for j in good if i <= j <= i + max_len - 1]
+    if tau is not None:
+        found.append((S[0] + E[0] + tau, 0, 0))
+    return sorted(found, key=lambda span: (-span[0], span[1], span[2]))
+
+
+def spans_of(value: Any) -> list[Span]:
+    """Tuples of a score and two places."""
+    expect.of_type(value, list, "best_spans should return a list of tuples (score, first, last)")
+    spans = []
+    for one in value:
+        score, first, last = expect.items(one, 3, "a span should be (score, first, last)")
+        assert type(first) is int and type(last) is int, "first and last should be plain integers."
+        assert type(score) in (int, float), f"a score should be a plain number, not {kind(score)}."
+        spans.append((expect.number(score, "a score"), first, last))
+    return spans
+
+
+def ranked(
+    best_spans: Remote,
+    start: torch.Tensor,
+    end: torch.Tensor,
+    allowed: torch.Tensor,
+    n: int | None = None,
+    max_len: int | None = None,
+    tau: float | None = None,
+) -> None:
+    """Fail unless the n best spans are those of a search through all."""
+    options: dict[str, Any] = {"n": n, "max_len": max_len, "tau": tau}
+    found = spans_of(best_spans(start, end, allowed, **{k: v for k, v in options.items() if v is not None}))
+    n, most = 20 if n is None else n, 30 if max_len is None else max_len
+    every = every_span(start, end, allowed, most, tau)
+    wanted = every[:n]
+    assert all(first <= last for _, first, last in found), "a span ends before it begins. Two argmaxes are no span."
+    good, places = allowed.tolist(), [one[1:] for one in found]
+    outside = [(i, j) for i, j in places if not (0 <= i < len(good) and 0 <= j < len(good) and good[i] and good[j])]
+    told = "without a tau, (0, 0) is among the spans. [CLS] competes only if there is one."
+    assert tau is not None or (0, 0) not in outside, told
+    assert all(place == (0, 0) for place in outside), "tokens of the question, or special ones, are in a span."
+    assert all(last - first < most for _, first, last in found), "a span has more than max_len tokens."
+    assert len({*places}) == len(places), "a span is listed twice."
+    S, E = start.double().tolist(), end.double().tolist()
+    for score, i, j in found:
+        null = tau if tau is not None and (i, j) == (0, 0) else 0.0
+        wanted_score = S[i] + E[j] + null
+        guesses = {
+            "the score is the product of both logits. It is their sum: two negative ones would win.": S[i] * E[j],
+            "tau is not added to the score of [CLS].": wanted_score - null,
+            "tau is subtracted from the score of [CLS]. It is added.": wanted_score - 2 * null,
+            "tau is added to the score of a span that is not (0, 0).": wanted_score + (tau or 0.0),
+            "the score is the mean of both logits. It is their sum.": wanted_score / 2,
+            "the score is the product of two probabilities. It is the sum of the logits.": float(
+                start.softmax(0)[i] * end.softmax(0)[j]
+            ),
+            "the score is the sum of two probabilities. It is that of the logits.": float(
+                start.softmax(0)[i] + end.softmax(0)[j]
+            ),
+            "the score is the logit of the beginning alone.": S[i],
+        }
+        # With a thousand added, `tolerance` is a thousandth of a unit, also where a score is nearly 0.
+        expect.number_like(
+            score + 1000,
+            wanted_score + 1000,
+            "a score",
+            "a score is not start plus end logit.",
+            {sentence: guess + 1000 for sentence, guess in guesses.items()},
+            1e-6,
+        )
+    if tau is not None and (0, 0) in [one[1:] for one in wanted]:
+        assert (0, 0) in places, "with a tau, (0, 0) is a candidate. It is missing."
+    assert len(found) <= len(wanted), "there are more than n spans."
+    short = [span for span in every if span[2] - span[1] < most - 1][:n]
+    if len(short) < len(wanted) or [one[1:] for one in short] != [one[1:] for one in wanted]:
+        told = "a span of exactly max_len tokens is refused. Only longer ones are."
+        assert sorted(places) != sorted(one[1:] for one in short), told
+    longer = [span for span in every if span[2] > span[1]][:n]
+    if len(longer) < len(wanted) or longer != wanted:
+        assert sorted(places) != sorted(one[1:] for one in longer), "a span of a single token is refused."
+    told = "spans are missed whose ends are not among the best ones. All pairs are candidates."
+    assert len(found) == len(wanted), told
+    scores = [score for score, *_ in found]
+    told = "the best span does not come first, or the others are not in falling order."
+    expect.close(torch.tensor(scores), torch.tensor(sorted(scores, reverse=True)), told, 1e-5)
+    told = "better spans are missing: all pairs are candidates, not only those of the best ends."
+    expect.close(torch.tensor(scores), torch.tensor([score for score, *_ in wanted]), told, 1e-5)
+
+
+@check("8.6", points=3, forbids=("decode_spans", "postprocess_qa_predictions", *MODELS))
+def best_spans(best_spans, lib):
+    """The best pairs of all, by the sum of logits, within the passage; [CLS] with a tau."""
+    T = 9
+    allowed = torch.tensor([False] * 3 + [True] * 5 + [False])
+    for seed in range(6):
+        start, end = 2 * normal(T, seed=60 + seed), 2 * normal(T, seed=70 + seed)
+        start[1], end[2] = 9.0, 9.0
+        for n, max_len in ((None, None), (1, None), (3, 2), (4, 3), (50, 4), (2, 1), (100, 50)):
+            ranked(best_spans, start, end, allowed, n, max_len)
+            ranked(best_spans, start - 6, end - 6, allowed, n, max_len, tau=(-2.0, 0.0, 3.0)[seed % 3])
+        ranked(best_spans, start, end, allowed, 5, 5, tau=1e4)
+    early = torch.tensor([0.0, 0.0, 0.0, 1.0, 1.5, 2.0, 5.0, 6.0, 0.0])
+    ranked(best_spans, early, early.flip(0).roll(1), allowed, 1)
+    long = 45
+    start, end = normal(long, seed=80), normal(long, seed=81)
+    ranked(best_spans, start, end, torch.arange(long) > 2)
+    ranked(
+        best_spans,
+        start - 40 * (torch.arange(long) != 3),
+        end - 40 * (torch.arange(long) != 33),
+        torch.arange(long) > 2,
+        1,
+    )
+    for one in (start[:1], start[:5]):
+        none = torch.zeros(len(one), dtype=torch.bool)
+        told = "where nothing is allowed there should be an empty list."
+        assert best_spans(one, one, none) == [], told
+        ranked(best_spans, one, one, none, 3, 4, 0.5)
+    flat = torch.zeros(5)
+    found = [one[1:] for one in spans_of(best_spans(flat, flat, torch.arange(5) > 1, 10, 2, 0.0))]
+    told = "of equal scores the smaller first should come first, then the smaller last."
+    assert found == [(0, 0), (2, 2), (2, 3), (3, 3), (3, 4), (4, 4)], told
+    found = [one[1:] for one in spans_of(best_spans(flat, flat, torch.arange(5) > 1, 4))]
+    assert found == [(2, 2), (2, 3), (2, 4), (3, 3)], told
+    ranked(best_spans, start.double(), end.double(), torch.arange(long) > 2, 7, 9)
+
+
+# 8.7
+
+ARTICLES = ("a", "an", "the")
+
+
+def plain(text: str) -> str:
+    """The text as the official script normalises it."""
+    kept = [one for one in text.lower() if one not in string.punctuation]
+    return " ".join(word for word in "".join(kept).split() if word not in ARTICLES)
+
+
+def articles_first(text: str) -> str:
+    """Articles before punctuation."""
+    found = re.sub(r"\b(a|an|the)\b", " ", text.lower())
+    return " ".join("".join(one for one in found if one not in string.punctuation).split())
+
+
+def normalised(normalise: Remote, text: str) -> None:
+    """Fail unless a text is normalised as the official script does it."""
+    found = expect.of_type(normalise(text), str, "normalise should return a text")
+    low = text.lower()
+    spaced = "".join(" " if one in string.punctuation else one for one in low).split()
+    explained(
+        found,
+        plain(text),
+        "a text is not normalised as the four rules say, one after the other.",
+        {
+            "articles are taken out before the punctuation: `a.m.` loses its a.": articles_first(text),
+            "punctuation becomes a blank. It goes, and nothing comes in its place.": " ".join(
+                word for word in spaced if word not in ARTICLES
+            ),
+            "articles are taken out of other words, or with the letters around them.": " ".join(
+                re.sub("the|an|a", "", "".join(one for one in low if one not in string.punctuation)).split()
+            ),
+            "the text is not in lower case.": " ".join(
+                word
+                for word in "".join(one for one in text if one not in string.punctuation).split()
+                if word not in ARTICLES
+            ),
+            "articles stay.": " ".join("".join(one for one in low if one not in string.punctuation).split()),
+            "punctuation stays.": " ".join(word for word in low.split() if word not in ARTICLES),
+            "punctuation inside of words stays. All of it goes.": " ".join(
+                word for one in low.split() if (word := one.strip(string.punctuation)) and word not in ARTICLES
+            ),
+            "there is more than one blank between words, or some around them.": re.sub(
+                r"\b(a|an|the)\b", " ", "".join(one for one in low if one not in string.punctuation)
+            ),
+            "all blanks are gone. One is left between two words.": plain(text).replace(" ", ""),
+        },
+    )
+
+
+def shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many words two texts have in common, each as often as in both."""
+    return (Counter(one) & Counter(other)).total()
+
+
+def words_f1(prediction: str, answer: str) -> float:
+    """F1 of bags of words."""
+    said, wanted = plain(prediction).split(), plain(answer).split()
+    common = shared(said, wanted)
+    return 2 * common / (len(said) + len(wanted)) if said and wanted else float(said == wanted)
+
+
+def f1_scored(token_f1: Remote, prediction: str, answer: str) -> None:
+    """Fail unless the F1 of two texts is right."""
+    said, wanted = plain(prediction).split(), plain(answer).split()
+    common = shared(said, wanted)
+    one, other = {*said}, {*wanted}
+    found = expect.number(token_f1(prediction, answer), "what token_f1 gives")
+    if not said or not wanted:
+        told = "two texts without a word have an F1 of 1." if said == wanted else "if only one text has words, F1 is 0."
+        assert found == float(said == wanted), told
+        return
+    raw = prediction.split(), answer.split()
+    raw_common = shared(*raw)
+    precision, recall = common / len(said), common / len(wanted)
+    expect.number_like(
+        found,
+        words_f1(prediction, answer),
+        "what token_f1 gives",
+        "this is not the F1 of the words of both texts.",
+        {
+            "words count once. A word counts as often as it occurs in both.": (
+                2 * len(one & other) / (len(one) + len(other))
+            ),
+            "a word that is repeated counts each time, though the other text has it once.": (
+                2 * sum(word in other for word in said) / (len(said) + len(wanted))
+            ),
+            "this is the precision.": precision,
+            "this is the recall.": recall,
+            "this is the mean of precision and recall. F1 is their harmonic mean.": (precision + recall) / 2,
+            "the texts are not normalised.": 2 * raw_common / (len(raw[0]) + len(raw[1])),
+            "F1 is in percent. Here it is from 0 to 1.": 100 * words_f1(prediction, answer),
+            "this is the share of common words in all words. F1 is another mean.": len(one & other) / len(one | other),
+            "this is the exact match.": float(said == wanted),
+            "the order of the words counts. It does not.": 2
+            * sum(a == b for a, b in zip(said, wanted, strict=False))
+            / (len(said) + len(wanted)),
+        },
+    )
+
+
+def answered(squad_scores: Remote, predictions: dict[str, str], answers: dict[str, list[str]]) -> None:
+    """Fail unless exact match and F1 of all questions are right."""
+    found = expect.of_type(squad_scores(predictions, answers), dict, "squad_scores should return a dict")
+    told = 'squad_scores should return a dict with "exact_match" and "f1", and no more.'
+    assert {*found} == {"exact_match", "f1"}, told
+    known = [(predictions.get(name), texts) for name, texts in answers.items()]
+
+    def exact(said: str, text: str) -> float:
+        return float(plain(said) == plain(text))
+
+    for key, score in (("f1", words_f1), ("exact_match", exact)):
+        rows = [[score(said, text) for text in texts] if said is not None else [0.0] for said, texts in known]
+        there = [row for row, (said, _) in zip(rows, known, strict=True) if said is not None]
+        empty = [
+            [score("", text) for text in texts] if said is None else row
+            for row, (said, texts) in zip(rows, known, strict=True)
+        ]
+        right = 100 * mean([max(row) for row in rows])
+        both = [
+            (plain(said).split(), [plain(text).split() for text in texts]) for said, texts in known if said is not None
+        ]
+        best = [(said, max(texts, key=lambda text, said=said: shared(said, text))) for said, texts in both]
+        common = sum(shared(a, b) for a, b in best)
+        pooled = 200 * common / max(1, sum(len(a) + len(b) for a, b in best))
+        expect.number_like(
+            found[key],
+            right,
+            f"`{key}`",
+            f"`{key}` is not the mean over the questions of the best of their answers, in percent.",
+            {
+                "only the first answer counts. The best of them does.": 100 * mean([row[0] for row in rows]),
+                "only the last answer counts. The best of them does.": 100 * mean([row[-1] for row in rows]),
+                "the mean over the answers is taken. The best of them counts.": 100 * mean([mean(row) for row in rows]),
+                "the scores are from 0 to 1. Give percent.": right / 100,
+                "words of all questions are pooled. Each question has a score, and these are averaged.": pooled,
+                "questions without a prediction are left out. They score 0.": 100 * mean([max(row) for row in there]),
+                "the mean is over the predictions. It is over the questions.": 100
+                * sum(max(row) for row in rows)
+                / max(1, len(predictions)),
+                "this is the sum over the questions, not their mean.": 100 * sum(max(row) for row in rows),
+                "a missing prediction counts as an empty one. It scores 0.": 100 * mean([max(row) for row in empty]),
+                "the worst answer counts. The best of them does.": 100 * mean([min(row) for row in rows]),
+            },
+        )
+
+
+TEXTS = [
+    "The  Cat",
+    "a.m. in the U.S.A.",
+    "another banana, there!",
+    "An apple;\ta day\n",
+    "it's a well-known the-cat",
+    "",
+    "the",
+    "...",
+    "A A a",
+    "E=mc2 (1905)",
+    "the end of the theatre",
+    " -- ",
+]
+
+
+@check("8.7", points=2, forbids=("import evaluate", "squad_metrics", *MODELS))
+def squad(normalise, token_f1, squad_scores):
+    """The official rules: four of them for texts, bags of words, the best answer, a mean over questions."""
+    for text in TEXTS:
+        normalised(normalise, text)
+    for prediction, answer in (
+        ("the red Red red cat", "Red red cat, dog dog a bird fish"),
+        ("red dog dog dog", "a dog ate red red meat"),
+        ("cat cat", "the cat sat"),
+        ("one two three", "Three! Two, four"),
+        ("blue", "a Blue"),
+        ("blue", "green"),
+        ("", "the"),
+        ("", "word"),
+        ("an", "word"),
+        ("word", ""),
+    ):
+        f1_scored(token_f1, prediction, answer)
+    answers = {
+        "q1": ["red cat", "The big red cat"],
+        "q2": ["in the year 1843"],
+        "q3": ["PCA", "principal components"],
+        "q4": ["noon", "at noon", "12 o'clock"],
+        "q5": [""],
+    }
+    answered(
+        squad_scores,
+        {"q1": "big red cat", "q2": "1843", "q3": "components", "q4": "at twelve o clock", "q5": "x"},
+        answers,
+    )
+    answered(squad_scores, {"q1": "cat", "q3": "PCA", "other": "noon", "q4": "twelve at noon"}, answers)
+    answered(squad_scores, {"q2": "year", "q5": "the", "q4": "noon", "b": "x", "c": "y", "d": "z", "e": "v"}, answers)
+    answered(squad_scores, {"a": "x"}, {"a": ["x"]})
+    answered(squad_scores, {}, {"a": ["x"]})
+    answered(squad_scores, {"a": "x"}, {})
+
+
+# 8.8
+
+HOWS = ("embeddings", "second-to-last", "last", "concat last four", "weighted last four", "weighted all")
+
+
+def some_batch(sizes: Sequence[int], T: int, vocab: int, seed: int) -> dict[str, torch.Tensor]:
+    """Random sentences of these lengths, padded to T, in two parts."""
+    mask = (torch.arange(T) < torch.tensor([*sizes])[:, None]).long()
+    ids = torch.randint(1, vocab, mask.shape, generator=generator(seed)) * mask
+    return {"input_ids": ids, "token_type_ids": (torch.arange(T) > T // 2).long() * mask, "attention_mask": mask}
+
+
+def combined(
+    states: Sequence[torch.Tensor], how: str, scores: torch.Tensor | None = None, gamma: float = 1.0
+) -> torch.Tensor:
+    """The features of all tokens, from all states."""
+    if how == "concat last four":
+        return torch.cat(list(states[-4:]), dim=-1)
+    if how in ("embeddings", "second-to-last", "last"):
+        return states[{"embeddings": 0, "second-to-last": -2, "last": -1}[how]]
+    assert scores is not None
+    stack = torch.stack(list(states[-4:] if "four" in how else states[1:]))
+    return gamma * torch.einsum("l,lbtd->btd", scores.exp() / scores.exp().sum(), stack)
+
+
+def features_right(
+    layer_features: Remote,
+    pair: tuple[Remote, Any],
+    batch: dict[str, torch.Tensor],
+    how: str,
+    scores: torch.Tensor | None = None,
+    gamma: float | None = None,
+) -> None:
+    """Fail unless the features are those of the same encoder here, in evaluation mode."""
+    theirs, ours = pair
+    mode = read(theirs.training)
+    more: list[Any] = [] if scores is None else [scores] if gamma is None else [scores, gamma]
+    value = layer_features(theirs, batch, how, *more)
+    told = "the encoder is left in another mode than it came in. Remember `encoder.training`, and go back to it."
+    assert read(theirs.training) is mode, told
+    assert type(value) is not torch.Tensor, (
+        "one tensor with pads is returned. Each row has a tensor of its real tokens."
+    )
+    found = expect.of_type(value, list, "layer_features should return a list of tensors, one for each row")
+    real = batch["attention_mask"] == 1
+    assert len(found) == len(real), "there should be one tensor for each row."
+    with torch.no_grad():
+        states = ours.eval()(**batch, output_hidden_states=True).hidden_states
+    factor = 1.0 if gamma is None else gamma
+    wanted = combined(states, how, scores, factor)
+    guesses: dict[str, Any] = {
+        "the embeddings count as layer 1: all states are one place off.": lambda: combined(
+            [*states[:1], *states[:-1]], how, scores, factor
+        ),
+        "the states count from the wrong end.": lambda: combined(states[::-1], how, scores, factor),
+    }
+    if how == "concat last four":
+        guesses["of four concatenated states the last one should stand last."] = torch.cat(states[:-5:-1], dim=-1)
+        guesses["the first four states are taken. The last four are wanted."] = torch.cat(states[:4], dim=-1)
+    if how == "embeddings":
+        guesses = {"the first layer is taken. The embeddings are the state before it.": states[1]}
+        with torch.no_grad():
+            guesses["the rows of the word table are taken. The embeddings are normed sums, `hidden_states[0]`."] = (
+                ours.embeddings.word_embeddings(batch["input_ids"])
+            )
+    if scores is not None:
+        stack = states[-4:] if "four" in how else states[1:]
+        guesses |= {
+            "the scores are not softmaxed.": lambda: factor * sum(s * h for s, h in zip(scores, stack, strict=True)),
+            "gamma is not used.": lambda: combined(states, how, scores),
+            "all states have the same weight. Use the scores.": lambda: factor * sum(stack) / len(stack),
+            "the weights are the wrong way round: the first score is for the lowest state.": lambda: combined(
+                states, how, scores.flip(0), factor
+            ),
+            "the softmax takes gamma in. It comes after it.": lambda: combined(states, how, scores * factor),
+        }
+    for one, row, keep in zip(found, wanted, real, strict=True):
+        assert type(one) is torch.Tensor, f"the features of a row should be a tensor, not {kind(one)}."
+        told = "pads have features. Only real tokens have: the mask says which."
+        assert len(one) == int(keep.sum()) or len(one) != len(keep), told
+        told = "four states are not concatenated: the features have another width than four of them."
+        assert how != "concat last four" or (one.ndim == 2 and one.size(1) == row.size(-1)), told
+        expect.floats(one, (int(keep.sum()), row.size(-1)), "the features of a row")
+    flat = torch.cat([one.float() for one in found])
+    expect.like(
+        flat,
+        wanted[real],
+        f"the features {how!r} are not those states of the encoder, in evaluation mode.",
+        {sentence: (guess() if callable(guess) else guess)[real] for sentence, guess in guesses.items()},
+    )
+
+
+def encoders(lib: Library, sizes: Mapping[str, Any], seed: int) -> tuple[Remote, Any]:
+    """One encoder with known weights in the student's process, and the same here."""
+    return lib(tiny_bert).encoder({**sizes}, seed), tiny_bert.encoder(sizes, seed)
+
+
+@check("8.8", points=2)
+def layer_features(layer_features, lib):
+    """Each of six ways to read L + 1 states; evaluation mode, restored; gradients for scores alone; no pads."""
+    pair = encoders(lib, {"n_layers": 6, "dropout": 0.3}, 88)
+    theirs, ours = pair
+    batch = some_batch([7, 4, 1], 7, 29, 1)
+    first = layer_features(theirs, batch, "last")
+    assert read(theirs.training) is True, (
+        "the encoder is left in another mode than it came in. Remember `encoder.training`, and go back to it."
+    )
+    again = layer_features(theirs, batch, "last")
+    told = "two calls for one batch differ: dropout is on. Read the encoder in evaluation mode."
+    assert type(first) is not list or type(first[0]) is not torch.Tensor or torch.equal(first[0], again[0]), told
+    scores = {"weighted last four": normal(4, seed=2), "weighted all": normal(6, seed=3)}
+    for how in HOWS:
+        features_right(layer_features, pair, batch, how, scores.get(how))
+    for how, values in scores.items():
+        features_right(layer_features, pair, batch, how, values, 2.5)
+    theirs.eval()
+    features_right(layer_features, pair, some_batch([2, 5], 5, 29, 4), "last")
+    ahead = some_batch([5, 5], 5, 29, 5)
+    ahead["attention_mask"][0, :2] = 0
+    features_right(layer_features, pair, ahead, "second-to-last")
+    told = "a gradient flows into the encoder. Its states are read without gradients."
+    for how in HOWS:
+        more = [scores[how]] if how in scores else []
+        assert lib(toys).gradient_arrives(layer_features, theirs, batch, how, *more) is False, told
+    assert all(lib(toys).learning(theirs)), "the encoder's parameters are frozen for good. It should stay as it is."
+    told = "no gradient, or a wrong one, arrives at the scores. Only the encoder is read without gradients."
+    with torch.no_grad():
+        states = ours.eval()(**batch, output_hidden_states=True).hidden_states
+    for how, values in scores.items():
+        call = lib(functools).partial(layer_features, theirs, batch, how)
+        (slope,) = lib(toys).gradients(call, [values])
+        (wanted,) = toys.gradients(lambda one, how=how: combined(states, how, one)[0], [values])
+        expect.close(slope, wanted, told, 1e-3)
+    told = "features that there are not should raise ValueError."
+    for wrong in ("first", "weighted", ""):
+        expect.refuses(lambda wrong=wrong: layer_features(theirs, batch, wrong, scores["weighted all"]), says=told)
+
+
+# 8.9
+
+
+def tagger_shapes(d: int, h: int, n: int) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of the weights."""
+    one = {"weight_ih_l0": (4 * h, d), "weight_hh_l0": (4 * h, h), "bias_ih_l0": (4 * h,), "bias_hh_l0": (4 * h,)}
+    both = one | {f"{name}_reverse": shape for name, shape in one.items()}
+    return {f"lstm.{name}": shape for name, shape in both.items()} | {"out.weight": (n, 2 * h), "out.bias": (n,)}
+
+
+def read_alone(state: Mapping[str, torch.Tensor], sentence: torch.Tensor) -> torch.Tensor:
+    """The states of both readers (T, 2 h) for one sentence (T, d), step by step."""
+    h = state["lstm.weight_hh_l0"].size(1)
+    sides = []
+    for end in ("", "_reverse"):
+        W, U = state[f"lstm.weight_ih_l0{end}"], state[f"lstm.weight_hh_l0{end}"]
+        bias = state[f"lstm.bias_ih_l0{end}"] + state[f"lstm.bias_hh_l0{end}"]
+        hidden = cell = torch.zeros(h, dtype=sentence.dtype)
+        rows = []
+        for x in sentence.flip(0) if end else sentence:
+            i, f, g, o = (W @ x + U @ hidden + bias).split(h)
+            cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+            hidden = o.sigmoid() * cell.tanh()
+            rows.append(hidden)
+        sides.append(torch.stack(rows[::-1] if end else rows))
+    return torch.cat(sides, dim=-1)
+
+
+def tagged(tagger: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor, lengths: torch.Tensor) -> None:
+    """Fail unless logits and sentence vectors are those of each sentence alone."""
+    (B, T, _), n, h = x.shape, state["out.bias"].numel(), state["lstm.weight_hh_l0"].size(1)
+    sizes, W, b = lengths.tolist(), state["out.weight"], state["out.bias"]
+    alone = [read_alone(state, row[:size]) for row, size in zip(x, sizes, strict=True)]
+    padded = [read_alone(state, row) for row in x]
+    value = tagger(x, lengths)
+    assert type(value) is torch.Tensor, f"forward should return a tensor, not {kind(value)}."
+    told = "the logits are as long as the longest sentence. They are as long as x: unpack to `total_length`."
+    assert value.ndim != 3 or value.size(1) != max(sizes) or max(sizes) == T, told
+    found = expect.floats(value, (B, T, n), "the logits")
+    real = torch.arange(T) < lengths[:, None]
+    order = sorted(range(B), key=lambda place: -sizes[place])
+
+    def flat(rows: Sequence[torch.Tensor]) -> torch.Tensor:
+        return torch.cat([row[:size] for row, size in zip(rows, sizes, strict=True)]) @ W.T + b
+
+    swapped = [torch.cat([row[:, h:], row[:, :h]], dim=-1) for row in alone]
+    guesses = {
+        "the reader from the right begins with the pads. Tell it where each sentence ends.": flat(padded),
+        "the states of the two readers are the wrong way round: that from the left comes first.": flat(swapped),
+        "there is a softmax. Give logits.": flat(alone).softmax(-1),
+    }
+    expect.like(found[real], flat(alone), "the logits are not those of each sentence alone.", guesses)
+    vectors = tagger.sentence_vector(x, lengths)
+    told = "the sentence vector has a state for each token. It is one vector for each sentence."
+    assert type(vectors) is not torch.Tensor or vectors.ndim != 3, told
+    vectors = expect.floats(vectors, (B, 2 * h), "the sentence vectors")
+
+    def ends(rows: Sequence[torch.Tensor], left: Sequence[int], right: Sequence[int]) -> torch.Tensor:
+        picked = zip(rows, left, right, strict=True)
+        return torch.stack([torch.cat([row[i, :h], row[j, h:]]) for row, i, j in picked])
+
+    last, zero, final = [size - 1 for size in sizes], [0] * B, [T - 1] * B
+    wanted = ends(alone, last, zero)
+    pairs = torch.stack([wanted[:, :h], wanted[:, h:]])
+    expect.like(
+        vectors,
+        wanted,
+        "the sentence vectors are not the last state of either reader.",
+        {
+            "the output at the last token is taken: there the reader from the right has seen one token.": ends(
+                alone, last, last
+            ),
+            "the last output of the padded row is taken: at T - 1 stands a pad.": ends(padded, final, final),
+            "the pads are read: the last states are those of padded rows.": ends(padded, final, zero),
+            "the reader from the right begins with the pads. Tell it where each sentence ends.": ends(
+                padded, last, zero
+            ),
+            "what is unpacked is 0 at pads, and there the last output was taken.": torch.stack(
+                [row[-1] if size == T else torch.zeros(2 * h) for row, size in zip(alone, sizes, strict=True)]
+            ),
+            "sentences are mixed: (2, B, h) is no (B, 2 h).": pairs.reshape(B, 2 * h),
+            "the two readers are the wrong way round: that from the left comes first.": torch.cat(
+                [wanted[:, h:], wanted[:, :h]], dim=-1
+            ),
+            "the sentences are in another order: sorted by length.": wanted[order],
+            "the states at the first token are taken. The reader from the left has seen one token there.": ends(
+                alone, zero, zero
+            ),
+            "this is the mean of the states.": torch.stack([row.mean(0) for row in alone]),
+        },
+    )
+
+
+@check("8.9", points=3, forbids=MODELS)
+def tagger(BiLSTMTagger, lib):
+    """The same logits and vectors whatever the padding and the batch, by an LSTM written out step by step."""
+    d, h, n = 5, 3, 4
+    tagger = BiLSTMTagger(d, h, n)
+    state = expect.weights(tagger, tagger_shapes(d, h, n), "BiLSTMTagger(5, 3, 4)", seed=90)
+    x = normal(4, 6, d, seed=91)
+    for sizes in ([3, 6, 1, 5], [2, 4, 1, 3], [6, 6, 6, 6], [6, 5, 3, 2]):
+        tagged(tagger, state, x, torch.tensor(sizes))
+    tagged(tagger, state, x[:1], torch.tensor([4]))
+    tagged(tagger, state, x[:2, :1], torch.tensor([1, 1]))
+    lengths = torch.tensor([3, 6, 1, 5])
+    noisy = x.clone()
+    noisy[torch.arange(6) >= lengths[:, None]] = 1e4
+    tagged(tagger, state, noisy, lengths)
+    found = expect.floats(strided_too(lib, tagger, "the tagger", x, lengths), (4, 6, n), "the logits")
+    real = torch.arange(6) < lengths[:, None]
+    told = "the logits are wrong for features that are not contiguous."
+    expect.close(found[real], expect.floats(tagger(x, lengths), (4, 6, n), "the logits")[real], told)
+    (slope,) = lib(toys).gradients(tagger.sentence_vector, [x], lengths)
+
+    def ours(x: torch.Tensor) -> torch.Tensor:
+        rows = [read_alone(state, row[:size]) for row, size in zip(x, lengths.tolist(), strict=True)]
+        return torch.stack([torch.cat([row[-1, :h], row[0, h:]]) for row in rows])
+
+    (wanted,) = toys.gradients(ours, [x])
+    expect.close(slope, wanted, "no gradient, or a wrong one, flows back from the sentence vectors.", 1e-3)
+    one_device(lib, tagger, x, lengths)
+    one_device(lib, lib(toys).Method(tagger, "sentence_vector"), x, lengths)
+
+
+# 8.10
+
+
+@results_check("8.10", points=4, source=tagging, notebook=tagging.NOTEBOOK)
+def every_run(run_all):
+    """Every experiment with every seed, graded from what the files of the runs count."""

@@ -1,0 +1,280 @@
+"""The experiments of notebook 08, in the size of each profile, and their recorded runs: which state finds names.
+
+An encoder is frozen, and a tagger reads one of its states: a linear map, or a BiLSTM (Devlin et al. 2019, table 7). Or
+the encoder learns, too: pretrained, and from random weights. What is looked for are words of documentation that were
+marked up as code.
+
+Imports nothing heavy: graders read it, too. `utils.experiments.tagging_loop` trains.
+"""
+
+import importlib
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from utils.experiments import profiles, runs
+from utils.experiments.experiment import BadRun, Experiment, Metric, Run, parse, read_files
+from utils.experiments.runs import RECORDED_SEEDS, load_table
+
+if TYPE_CHECKING:
+    from utils.plots import Picture
+
+IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
+NOTEBOOK = "08_bert_heads"
+RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "bert_heads"
+LINEAR, BILSTM = "linear", "BiLSTM"
+FINE_TUNED, FROM_NOTHING = "fine-tuned", "fine-tuned from random weights"
+RIGHT, FOUND, THERE, LOSS = range(4)  # of a sentence: names found that are right, names found, names there, loss
+
+
+__all__ = ["RECORDED_SEEDS", "experiments", "recorded", "seeds"]
+
+
+def _counts(run: Run) -> Any:
+    return [row[:LOSS] for row in run.predictions]
+
+
+def _share(over: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+    """A percentage of the names found that are right, and 0 where there is nothing to take it of."""
+
+    def value(sums: np.ndarray) -> np.ndarray:
+        return 100 * sums[..., RIGHT] / np.maximum(over(sums), 1)
+
+    return value
+
+
+METRICS = (
+    Metric("entity F1", "%", _counts, _share(lambda sums: (sums[..., FOUND] + sums[..., THERE]) / 2)),
+    Metric("precision", "%", _counts, _share(lambda sums: sums[..., FOUND])),
+    Metric("recall", "%", _counts, _share(lambda sums: sums[..., THERE])),
+)
+
+
+@dataclass(frozen=True)
+class Tagging(Experiment):
+    """A tagger: its encoder, what reads which of its states, its sentences, and for how long it learns.
+
+    A run holds four numbers for each test sentence: how many of the names found are right, how many were found, how
+    many there are, and the loss of its tags in nats. F1 is computed from these.
+
+    A seed varies which sentences of the pool it learns from, their order, the new weights and dropout. The sentences
+    are those of libraries on this machine: runs are of one text where their `versions` name one.
+    """
+
+    metrics = METRICS
+
+    encoder: str  # tiny, minilm or bert
+    head: str  # LINEAR or BILSTM
+    state: int | None  # which one of a frozen encoder is read, 0 is the embeddings; None: it learns, and the last is
+    pool: int  # sentences, of which a seed draws `examples`
+    examples: int
+    test: int
+    epochs: int
+    batch: int  # sentences
+    lr: float
+    start: str = "pretrained"  # or random
+    hidden: int = 128  # states of each reader of a BiLSTM
+    dropout: float = 0.1  # of what the head reads
+    weight_decay: float = 0.01
+    max_len: int = 128  # pieces, special ones included
+
+    def __post_init__(self):
+        if self.head not in (LINEAR, BILSTM) or self.start not in ("random", "pretrained"):
+            raise ValueError(f"{self.name}: its head is {LINEAR} or {BILSTM}, and it starts pretrained or random")
+        if self.examples > self.pool:
+            raise ValueError(f"{self.name}: no {self.examples} sentences can be drawn from {self.pool}")
+
+    def examples_of(self, run: Run) -> str:
+        """The fingerprint of the sentences, which differ with the versions of the libraries."""
+        return run.versions.get("text", "")
+
+    @property
+    def recorded_examples(self) -> str:
+        """That of the recorded runs; blank if there is none of this size."""
+        return next((text for task, test, text in _recorded_names() if (task, test) == (self.task, self.test)), "")
+
+    def check(self, run: Run, whole: bool) -> None:
+        """Four numbers a sentence that can be, and as many names in each as the text has, where it is known."""
+        if len(run.predictions) != self.test:
+            raise BadRun(f"it has tags of {len(run.predictions)} sentences instead of {self.test}")
+        for row in run.predictions:
+            if type(row) is not list or [*map(type, row)] != [int, int, int, float] or min(row) < 0:
+                raise BadRun("its predictions are not three counts and a loss for each sentence, none below 0")
+            right, found, there, loss = row
+            if right > min(found, there):
+                raise BadRun("more names are right than were found, or than there are")
+            if (right < found or right < there) and loss < math.log(2) - 1e-3:
+                raise BadRun("a loss says that every tag is right, the counts beside it that one is wrong")
+        known = self.names_there(run.versions.get("text", ""))
+        if known is not None and [row[THERE] for row in run.predictions] != known:
+            raise BadRun("its sentences do not have the names that this text has")
+        if not sum(row[THERE] for row in run.predictions) or not sum(row[LOSS] for row in run.predictions):
+            raise BadRun("its sentences have no names, or no loss")
+
+    def names_there(self, fingerprint: str) -> list[int] | None:
+        """How many names each test sentence of a text has, if that is known here: the recorded, or a made-up one."""
+        if self.made_up:
+            return _made_up_names(self.test)
+        return _recorded_names().get((self.task, self.test, fingerprint))
+
+    def count_steps(self, folder: Path | str | None = None) -> int:
+        """The epochs."""
+        return self.epochs
+
+    def run_seed(
+        self,
+        seed: int,
+        *,
+        precision: str | None = None,
+        folder: Path | str | None = None,
+        on_step: Callable[[str], None] = lambda what: None,
+    ) -> Run:
+        """Train once and test, see `utils.experiments.tagging_loop.run_seed`."""
+        return _loop().run_seed(self, seed, precision=precision, folder=folder, on_step=on_step)
+
+
+@cache
+def _recorded_names() -> dict[tuple[str, int, str], list[int]]:
+    """How many names each test sentence has, by task, number of sentences and text of the recorded runs."""
+    found: dict[tuple[str, int, str], list[int]] = {}
+    for text in read_files(RECORDED).values():
+        run = parse(text)
+        about = str(run.experiment["task"]), len(run.predictions), run.versions.get("text", "")
+        found.setdefault(about, [row[THERE] for row in run.predictions])
+    return found
+
+
+@cache
+def _made_up_names(count: int) -> list[int]:
+    from data import tagged  # which imports no torch
+
+    return [sum(tag.startswith("B-") for tag in tags) for _, tags in tagged.load("made-up-tags", "test", count)]
+
+
+def tag(experiment: Tagging, seed: int, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The tags that a run's tagger gives to the words of other sentences; it is trained once more, with a progress bar.
+
+    Raises:
+        ImportError, OSError: the encoder is nowhere; says what to do.
+    """
+    return _loop().tag(experiment, seed, sentences)
+
+
+def sentences(experiment: Tagging, count: int = 3) -> list[tuple[list[str], list[str]]]:
+    """The first test sentences of an experiment: words and gold tags."""
+    return _loop().text_of(experiment).test[:count]
+
+
+def _loop() -> Any:
+    return importlib.import_module("utils.experiments.tagging_loop")  # which imports this module, and torch
+
+
+def seeds(profile: str | None = None) -> list[int]:
+    """The student's own seeds: five in each size, because there are many experiments. See `runs.seeds`."""
+    return runs.seeds(profile)[:5]
+
+
+SIZES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "task": "made-up-tags", "encoder": "tiny", "states": (0, 1, 3), "under": (0, 3),
+        "all": {"pool": 80, "examples": 64, "test": 50, "max_len": 20},
+        LINEAR: {"epochs": 5, "batch": 8, "lr": 6e-2},
+        BILSTM: {"epochs": 6, "batch": 8, "lr": 5e-2, "hidden": 16},
+        FINE_TUNED: {"epochs": 3, "batch": 8, "lr": 8e-3},
+    },
+    "cpu": {
+        "task": "documentation", "encoder": "minilm", "states": (0, 2, 4, 6), "under": (0, 4, 6),
+        "all": {"pool": 1000, "examples": 600, "test": 300, "max_len": 96},
+        LINEAR: {"epochs": 8, "batch": 16, "lr": 2e-3},
+        BILSTM: {"epochs": 8, "batch": 32, "lr": 5e-3, "dropout": 0.3},
+        FINE_TUNED: {"epochs": 2, "batch": 12, "lr": 3e-4},
+    },
+    "gpu": {
+        "task": "conll2003", "encoder": "bert", "states": (0, 4, 8, 12), "under": (0, 8, 12),
+        "all": {"pool": 8000, "examples": 4000, "test": 2000},
+        LINEAR: {"epochs": 12, "batch": 16, "lr": 3e-3},
+        BILSTM: {"epochs": 8, "batch": 32, "lr": 2e-3, "dropout": 0.3, "hidden": 256},
+        FINE_TUNED: {"epochs": 3, "batch": 32, "lr": 5e-5},
+    },
+}  # fmt: skip
+
+
+def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[str, Tagging]:
+    """The experiments of notebook 08 by name, in the order of its table: linear, BiLSTM, fine-tuned.
+
+    `profile` is smoke (a tiny encoder, made-up names), cpu (the packaged encoder, documentation) or gpu
+    (bert-base-uncased, CoNLL-2003); by default that of this session.
+
+    Raises:
+        ValueError: there is no such notebook or profile.
+    """
+    chosen = profile or profiles.name()
+    if notebook != NOTEBOOK or chosen not in profiles.NAMES:
+        raise ValueError(f"no experiments of {notebook!r} in profile {profile!r}")
+    size = SIZES[chosen]
+    made = [
+        Tagging(f"{head}, state {state}", size["task"], size["encoder"], head, state, **size["all"] | size[head])
+        for head, states in ((LINEAR, size["states"]), (BILSTM, size["under"]))
+        for state in states
+    ]
+    made += [
+        Tagging(name, size["task"], size["encoder"], LINEAR, None, start=start, **size["all"] | size[FINE_TUNED])
+        for name, start in ((FINE_TUNED, "pretrained"), (FROM_NOTHING, "random"))
+    ]
+    return {one.name: one for one in made}
+
+
+def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
+    """The pairs of experiments that are compared, the same for everyone, as far as there are runs of both.
+
+    Of the states that a BiLSTM reads, too: for both heads each state against the one before it, and linear against
+    BiLSTM. Then fine-tuned against the BiLSTM on the middle one, and against random weights.
+    """
+    under = [*by_state(some, BILSTM)]
+    linear, tall = ([f"{head}, state {state}" for state in under] for head in (LINEAR, BILSTM))
+    pairs = [*itertools.pairwise(linear), *itertools.pairwise(tall), *zip(linear, tall, strict=True)]
+    pairs += [(tall[len(tall) // 2], FINE_TUNED), (FROM_NOTHING, FINE_TUNED)]
+    return [pair for pair in pairs if all(some.get(name) for name in pair)]
+
+
+def by_state(some: Mapping[str, Sequence[Run]], head: str) -> dict[int, Sequence[Run]]:
+    """The runs in which `head` reads a state of the frozen encoder, by that state."""
+    known = {name: found[0].experiment for name, found in some.items() if found}
+    return {one["state"]: some[name] for name, one in known.items() if one["head"] == head and one["state"] is not None}
+
+
+def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
+    """F1 by state, a line for each head and level ones for what was fine-tuned; bands from lowest to highest seed."""
+    from utils import plots
+
+    values = {
+        head: {state: [METRICS[0].of(run) for run in found] for state, found in by_state(some, head).items()}
+        for head in (LINEAR, BILSTM)
+    }
+    states = sorted(values[LINEAR])
+    for name in (FINE_TUNED, FROM_NOTHING):
+        if some.get(name):
+            values[name] = {state: [METRICS[0].of(run) for run in some[name]] for state in states}
+    rows = {name: [found.get(state, [math.nan]) for state in states] for name, found in values.items()}
+    drawn = plots.curves(
+        {name: [float(np.mean(one)) for one in row] for name, row in rows.items()},
+        bands={name: ([*map(min, row)], [*map(max, row)]) for name, row in rows.items()},
+        x=states,
+        xlabel="state",
+        ylabel="entity F1, %",
+        alt=alt,
+    )
+    drawn.axes[0].set_xticks(states)
+    return drawn
+
+
+def recorded() -> dict[str, list[Run]]:
+    """The runs of the profile cpu that come with the course (data/README.md says how they were made), by name."""
+    found = load_table(experiments(profile="cpu"), RECORDED)
+    return {name: some for name, some in found.items() if some}
