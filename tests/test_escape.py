@@ -276,6 +276,8 @@ def test_a_sandbox_that_does_not_end_is_no_secret(small, sandboxes, monkeypatch)
         inside = those_in({"mnt": namespaces(sandboxes[0].pid)["mnt"]})
         (above,) = (one for one in inside if namespaces(one)["pid"] == ours and one != sandboxes[0]._process.pid)
         os.kill(above, signal.SIGSTOP)
+        # Before it has stopped, it would still collect the kernel's end, when it is next given the processor.
+        assert soon(lambda: psutil.Process(above).status() == psutil.STATUS_STOPPED)
     os.kill(above, signal.SIGCONT)
     sandboxes[0].close()
     assert sandboxes[0]._process.returncode is not None

@@ -31,6 +31,7 @@ MAX_KERNELS = 43  # two for each exercise of the longest notebook, SECOND_CHANCE
 SECOND_CHANCES = 3  # the machine kills few kernels, and a hand-in that kills its own soon has had them
 SKIPPED = "experiment"
 UNDEFINED = "is not defined"
+NO_MEMORY = ("MemoryError", "of memory", "allocate memory")  # Python's, ours, torch's
 SCOREBOARD = "scoreboard(checks)"
 T = TypeVar("T")
 LONG = 20_000  # characters of a cell; Python's parser takes a fifth of a second for the worst of them
@@ -89,7 +90,11 @@ def judge(
                 judged.remarks += [f"exercise {exercise}: {why}" for why in [*against[1:], *unsure]]
                 private = ""
             else:
+                burdened = session.burdened
                 verdict, private = _examine(check, hidden.get(exercise, []), mine, session)
+                if burdened and any(words in verdict.message + private for words in NO_MEMORY):
+                    session.unburden()
+                    verdict, private = _examine(check, hidden.get(exercise, []), mine, session)
             if put_off and UNDEFINED in verdict.message + private:
                 # An answer may use a name that those cells define: no point is lost for having put them off.
                 for cell in put_off:
@@ -231,6 +236,7 @@ class _Session:
         self.cells: list[forbidden.Cell] = []  # all that ran, as `forbidden` reads them
         self.exercise = ""  # the one that is being judged
         self.kernels, self.chances, self.died = 0, SECOND_CHANCES, False
+        self.burdened = False  # by what a cell holds that was stopped at its time limit
         self.deadline = time.monotonic() + course.limits.notebook_seconds
         self._kernel: Kernel | None = None
 
@@ -247,10 +253,12 @@ class _Session:
         else:
             if ran.refused:
                 self.judged.remarks.append(f"{self._where(cell)}: {ran.refused}")
-            if ran.error.startswith("MemoryError"):  # what it holds would be missing in every later exercise
+            if ran.error.startswith(NO_MEMORY[0]):  # what it holds would be missing in every later exercise
                 self._discard_kernel(self._where(cell), KernelGone("your code ran out of memory"))
             elif not ran.refused or ran.seconds < self.course.limits.cell_seconds:  # else it would run into it again
                 self.history.append(cell)
+            else:
+                self.burdened = True
         cell.outputs, cell.execution_count = ran.outputs, None
         if ran.seconds > self.judged.slowest[1]:
             self.judged.slowest = (cell.id, round(ran.seconds, 2))
@@ -276,6 +284,12 @@ class _Session:
             self.chances -= 1
             return what()
         return found
+
+    def unburden(self) -> None:
+        """Go on in a kernel that holds nothing of the cells which were stopped at their time limit."""
+        self.burdened = False
+        if self._kernel:
+            self._discard_kernel(f"exercise {self.exercise}", KernelGone("an earlier cell left it no memory"))
 
     def _twice(self, cell: NotebookNode) -> Ran:
         """Run a cell; once more in another kernel if it dies of nothing that we know."""
@@ -316,6 +330,6 @@ class _Session:
         return f"exercise {self.exercise}, cell {cell.id}" if self.exercise else f"cell {cell.id}"
 
     def _discard_kernel(self, where: str, gone: KernelGone) -> None:
-        self._kernel = None
+        self._kernel, self.burdened = None, False
         self.stack.close()
         self.judged.remarks.append(f"{where}: {gone}: kernel restarted")
