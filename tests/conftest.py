@@ -13,7 +13,7 @@ from rich.console import Console
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from autograder import course, demo
-from autograder.sandbox import kernel
+from autograder.sandbox import kernel, preload
 
 # What whoever writes a check runs: `pytest -m "not grading" -n 2`. All else grades, trains, or runs whole notebooks.
 QUICK = ("test_checks", "test_edits", "test_structure", "test_subwords")
@@ -53,6 +53,21 @@ class Groups(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config, log):
     """Tests that share what was made for them share a process."""
     return Groups(config, log)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_fork_server():
+    """A process of the tests has one fork server, which holds what any notebook needs: each start takes seconds.
+
+    Tests that ask for a lighter one, without the course's helpers, get it.
+    """
+    known = course.load()
+    whole, make = known.running(list(known.notebooks)).grading.preload, preload.fork_server
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            preload, "fork_server", lambda modules: make(whole if {*known.grading.preload} <= {*modules} else modules)
+        )
+        yield
 
 
 @pytest.fixture(scope="session")
