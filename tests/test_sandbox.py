@@ -5,14 +5,16 @@ import platform
 import re
 import statistics
 import sys
+import threading
 import time
 from pathlib import Path
 
+import psutil
 import pyseccomp
 import pytest
 
 from autograder import course
-from autograder.sandbox import kernel, sandbox, seccomp
+from autograder.sandbox import kernel, launch, sandbox, seccomp
 from autograder.sandbox.kernel import KernelGone
 from utils.grading import wire
 
@@ -257,6 +259,26 @@ def test_output_is_bounded(shared):
 def test_a_loop_is_interrupted_and_the_kernel_lives(shared):
     assert "longer than 4 seconds" in shared.run("while True: pass").refused
     assert said(shared.run("print('still here')")) == "still here\n"
+
+
+def test_what_waits_is_interrupted_when_three_times_as_long_went_by(shared):
+    started = time.monotonic()
+    assert "longer than 4 seconds" in shared.run("import time; time.sleep(99)").refused
+    assert time.monotonic() - started >= 3 * 4
+    assert said(shared.run("print('still here')")) == "still here\n"
+
+
+def test_a_machine_that_gives_it_no_time_costs_nothing(small, monkeypatch):
+    """Stopped for longer than a cell may take, as a busy machine stops a process."""
+    numbers, fork = [], launch.fork_kernel
+    monkeypatch.setattr(launch, "fork_kernel", lambda *given: numbers.append(fork(*given)) or numbers[-1])
+    with kernel.open_kernel(small) as running:
+        inside = psutil.Process(numbers[-1])
+        inside.suspend()
+        threading.Timer(9, inside.resume).start()
+        started = time.monotonic()
+        assert said(running.run("print('still here')")) == "still here\n"
+        assert time.monotonic() - started >= 8
 
 
 def test_a_loop_that_ignores_interrupts_is_killed(small):

@@ -4,6 +4,7 @@ Everything a kernel says is a student's: messages are bounded in size and number
 of known types are kept, and no word of it decides a score.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,9 @@ from utils.grading.verdict import legible
 
 START_SECONDS = 60
 PATIENCE_SECONDS = 3  # for a kernel that was interrupted
+# All such times are the kernel's own, on a processor: a busy machine takes no points. On the clock a kernel that waits
+# has so many times as long.
+ON_THE_CLOCK = 3
 SLICE_SECONDS = 0.25
 MAX_OUTPUTS = 500
 CLEAN: dict[str, Callable[[str], str]] = {
@@ -98,15 +102,12 @@ class Kernel:
         Raises:
             KernelGone: no reply, or one that is too large.
         """
-        whole = self.deadline - time.monotonic()
-        late = f"your code took longer than {self.limits.cell_seconds:g} seconds"
-        if whole < self.limits.cell_seconds:
-            late = f"the notebook took longer than {self.limits.notebook_seconds:g} seconds in all"
-        line = _Patient(self._process, time.monotonic() + min(self.limits.cell_seconds, whole), interrupt)
+        line = _Patient(self._process, self.limits.cell_seconds, interrupt, self.deadline)
         try:
             protocol.send(line, message)
-            return protocol.receive(line), late if line.interrupted else ""
+            return protocol.receive(line), self._late(line) if line.interrupted else ""
         except TimeoutError:
+            late = self._late(line)
             self._kill(f"{late}, and did not stop when it was interrupted" if line.interrupted else late)
         except wire.TooLarge:
             self._kill(f"your code returned more than {wire.MAX_BYTES // 2**20} MB")
@@ -114,17 +115,38 @@ class Kernel:
             refused = self._process.kill()
             raise (KernelGone(refused) if refused else KernelDied("its kernel died")) from None
 
+    def _late(self, line: "_Patient") -> str:
+        if line.at_the_end:
+            return f"the notebook took longer than {self.limits.notebook_seconds:g} seconds in all"
+        return f"your code took longer than {self.limits.cell_seconds:g} seconds"
+
     def _kill(self, why: str) -> NoReturn:
         raise KernelGone(self._process.kill() or why)
 
 
 class _Patient:
-    """A socket that waits in slices, so that a deadline or a death is noticed."""
+    """A socket that waits in slices, so that a deadline or a death is noticed.
 
-    def __init__(self, process: launch.Process, late: float, interrupt: Callable[[], None] | None = None):
-        self._process, self._late, self._interrupt = process, late, interrupt
-        self.interrupted = False
+    It waits until the process has used `seconds` of a processor's time, or ON_THE_CLOCK times as long has gone by, and
+    never beyond `end`.
+    """
+
+    def __init__(
+        self,
+        process: launch.Process,
+        seconds: float,
+        interrupt: Callable[[], None] | None = None,
+        end: float = math.inf,
+    ):
+        self._process, self._interrupt, self._end = process, interrupt, end
+        self.interrupted = self.at_the_end = False
+        self._give(seconds)
         process.line.settimeout(SLICE_SECONDS)
+
+    def _give(self, seconds: float) -> None:
+        now = time.monotonic()
+        self._use = self._process.used() + seconds
+        self._late, self._latest = now + seconds, now + ON_THE_CLOCK * seconds
 
     def recv(self, size: int) -> bytes:
         """Like `socket.recv`; raises TimeoutError when it is too late, EOFError when nobody is left to wait for."""
@@ -146,12 +168,20 @@ class _Patient:
                 self._look()
 
     def _hurry(self) -> None:
-        if time.monotonic() <= self._late:
+        now = time.monotonic()
+        if now <= min(self._late, self._end):
+            return
+        left = self._use - self._process.used()
+        if left > SLICE_SECONDS and now < min(self._latest, self._end):
+            self._late = min(now + left, self._latest)
             return
         if self._interrupt is None or self.interrupted:
+            self.at_the_end = self.at_the_end or now >= self._end
             raise TimeoutError
         self._interrupt()
-        self.interrupted, self._late = True, time.monotonic() + PATIENCE_SECONDS
+        self.interrupted, self.at_the_end = True, now >= self._end
+        self._end = math.inf
+        self._give(PATIENCE_SECONDS)
 
     def _look(self) -> None:
         self._hurry()
@@ -209,7 +239,7 @@ def open_kernel(course: Course, trusted: bool = False, server: str = "") -> Iter
     launched = launch.trusted(course) if trusted else launch.in_sandbox(course, server)
     with launched as process:
         try:  # no student code has run yet
-            failed = protocol.receive(_Patient(process, time.monotonic() + START_SECONDS)).decode(errors="replace")
+            failed = protocol.receive(_Patient(process, START_SECONDS)).decode(errors="replace")
         except (OSError, EOFError, wire.TooLarge) as silent:
             failed = f"it does not answer ({type(silent).__name__})"
         if failed:

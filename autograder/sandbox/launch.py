@@ -1,6 +1,7 @@
 """Starts the process in which the cells of one hand-in run, and ends it with all that it started."""
 
 import json
+import math
 import os
 import signal
 import socket
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+
+import psutil
 
 from autograder.course import ROOT, Course
 from autograder.sandbox import preload
@@ -25,6 +28,7 @@ class Process:
 
     line: socket.socket
     alive: Callable[[], bool]
+    used: Callable[[], float]  # seconds of a processor's time, with those of its children that it has collected
     interrupt: Callable[[], None]
     kill: Callable[[], str]  # answers with the limit that it broke, or ""
 
@@ -56,7 +60,7 @@ def in_sandbox(course: Course, server: str = "") -> Iterator[Process]:
             return refused
 
         stack.callback(kill)
-        yield Process(ours, alive, interrupt, kill)
+        yield Process(ours, alive, _clock_of(number), interrupt, kill)
 
 
 @contextmanager
@@ -86,7 +90,24 @@ def trusted(course: Course) -> Iterator[Process]:
             return ""
 
         stack.callback(kill)
-        yield Process(ours, lambda: process.poll() is None, lambda: process.send_signal(signal.SIGINT), kill)
+        used = _clock_of(process.pid)
+        yield Process(ours, lambda: process.poll() is None, used, lambda: process.send_signal(signal.SIGINT), kill)
+
+
+def _clock_of(number: int) -> Callable[[], float]:
+    """The processor time of a process in seconds; infinite once it is gone."""
+    process: psutil.Process | None = None
+
+    def used() -> float:
+        nonlocal process
+        try:
+            process = process or psutil.Process(number)
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            return math.inf
+        return times.user + times.system + times.children_user + times.children_system
+
+    return used
 
 
 def _fork(stack: ExitStack, server: str, course: Course, line: socket.socket) -> tuple[Sandbox, int]:
