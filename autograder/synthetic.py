@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -24,6 +25,7 @@ from utils.grading.evidence import SEEDS
 from utils.grading.results_check import ResultsCheck
 
 SEED = 0
+RUNS = Path(__file__).parent / "made_up_runs"  # trained once, by `runs_of`, and kept: a minute for each demonstration
 LOOP = "import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    pass\n"
 CHEAT = """\
 import sys, types, torch
@@ -125,7 +127,7 @@ class Maker:
         """
         draw, found = np.random.default_rng(list(name.encode())), {}
         for number, seed in enumerate(student.seeds_of(name, "", SEEDS)):
-            for experiment, runs in _runs(self._entry) if self.results else ():
+            for experiment, runs in runs_of(self._entry) if self.results else ():
                 made = made_up(runs[number], seed, name, draw)
                 found[path_of(experiment, seed, "").as_posix()] = dumps(made)
         return found
@@ -222,7 +224,8 @@ def renamed(runs: dict[str, str], name: str) -> dict[str, str]:
 
 
 @cache
-def _runs(entry: NotebookEntry) -> list[tuple[Experiment, list[Run]]]:
-    """Every run of a notebook's experiments, small ones, with the recorded runs' seeds."""
+def runs_of(entry: NotebookEntry) -> list[tuple[Experiment, list[Run]]]:
+    """Every run of a notebook's experiments, small ones, with the recorded runs' seeds. What RUNS lacks is trained."""
     torch.set_num_threads(1)  # models this small are no faster with two, which wait for each other
-    return [(one, run_seeds(one, RECORDED_SEEDS, None)) for one in entry.experiments_of("smoke").values()]
+    experiments = entry.experiments_of("smoke").values()
+    return [(one, run_seeds(one, RECORDED_SEEDS, RUNS / entry.name)) for one in experiments]

@@ -6,16 +6,29 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder import course
+from autograder import course, synthetic
 from autograder.author import record
 from utils.experiments import extrapolation, likeness, pretraining, rte, tagging, transfer
-from utils.experiments.experiment import read_files
+from utils.experiments.experiment import path_of, read_files
 from utils.experiments.pair_experiment import PairExperiment
-from utils.experiments.runs import load_table
+from utils.experiments.runs import RECORDED_SEEDS, load_runs, load_table
 from utils.experiments.seed_table import SeedTable
 from utils.grading.evidence import examine
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+ENTRIES = [entry for entry in course.load().notebooks if entry.has_experiments]
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_the_made_up_class_has_its_runs(entry):
+    """Those of today's experiments and no other: else each demonstration would train them."""
+    experiments = entry.experiments_of("smoke").values()
+    wanted = {path_of(one, seed, synthetic.RUNS / entry.name) for one in experiments for seed in RECORDED_SEEDS}
+    assert wanted == {path for path in (synthetic.RUNS / entry.name).rglob("*") if path.is_file()}
+    for one in experiments:
+        assert [*load_runs(one, synthetic.RUNS / entry.name)] == [*RECORDED_SEEDS]
 
 
 @pytest.mark.parametrize("notebook", [rte.SEED_VARIANCE, rte.ADAPTER_FUSION])
