@@ -36,7 +36,7 @@ join submitted_assignment on submitted_notebook.assignment_id = submitted_assign
 def built_tree(folder, notebooks):
     """A course of the first so many notebooks, with quick limits and its tree built below `folder`."""
     known = course.load(tree=folder / "tree")
-    limits = known.limits.model_copy(update={"cell_seconds": 8.0, "memory_mb": 1024})
+    limits = known.limits.model_copy(update={"cell_seconds": 5.0, "memory_mb": 1024})
     grading = known.grading.model_copy(update={"results_profiles": ("smoke",)})
     known = known.model_copy(update={"limits": limits, "grading": grading, "notebooks": known.notebooks[:notebooks]})
     course_tree.build_tree(known)

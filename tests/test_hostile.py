@@ -44,7 +44,7 @@ from utils.grading.verdict import Outcome
 
 FOLDER = Path(__file__).parent / "hostile"
 BOOKS = ("01", "02", "03")
-LIMITS = {"cell_seconds": 5.0, "notebook_seconds": 60.0, "memory_mb": 1024, "processes": 64}
+LIMITS = {"cell_seconds": 4.0, "notebook_seconds": 60.0, "memory_mb": 1024, "processes": 64}
 LIMITS |= {"file_mb": 8, "disk_mb": 32, "output_kb": 64, "notebook_mb": 4.0}
 WHEN = (2026, 11, 20, 12, 0, 0)  # when the learning platform took them all
 CANARY = "CANARY-"

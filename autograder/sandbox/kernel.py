@@ -23,7 +23,7 @@ from utils.grading.remote import StudentError
 from utils.grading.verdict import legible
 
 START_SECONDS = 60
-PATIENCE_SECONDS = 3  # for a kernel that was interrupted
+PATIENCE_SECONDS = 1  # for a kernel that was interrupted
 # All such times are the kernel's own, on a processor: a busy machine takes no points. On the clock a kernel that waits
 # has so many times as long.
 ON_THE_CLOCK = 3
