@@ -380,7 +380,7 @@ def feedback(
     notebooks: Names = None,
     workers: Annotated[int, typer.Option(min=1, help="How many pages are written at a time.")] = 2,
 ) -> None:
-    """Write nbgrader's feedback page for every graded hand-in, sanitized, into .course/feedback/.
+    """Write a feedback page for every graded hand-in into .course/feedback/, where nbgrader looks for it.
 
     Writes only those that are new or would say something else: interrupt it at any time and give the same
     command again.

@@ -160,8 +160,14 @@ class NotebookEntry(_Section):
     @property
     def has_experiments(self) -> bool:
         """Whether one of its checks is of experiments' runs; those of other notebooks are not collected."""
+        return bool(self.exercises_of_runs)
+
+    @property
+    def exercises_of_runs(self) -> list[str]:
+        """The numbers of the exercises that are graded from experiments' runs, without importing their checks."""
         found = importlib.util.find_spec(self.public_checks)
-        return found is not None and "\n@results_check(" in Path(str(found.origin)).read_text()
+        text = Path(str(found.origin)).read_text() if found else ""
+        return re.findall(r'^@results_check\("([\d.]+)"', text, re.MULTILINE)
 
 
 class Course(_Section):

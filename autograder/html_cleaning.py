@@ -1,6 +1,6 @@
 """What came from a hand-in, made safe to show in a browser: text, tables and pictures, no script.
 
-nbgrader's feedback and formgrader pages show the graded notebook; so it is cleaned before it is
+Feedback and formgrader pages show the graded notebook; so it is cleaned before it is
 written, whoever renders it later. What is slow to clean or to render is shown as it was typed.
 """
 
@@ -68,6 +68,22 @@ def markdown(texts: Sequence[str]) -> list[str]:
     return _in_child(_markdown, short) if short else []
 
 
+def clean(text: str, typed: str = "") -> str:
+    """HTML as `html` makes it, of text that was let in already, in this process.
+
+    Or as it was typed if that would be large or deep: as `typed`, if `text` was made of it.
+    """
+    if text.count("<") > MAX_TAGS:
+        return as_text(typed or text)
+    cleaned = CLEANER.clean(NO_TAG.sub("&lt;", text))
+    depth = 0
+    for closing, tag in OPENED.findall(cleaned):
+        depth += 0 if tag in VOID else -1 if closing else 1
+        if depth > MAX_DEPTH:
+            return as_text(typed or text)
+    return cleaned if len(cleaned) <= 6 * len(text) + 1000 else as_text(typed or text)
+
+
 def as_text(text: str, most: int = CUT) -> str:
     """HTML, and Markdown, that shows `text` as it was typed, its first `most` characters if it is long."""
     cut = f"\n... and {len(text) - most:,} more characters" if len(text) > most else ""
@@ -126,7 +142,7 @@ def _html(texts: list[str]) -> list[str]:
     _cleaned_again("")  # imports, which are not to be timed
     cleaned = []
     for text in texts:
-        safe = as_text(text) if _may_run(text) or len(text) > MAX_HTML else _clean(text)
+        safe = as_text(text) if _may_run(text) or len(text) > MAX_HTML else clean(text)
         cleaned.append(safe if _quick(_cleaned_again, safe) else as_text(text))
     return cleaned
 
@@ -138,7 +154,7 @@ def _markdown(texts: list[str]) -> list[str]:
     for text in texts:
         safe = as_text(text)
         if not _may_run(text) and len(text) <= MAX_PROSE:
-            safe = (_clean(text) if TAG.search(text) else text).replace("![", "[")
+            safe = (clean(text) if TAG.search(text) else text).replace("![", "[")
         cleaned.append(safe if _quick(_rendered, safe) else as_text(text))
     return cleaned
 
@@ -164,19 +180,6 @@ def _quick(render: Callable[[str], str], text: str) -> bool:
     except Exception:
         return False
     return time.process_time() - started <= RENDER_SECONDS
-
-
-def _clean(text: str) -> str:
-    """`text` with clean HTML, or as it was typed if that would be large or deep."""
-    if text.count("<") > MAX_TAGS:
-        return as_text(text)
-    cleaned = CLEANER.clean(NO_TAG.sub("&lt;", text))
-    depth = 0
-    for closing, tag in OPENED.findall(cleaned):
-        depth += 0 if tag in VOID else -1 if closing else 1
-        if depth > MAX_DEPTH:
-            return as_text(text)
-    return cleaned if len(cleaned) <= 6 * len(text) + 1000 else as_text(text)
 
 
 def _may_run(text: str) -> bool:

@@ -2,7 +2,8 @@
 
 A parser that takes a minute for a short file, or gigabytes, or that dies of it, costs its child and nothing
 else: the caller gets `TooCostly` and goes on. A template process imports what the functions need and forks the
-child, which is kept between calls; another one takes milliseconds. What crosses is plain data, never pickle.
+child, which is kept between calls; another one takes milliseconds. Each thread has its own. What crosses is
+plain data, never pickle.
 """
 
 import contextlib
@@ -46,47 +47,48 @@ def call(function: Callable[..., Any], *args: Any, seconds: float = SECONDS, mem
         Exception: what the function raises, by its class and text; its nearest known base if it cannot be built.
     """
     asked = [function.__module__, function.__qualname__, args, seconds, memory_mb * 2**20]
-    return _helper.call(msgpack.packb(asked, unicode_errors="surrogatepass"), function.__module__, seconds, memory_mb)
+    helper: _Helper | None = getattr(_threads, "helper", None)
+    if helper is None:
+        helper = _threads.helper = _Helper()
+    return helper.call(msgpack.packb(asked, unicode_errors="surrogatepass"), function.__module__, seconds, memory_mb)
 
 
 class _Helper:
-    """The template of this process, and the child that it forked last."""
+    """The template of a thread, and the child that it forked last."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
         self._control: socket.socket | None = None
         self._child: Connection | None = None
         self._modules: dict[str, None] = {}  # that functions came from, in order
 
     def call(self, asked: bytes, module: str, seconds: float, memory_mb: int) -> Any:
         """Ask the child; another takes its place if it dies of it."""
-        with self._lock:
-            if module not in self._modules:
-                self._modules[module] = None
-                self._renew()
-            if self._child is None:
-                self._renew()
-            assert self._child is not None
-            late = False
-            try:
-                self._child.send_bytes(asked)
-                late = not self._child.poll(WAITS[0] * seconds + WAITS[1])
-                if late:
-                    raise EOFError
-                reply = self._child.recv_bytes(MAX_REPLY)
-            except (EOFError, OSError):
-                ended = self._renew()
-                if late or ended == -signal.SIGPROF:
-                    raise TooCostly(f"it takes more than {seconds:g} seconds to read") from None
-                raise TooCostly("it breaks the program that reads it") from None
-            except BaseException:  # interrupted: its reply would be taken for that to the next call
-                self._child.close()
-                self._child = None
-                raise
-            answer = msgpack.unpackb(reply, strict_map_key=False, unicode_errors="surrogatepass")
-            if answer.get("cost") == MEMORY:
-                self._renew()
-                raise TooCostly(f"it takes more than {memory_mb} MB of memory to read")
+        if module not in self._modules:
+            self._modules[module] = None
+            self._renew()
+        if self._child is None:
+            self._renew()
+        assert self._child is not None
+        late = False
+        try:
+            self._child.send_bytes(asked)
+            late = not self._child.poll(WAITS[0] * seconds + WAITS[1])
+            if late:
+                raise EOFError
+            reply = self._child.recv_bytes(MAX_REPLY)
+        except (EOFError, OSError):
+            ended = self._renew()
+            if late or ended == -signal.SIGPROF:
+                raise TooCostly(f"it takes more than {seconds:g} seconds to read") from None
+            raise TooCostly("it breaks the program that reads it") from None
+        except BaseException:  # interrupted: its reply would be taken for that to the next call
+            self._child.close()
+            self._child = None
+            raise
+        answer = msgpack.unpackb(reply, strict_map_key=False, unicode_errors="surrogatepass")
+        if answer.get("cost") == MEMORY:
+            self._renew()
+            raise TooCostly(f"it takes more than {memory_mb} MB of memory to read")
         if answer.get("cost") == DEEP:
             raise TooCostly("it is nested too deep")
         if "error" in answer:
@@ -140,12 +142,12 @@ def _rebuilt(lineage: list[list[str]], args: list[Any]) -> Exception:
     return RuntimeError(*args)
 
 
-_helper = _Helper()
+_threads = threading.local()  # threads work side by side
 
 
 def _anew() -> None:
-    global _helper
-    _helper = _Helper()
+    global _threads
+    _threads = threading.local()
 
 
 os.register_at_fork(after_in_child=_anew)

@@ -221,13 +221,21 @@ def hostile_class(built, tmp_path_factory):
     with recording.open_recorder(known) as recorder:
         job = next(job for job in jobs(known, ENTRY) if job.student == "reason")
         grade.keep(known, recorder, job, Record("reason", ENTRY.name, UNGRADABLE, f"hostile {said}"), "")
+    assert course_tree.nbgrader_api(known).generate_feedback(ENTRY.name)["success"]
+    (known.tree / "feedback").rename(known.tree / "stock")
+    with recording.open_recorder(known) as recorder:  # once those pages are written: nbgrader trusts its comments
+        marked = recorder.gradebook.find_submission_notebook(ENTRY.name, ENTRY.name, "mallory")
+        for comment in marked.comments:
+            comment.manual_comment = f"comment {said}"
+        recorder.gradebook.db.commit()
     return known
 
 
 @pytest.fixture(scope="module")
 def hostile_pages(hostile_class):
-    """Feedback and report of that class; of the refusals that which says what a hand-in might make it say."""
+    """Feedback, ours and nbgrader's, and report of that class; of the refusals that which says what one might say."""
     pages = feedback.write_feedback(hostile_class, [ENTRY])
+    pages += sorted(hostile_class.tree.glob("stock/*/*/*.html"))
     return [page for page in pages if "refused" not in str(page)] + [report.write_report(hostile_class, [ENTRY])]
 
 
@@ -239,13 +247,8 @@ def test_a_refusal_quotes_nothing(hostile_class):
 
 
 @pytest.fixture(scope="module")
-def formgrader(hostile_class, hostile_pages):
+def formgrader(hostile_class):
     """A Jupyter server with formgrader, as an instructor starts it in the course tree; its address."""
-    with recording.open_recorder(hostile_class) as recorder:  # once the pages are written: nbgrader trusts its comments
-        marked = recorder.gradebook.find_submission_notebook(ENTRY.name, ENTRY.name, "mallory")
-        for comment in marked.comments:
-            comment.manual_comment = f"comment {' '.join(WAYS)}"
-        recorder.gradebook.db.commit()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -363,6 +366,93 @@ def test_no_script_of_a_hand_in_runs_on_a_page(hostile_pages):
         ran, asked, protocols = thread.submit(look, hostile_pages).result()
     assert ran == [] and [url for url in asked if "hostile.example" in url] == []
     assert protocols <= {"file:", "http:", "https:", "data:"}
+
+
+@pytest.fixture(scope="module")
+def wide_page(tmp_path_factory, hostile_pages):
+    """A feedback page with all that might be wider than a phone."""
+    from autograder.reports import page as feedback_page
+
+    cell = {"cell_type": "markdown", "metadata": {}}
+    wide = [
+        *("w" * 400, "`" + "c" * 400 + "`", "| " + "column | " * 40 + "\n" + "|-" * 40 + "|", "    code " + "x" * 300),
+        r"$$\mathrm{softmax}(" + "x + " * 60 + "y)$$",
+        "inline $" + "a + " * 60 + r"b$, typed $\unknown{" + "c" * 300 + "}$",
+        "<table><tr>" + "<td>cell</td>" * 60 + "</tr></table>",
+    ]
+    cells = [cell | {"id": f"extra_{number}", "source": text} for number, text in enumerate(wide)]
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": "o" * 500},
+        {"output_type": "display_data", "data": {"text/html": wide[-1]}, "metadata": {}},
+        {"output_type": "display_data", "data": {"image/png": PIXEL, "text/plain": "alt " * 100}, "metadata": {}},
+        {"output_type": "error", "ename": "E", "evalue": "v", "traceback": ["t" * 500]},
+    ]
+    cells.append({"cell_type": "code", "metadata": {}, "id": "extra_9", "source": "s" * 300, "outputs": outputs})
+    about = {
+        **{"title": "T" * 60, "course": "a course", "student": "s" * 80, "reason": "", "why": "", "penalty": 1},
+        "release": json.dumps(build.student_notebook(COURSE, ENTRY)),
+        "notebook": json.dumps({"cells": cells}),
+        "marks": {"check_1_1": {"score": 0, "points": 2, "state": "by hand"}},
+        "comments": {"check_1_1": "c" * 200},
+        **{"late_seconds": 9e9, "said": {"1.1": ("wrong", f"`{'m' * 200}`")}, "remarks": ["r" * 300]},
+    }
+    path = tmp_path_factory.mktemp("wide") / "page.html"
+    path.write_text(feedback_page.render(about))
+    return path
+
+
+def measured(pages, width):
+    """How wide each page is, its folds open, on a screen of this width, in both schemes and in print."""
+    from playwright.sync_api import sync_playwright
+
+    found = []
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        for path in pages:
+            for number, look in enumerate(({"color_scheme": "light"}, {"color_scheme": "dark"}, {"media": "print"})):
+                page = browser.new_page(viewport={"width": width, "height": 700})
+                page.emulate_media(**look)
+                page.goto(path.as_uri())
+                shut = page.evaluate("document.documentElement.scrollHeight")
+                page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+                wide, paper = page.evaluate(
+                    "[document.documentElement.scrollWidth, getComputedStyle(document.body).backgroundColor]"
+                )
+                found.append((wide, shut, paper))
+                if PICTURES.name:
+                    page.screenshot(path=PICTURES / f"feedback_{path.parts[-3]}_{number}.png", full_page=True)
+                page.close()
+        browser.close()
+    return found
+
+
+def test_a_feedback_page_fits_a_phone_in_light_dark_and_print(hostile_class, hostile_pages, wide_page):
+    mallory = course_tree.place(hostile_class, "feedback", ENTRY, "mallory").with_suffix(".html")
+    with ThreadPoolExecutor(1) as thread:
+        found = thread.submit(measured, [mallory, wide_page], 360).result()
+    assert [wide for wide, _, _ in found] == [360] * 6
+    assert all(shut < 6000 for _, shut, _ in found)
+    for light, dark, printed in (found[:3], found[3:]):
+        assert light[2] == printed[2] == "rgb(255, 255, 255)" and dark[2] == "rgb(27, 27, 30)"
+
+
+def test_a_link_to_a_folded_answer_opens_it(hostile_class, hostile_pages):
+    def followed():
+        from playwright.sync_api import sync_playwright
+
+        path = course_tree.place(hostile_class, "feedback", ENTRY, "mallory").with_suffix(".html")
+        with sync_playwright() as play:
+            browser = play.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+            page = browser.new_page()
+            page.goto(path.as_uri())
+            shut = page.locator("#check_1_1 pre").first.is_visible()
+            page.locator("a[href='#check_1_1']").click()
+            opened = page.locator("#check_1_1 pre").first.is_visible()
+            browser.close()
+        return shut, opened
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(followed).result() == (False, True)
 
 
 def test_the_look_would_see_a_script(tmp_path):

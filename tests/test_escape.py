@@ -379,13 +379,10 @@ def test_of_a_python_that_shares_its_folder_only_python_is_shown(monkeypatch, pr
 
 @pytest.mark.skipif(os.getuid() != 0, reason="this is the ordinary user")
 @pytest.mark.skipif(not shutil.which("unshare") or not shutil.which("setpriv"), reason="needs util-linux")
-def test_the_same_as_an_ordinary_user(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("ordinary")
-    for above in folder.parents:  # of each process of pytest-xdist one more
-        if above == Path(tempfile.gettempdir()):
-            break
-        above.chmod(0o755)
-    rules = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={folder}/pytest", "tests/test_escape.py"]
-    ran = ordinary_user.run([sys.executable, "-m", "pytest", *rules], folder, 500)
+def test_the_same_as_an_ordinary_user():
+    with tempfile.TemporaryDirectory() as made:  # pytest's own are for root alone, again whenever another pytest begins
+        folder = Path(made)
+        rules = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={folder}/pytest", "tests/test_escape.py"]
+        ran = ordinary_user.run([sys.executable, "-m", "pytest", *rules], folder, 1500)
     assert ran.returncode == 0 and " passed" in ran.stdout, ran.stdout[-5000:] + ran.stderr[-3000:]
     assert "failed" not in ran.stdout.splitlines()[-1]

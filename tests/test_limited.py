@@ -91,6 +91,18 @@ def test_threads_and_forks_get_their_own_answers():
     assert os.waitpid(child, 0)[1] == 0 and pid() == mine
 
 
+def test_threads_have_children_of_their_own_which_end_with_them():
+    meet = threading.Barrier(2, timeout=60)
+    with ThreadPoolExecutor(2) as threads:
+        found = [*threads.map(lambda _: (meet.wait(), pid())[1], range(2))]
+    assert len({*found, pid()}) == 3
+    for _ in range(100):
+        if not any(os.path.exists(f"/proc/{number}") for number in found):
+            return
+        time.sleep(0.05)
+    raise AssertionError("they outlived their threads")
+
+
 def test_it_ends_with_its_caller():
     code = (
         "import os; from autograder.limited import call; print(call(eval, '__import__(\"os\").getpid()'), flush=True)"

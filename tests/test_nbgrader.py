@@ -48,6 +48,20 @@ def test_stock_feedback_works_on_the_tree(demo_run):
     assert f"Exercise {FIRST.number.lstrip('0')}.1: passed" in page.read_text()
 
 
+def test_our_feedback_lies_where_nbgrader_looks_for_its_own(demo_run):
+    """Who writes a page last has it; ours comes back when it is asked for."""
+    known, _, _ = demo_run
+    page = known.tree / "feedback" / "Bo_Blank" / FIRST.name / f"{FIRST.name}.html"
+    shutil.rmtree(page.parent)
+    feedback.write_feedback(known, [FIRST])
+    ours = page.read_text()
+    stamp = course_tree.place(known, "autograded", FIRST, "Bo_Blank").with_name("timestamp.txt")
+    assert '<ol class="exercises">' in ours and page.with_name(stamp.name).read_text() == stamp.read_text()
+    nbgrader(known.tree, "generate_feedback", FIRST.name, "--student", "Bo_Blank", "--force")
+    assert '<ol class="exercises">' not in page.read_text()
+    assert page in feedback.write_feedback(known, [FIRST]) and page.read_text() == ours
+
+
 def test_a_mark_scheme_is_for_formgraders_pages_alone(demo_run):
     """The server's configuration holds for the feedback that its button writes, too."""
     known, _, _ = demo_run
@@ -113,26 +127,30 @@ def attacked(built, tmp_path_factory):
         course_tree.place(known, "submitted", FIRST, "mallory"), synthetic.Maker(known, FIRST).file(change=attack)
     )
     grade.grade(known, [FIRST])
-    return known, feedback.write_feedback(known, [FIRST])[0], report.write_report(known, [FIRST])
+    assert course_tree.nbgrader_api(known).generate_feedback(FIRST.name, "mallory")["success"]
+    stock = known.tree / "stock.html"
+    (known.tree / "feedback" / "mallory" / FIRST.name / f"{FIRST.name}.html").rename(stock)
+    return known, feedback.write_feedback(known, [FIRST])[0], stock, report.write_report(known, [FIRST])
 
 
 def test_no_page_carries_a_students_script(attacked):
-    known, feedback_page, summary = attacked
+    known, feedback_page, stock, summary = attacked
     graded = nbformat.read(
         course_tree.place(known, "autograded", FIRST, "mallory"), as_version=4
     )  # formgrader shows this
     shown = [cell.source for cell in graded.cells if cell.cell_type != "code"]
     shown += [str(output.get("data")) for cell in graded.cells for output in cell.get("outputs", [])]
-    for text in (feedback_page.read_text(), summary.read_text(), *shown):
+    for text in (feedback_page.read_text(), stock.read_text(), summary.read_text(), *shown):
         page = BeautifulSoup(text, "html.parser")
         assert not [script for script in page("script") if "owned" in script.text]
         assert not page("img", src="x") and not [at for at in page(href=True) if at["href"].startswith("javascript:")]
-    assert "<b>bold</b>" in feedback_page.read_text()
+    assert "<b>bold</b>" in feedback_page.read_text() and "<b>bold</b>" in stock.read_text()
+    assert not BeautifulSoup(feedback_page.read_text(), "html.parser")("script")
 
 
-def test_hints_survive_in_feedback(attacked):
-    _, page, _ = attacked
-    assert "<details><summary>" in page.read_text()
+def test_hints_survive_in_nbgraders_feedback(attacked):
+    _, _, stock, _ = attacked
+    assert "<details><summary>Hint 1" in stock.read_text()
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on this machine")

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, course
 from autograder.author import build
+from autograder.course import exercise_of
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade, guard, removal
 from autograder.grading.records import GRADED, GradedVerdict, Record, known_students, verdict_path
@@ -136,15 +137,16 @@ def test_an_answer_that_nobody_marked_is_not_graded_yet(known):
     entry = known.notebooks[0]
     names = [cell.id for cell in course_tree.release_notebook(known, entry).cells if cell.id.startswith("written_")]
     path = course_tree.place(known, "feedback", entry, "ada").with_suffix(".html")
-    assert path.read_text().count("not graded yet, of") == 2 * len(names)  # in the list, and at the answer
+    assert path.read_text().count("not graded yet, of") == len(names)
     with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         for mark in gradebook.find_submission_notebook(entry.name, entry.name, "ada").grades:
             if mark.name == names[0]:
                 mark.manual_score, mark.needs_manual_grade = 0, False  # marked: it is worth nothing
         gradebook.db.commit()
     feedback.write_feedback(known, [entry])
-    assert path.read_text().count("not graded yet, of") == 2 * (len(names) - 1)
-    assert "Score: 0.0 / " in path.read_text()
+    assert path.read_text().count("not graded yet, of") == len(names) - 1
+    marked = f"Question {exercise_of(names[0])}</a>"
+    assert marked in path.read_text() and "0 of 2 points" in path.read_text().split(marked)[1].split("</li>")[0]
 
 
 def test_a_student_who_is_not_there_is_named(known):

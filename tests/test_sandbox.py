@@ -212,10 +212,15 @@ def test_the_number_of_files_is_bounded(small, monkeypatch):
         running.run("import os, time\nfor n in range(3000): os.close(os.open(f'/tmp/{n}', os.O_CREAT))\ntime.sleep(3)")
 
 
-def sandbox_users():
-    """The users of all processes that fork servers forked."""
-    found = (line.split(None, 1) for line in os.popen("ps -eo uid=,args=").read().splitlines())
-    return sorted(uid for uid, command in found if "autograder.sandbox.fork_server" in command)
+def inside(namespace):
+    """The processes of a process namespace."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/ns/pid"):
+        try:
+            found += [place.parts[2]] if os.readlink(place) == namespace else []
+        except OSError:  # it is gone, or somebody else's
+            continue
+    return found
 
 
 @pytest.mark.parametrize("address", ["('127.0.0.1', 22)", "('8.8.8.8', 53)"])
@@ -305,10 +310,12 @@ while True:
     except OSError:
         pass
 """
-    before = sandbox_users()
-    with kernel.open_kernel(small) as running, pytest.raises(KernelGone):
-        running.run(bomb)
-    assert sandbox_users() == before
+    with kernel.open_kernel(small) as running:
+        namespace = said(running.run("import os; print(os.readlink('/proc/self/ns/pid'))")).strip()
+        assert len(inside(namespace)) >= 2  # the first one, and the kernel
+        with pytest.raises(KernelGone):
+            running.run(bomb)
+    assert inside(namespace) == []
 
 
 def test_processes_left_behind_are_gone(small):

@@ -22,6 +22,7 @@ from autograder import course, html_cleaning
 from autograder.author import build
 from autograder.intake import restore
 from autograder.intake.archive import Reader
+from autograder.reports import feedback, page
 
 SECONDS = float(os.environ.get("SLOW", "2"))  # for each target
 LONGEST = 20_000  # characters of a text while searching; the worst are then tried at full length
@@ -32,6 +33,7 @@ GRAMMAR = [
     *("&#", "&lt", "9", ";", "`", "```\n", "~~~\n", "*", "_", "**", "__", "~~", "$", "$$", "\\", "\\(", "|", "|-|\n"),
     *("> ", "- ", "1. ", "# ", "\n", "\n\n", "\t", "    ", "a", "b c ", "![", "](", "]: ", "http://", "www.", "@", ":"),
     *("'", '"', '"""', "f'", "{", "}", "{a}", "lambda:", "not ", "-", "x=", "if ", "(yield ", "\x1b[31m", "\x1b[", "m"),
+    *("\\frac{", "\\left(", "\\right)", "\\begin{array}", "^", "_{", "}", "&", "\\\\", "\\def\\a{", "\\a", "\\sqrt["),
     *("\u0301", "\U0001f600", "\xa0", "\r", "\x00", "<math>", "<svg>", "</p>", "<pre>", "<![CDATA[", "<?", "{{", "%}"),
 ]
 
@@ -63,7 +65,7 @@ def exporter():
 
 
 def shown(cells):
-    """The page of some cells, as formgrader and feedback make it."""
+    """The page of some cells, as formgrader and nbgrader's feedback make it."""
     notebook = nbformat.v4.new_notebook(cells=cells)
     html_cleaning.fit(notebook)
     return exporter().from_notebook_node(notebook)
@@ -82,6 +84,35 @@ def page_of_outputs(text):
 
 def page_of_code(text):
     return shown([nbformat.v4.new_code_cell(text)])
+
+
+ABOUT = {
+    **{"title": "", "course": "", "student": "", "reason": "", "why": "", "said": {}, "remarks": [], "penalty": 0},
+    **{"late_seconds": 0, "marks": {}, "comments": {}, "release": json.dumps({"cells": []})},
+}
+
+
+def fed_back(cells):
+    """Our feedback page of some cells."""
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    html_cleaning.fit(notebook)
+    return page.render(ABOUT | {"notebook": json.dumps(notebook)})
+
+
+def feedback_of_prose(text):
+    return fed_back([nbformat.v4.new_markdown_cell(source) for source in html_cleaning.markdown([text])])
+
+
+def feedback_of_outputs(text):
+    new = nbformat.v4.new_output
+    outputs = [new("stream", name="stdout", text=text), new("error", ename="E", evalue="e", traceback=[text])]
+    outputs.append(new("display_data", data={"text/html": html_cleaning.html(text)}))
+    outputs.append(new("display_data", data={"text/plain": text}))
+    return fed_back([nbformat.v4.new_code_cell("", outputs=outputs)])
+
+
+def feedback_of_code(text):
+    return fed_back([nbformat.v4.new_code_cell(text)])
 
 
 def file(text):
@@ -114,6 +145,10 @@ TARGETS = {
     "page of prose": (page_of_prose, 40),
     "page of outputs": (page_of_outputs, 40),
     "page of code": (page_of_code, 40),
+    "page of ours, prose": (feedback_of_prose, feedback.PAGE_SECONDS),
+    "page of ours, outputs": (feedback_of_outputs, feedback.PAGE_SECONDS),
+    "page of ours, code": (feedback_of_code, feedback.PAGE_SECONDS),
+    "page of ours, formula": (lambda text: page.formula(text[: page.MAX_TEX], "block"), 2),
 }
 
 
@@ -180,9 +215,10 @@ def test_the_slowest_text_that_is_found_is_bounded(name):
 def test_what_a_long_search_found_is_shown_as_it_was_typed(text):
     page_of_prose("x")  # imports
     started = time.process_time()
-    page, _ = page_of_prose(text)
+    made, _ = page_of_prose(text)
     assert time.process_time() - started < 1.5  # it was 4 to 9
-    assert f"<pre>{text[:1000]}" in page
+    assert f"<pre>{text[:1000]}" in made
+    assert f'<pre tabindex="0">{text[:1000]}' in feedback_of_prose(text)
 
 
 def test_the_search_finds_what_is_slow():

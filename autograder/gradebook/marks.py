@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -31,6 +32,62 @@ join assignment on submitted_assignment.assignment_id = assignment.id
 where assignment.name = :name and grade.needs_manual_grade
 group by submitted_assignment.student_id
 """)
+MARKED = text("""
+select submitted_assignment.student_id, submitted_notebook.late_submission_penalty, base_cell.name,
+       grade_cells.max_score, grade.auto_score, grade.manual_score, grade.extra_credit, grade.needs_manual_grade
+from submitted_notebook
+join submitted_assignment on submitted_notebook.assignment_id = submitted_assignment.id
+join notebook on submitted_notebook.notebook_id = notebook.id
+join grade on grade.notebook_id = submitted_notebook.id
+join base_cell on grade.cell_id = base_cell.id
+join grade_cells on grade_cells.id = base_cell.id
+where notebook.name = :name
+""")
+COMMENTS = text("""
+select submitted_assignment.student_id, base_cell.name, comment.auto_comment, comment.manual_comment
+from comment join base_cell on comment.cell_id = base_cell.id
+join submitted_notebook on comment.notebook_id = submitted_notebook.id
+join submitted_assignment on submitted_notebook.assignment_id = submitted_assignment.id
+join notebook on submitted_notebook.notebook_id = notebook.id
+where notebook.name = :name
+""")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What the gradebook says of a graded cell, by its rules: a score of a person comes before the automatic one."""
+
+    score: float
+    points: float  # that there are
+    by_hand: bool  # a person gave the score
+    waits: bool  # for a person: to be marked, or `by_hand`, to be looked at again
+
+
+@dataclass
+class Marked:
+    """What the gradebook says of a student's notebook."""
+
+    penalty: float = 0.0
+    marks: dict[str, Mark] = field(default_factory=dict)  # by cell
+    comments: dict[str, str] = field(default_factory=dict)  # of a person, by cell
+    untouched: list[str] = field(default_factory=list)  # answers that are as released
+
+
+def marked(database: Connection, entry: NotebookEntry) -> dict[str, Marked]:
+    """All that the gradebook says of a notebook to its students, by student."""
+    found: dict[str, Marked] = {}
+    for student, penalty, cell, points, auto, manual, extra, waits in database.execute(MARKED, {"name": entry.name}):
+        mine = found.setdefault(student, Marked(penalty or 0.0))
+        given = auto if manual is None else manual
+        score = 0.0 if given is None else given + (extra or 0.0)
+        mine.marks[cell] = Mark(score, points or 0.0, manual is not None, bool(waits))
+    for student, cell, auto, manual in database.execute(COMMENTS, {"name": entry.name}):
+        mine = found.setdefault(student, Marked())
+        if manual:
+            mine.comments[cell] = manual
+        if auto:
+            mine.untouched.append(cell)
+    return found
 
 
 def scores(database: Connection, entry: NotebookEntry) -> dict[str, dict[str, float | None]] | None:

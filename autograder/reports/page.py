@@ -1,0 +1,319 @@
+"""A student's feedback page: what was said of each exercise, then what the student did, folded.
+
+`render` works on what a stranger wrote: call it in a child with limits, see `autograder.limited`. Of a hand-in nothing
+reaches the page but escaped text, cleaned HTML, pictures in base64, and formulas as MathML of known tags.
+"""
+
+import contextlib
+import functools
+import json
+import re
+import secrets
+import textwrap
+import unicodedata
+from dataclasses import dataclass, field
+from html import escape, unescape
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jinja2
+import mistune
+from latex2mathml.converter import Converter
+from markupsafe import Markup
+from mistune.plugins import math, table
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+from autograder import html_cleaning
+from autograder.course import exercise_of
+from utils.grading.verdict import legible
+
+TEMPLATE = Path(__file__).with_name("feedback.html.jinja")
+ROLES = ("exercise_", "written_")
+SCOREBOARD = "scoreboard(checks)"  # its table says again what the page says
+LEXER, FORMATTER = PythonLexer(stripnl=False), HtmlFormatter(nowrap=True)
+COLOURS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+QUESTION = re.compile(r"^\*\*Question .*?\*\* \(.*?\)\.\s+", re.MULTILINE)
+HEADING = re.compile(r"^## +(.+)$", re.MULTILINE)
+MAX_TEX = 500  # characters of a formula
+MAX_TITLE, MAX_ALT = 80, 300
+DEFINES = re.compile(r"\\(?:def|newcommand|renewcommand|newenvironment|DeclareMathOperator)(?![a-zA-Z])")
+ARG = re.compile(r"\\arg(?![a-zA-Z])")  # the one common function that latex2mathml does not know
+MATHML = {
+    *("math", "mrow", "mi", "mo", "mn", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msub", "msup", "msubsup"),
+    *("munder", "mover", "munderover", "mmultiscripts", "mtable", "mtr", "mtd", "mstyle", "mpadded", "mphantom"),
+}
+MATH_ATTRIBUTES = {
+    *("display", "mathvariant", "stretchy", "fence", "form", "separator", "largeop", "movablelimits", "accent"),
+    *("displaystyle", "scriptlevel", "linethickness", "columnalign", "minsize", "maxsize", "width"),
+}
+MATH_VALUE = re.compile(r"[a-z-]{1,30}|-?[0-9]?(\.[0-9]{1,3})?(em|ex)?")  # no width that pushes all else away
+
+
+@dataclass
+class _Section:
+    """The cells below a heading of the notebook, as HTML; `names` are the exercises among them."""
+
+    title: str
+    cells: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+
+
+def render(about: dict[str, Any]) -> str:
+    """The page.
+
+    Args:
+        about: plain data: `title`, `course` and `student`; `release` and `notebook`, the released notebook and the
+            graded one as text ("": the page says `why` it shows no answers); `marks`, for each graded cell its score,
+            points and state; `comments` by cell; `penalty` and `late_seconds`; `reason`, why it is ungradable;
+            `said`, for each exercise the outcome and the sentence; `remarks`.
+
+    Raises:
+        ValueError: a notebook is no JSON.
+    """
+    release = _released(about["release"])
+    sections: list[_Section] = []
+    said = {number: tuple(pair) for number, pair in about["said"].items()}
+    if about["notebook"] and not about["reason"]:
+        cells = json.loads(about["notebook"])["cells"]
+        sections = _answers(cells, release)
+        for cell in cells:  # without a record
+            if cell["id"].startswith("check_"):
+                number = exercise_of(cell["id"])
+                said.setdefault(number, ("", _printed(cell).removeprefix(f"Exercise {number}: ")))
+    shown = {name for section in sections for name in section.names}
+    exercises = []
+    for name, title in release.exercises.items():
+        mark, comment = about["marks"].get(name), about["comments"].get(name, "")
+        if mark is None or (about["reason"] and not comment and mark["state"] != "by hand"):
+            continue
+        outcome, sentence = said.get(exercise_of(name), ("", ""))
+        exercises.append(
+            {
+                "kind": "Question" if name.startswith("written_") else "Exercise",
+                "number": exercise_of(name),
+                "title": title,
+                "mark": mark,
+                "outcome": outcome,
+                "sentence": sentence,
+                "comment": comment,
+                "anchor": name if name in shown else "",
+            }
+        )
+    marks = about["marks"].values()
+    return _template().render(
+        about,
+        exercises=exercises,
+        sections=[section for section in sections if section.cells],
+        score=sum(mark["score"] for mark in marks) - about["penalty"],
+        points=sum(mark["points"] for mark in marks),
+        waiting=[one for one in exercises if one["mark"]["state"] == "waits"],
+    )
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    loader = jinja2.FileSystemLoader(TEMPLATE.parent)
+    settings = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True, "undefined": jinja2.StrictUndefined}
+    environment = jinja2.Environment(loader=loader, **settings)  # type: ignore[arg-type]
+    environment.filters["sentence"] = _sentence
+    return environment.get_template(TEMPLATE.name)
+
+
+def _sentence(text: str) -> Markup:
+    """A sentence of a check, with the names between its backticks as code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", escape(text)))
+
+
+@dataclass(frozen=True)
+class _Released:
+    """What a released notebook says: the texts of its cells, the headings above them, its exercises in order."""
+
+    sources: dict[str, str]
+    headings: dict[str, str]  # of each cell
+    exercises: dict[str, str]  # of each graded cell, the title; of a written answer, how the question begins
+    questions: dict[str, str]  # of each written answer, what is asked
+
+
+@functools.lru_cache(4)
+def _released(text: str) -> _Released:
+    found = _Released({}, {}, {}, {})
+    heading = before = ""
+    for cell in json.loads(text)["cells"]:
+        name, source = cell["id"], _text(cell["source"])
+        if cell["cell_type"] == "markdown" and (headings := HEADING.findall(source)):
+            heading = headings[-1]
+        found.sources[name], found.headings[name] = source, heading
+        if name.startswith(("check_", "written_")):
+            found.exercises[name] = heading.removeprefix(exercise_of(name)).strip()
+        if name.startswith("written_"):
+            begins = QUESTION.search(before)
+            found.questions[name] = before[begins.start() :] if begins else before
+            words = before[begins.end() :] if begins else before
+            found.exercises[name] = textwrap.shorten(words, MAX_TITLE, placeholder=" ...")
+        before = source
+    return found
+
+
+def _answers(cells: list[dict[str, Any]], release: _Released) -> list[_Section]:
+    """What the student did, below the headings of the notebook."""
+    sections = {heading: _Section(heading or "Before the first exercise") for heading in release.headings.values()}
+    heading = next(iter(sections), "")
+    prose = _Prose()
+    for cell in cells:
+        name = cell["id"]
+        heading = release.headings.get(name, heading)
+        section = sections.setdefault(heading, _Section(heading))
+        html = _cell(cell, release, prose)
+        if html and name.startswith(ROLES) and name in release.sources:
+            section.names.append(name.replace("exercise_", "check_"))
+            html = f'<div id="{section.names[-1]}">\n{html}\n</div>'
+        if html:
+            section.cells.append(html)
+    return list(sections.values())
+
+
+def _cell(cell: dict[str, Any], release: _Released, prose: "_Prose") -> str:
+    """A cell as HTML: its text if it is the student's, and its outputs; "" if there is nothing to show."""
+    name, kind, source = cell["id"], cell["cell_type"], _text(cell["source"])
+    theirs = source != release.sources.get(name)
+    if name.startswith("check_") or source.strip() == SCOREBOARD or name == "ungradable":
+        return ""
+    if kind == "code":
+        shown = [_code(source)] if theirs and source.strip() else []
+        return "\n".join([*shown, *filter(None, map(_output, cell.get("outputs", ())))])
+    if kind == "markdown" and name.startswith("written_") and name in release.sources:
+        answer = prose.html(source) if theirs else "<p>No answer.</p>"
+        return f'<div class="asked">{prose.html(release.questions[name])}</div>\n{answer}'
+    if not theirs or not source.strip():
+        return ""
+    return prose.html(source)  # a raw cell, too: it was let in as one of text
+
+
+def _output(output: dict[str, Any]) -> str:
+    """An output as HTML: a picture, cleaned HTML, or text."""
+    match output.get("output_type"):
+        case "stream":
+            return _plain(_text(output.get("text", "")))
+        case "error" if (output.get("ename"), output.get("evalue")) == ("NotImplementedError", ""):
+            return ""  # not attempted yet, as the sentence says
+        case "error":
+            lines = [line for line in output.get("traceback", ()) if isinstance(line, str)]
+            return _plain("\n".join(lines) or f"{output.get('ename')}: {output.get('evalue')}", "out error")
+        case "display_data" | "execute_result":
+            data = {kind: _text(value) for kind, value in output.get("data", {}).items()}
+        case _:
+            return ""
+    for kind in ("image/png", "image/jpeg"):
+        if picture := html_cleaning.picture(data.get(kind, "")):
+            alt = escape(data.get("text/plain", "")[:MAX_ALT])
+            return f'<p><img src="data:{kind};base64,{"".join(picture.split())}" alt="{alt}"></p>'
+    if html := data.get("text/html", ""):
+        return _wide(_fitted(html_cleaning.clean(html)))
+    return _plain(data.get("text/plain", ""))
+
+
+def _plain(text: str, kind: str = "out") -> str:
+    """Text as it is, in a box of its own; "" if there is none."""
+    bare = COLOURS.sub("", text).replace("\r\n", "\n").replace("\r", "\n").rstrip()
+    bare = legible(bare, len(bare))
+    return f'<pre class="{kind}" tabindex="0">{escape(bare)}</pre>' if bare.strip() else ""
+
+
+def _code(source: str) -> str:
+    source = legible(source, len(source))
+    text = escape(source)
+    if len(source) <= html_cleaning.MAX_CODE:
+        text = highlight(source, LEXER, FORMATTER)
+    return f'<pre class="code" tabindex="0">{text.rstrip()}</pre>'
+
+
+def _printed(cell: dict[str, Any]) -> str:
+    """What a graded cell printed."""
+    said = (_text(output.get("text", "")) for output in cell.get("outputs", ()) if output.get("name") == "stdout")
+    return " ".join(said).strip()
+
+
+def _text(value: Any) -> str:
+    """A text of a notebook, which may be a list of lines; "" for what is none."""
+    if isinstance(value, list):
+        return "".join(line for line in value if isinstance(line, str))
+    return value if isinstance(value, str) else ""
+
+
+def _wide(html: str) -> str:
+    """A box that scrolls by itself what is wider than a phone, with the keyboard, too."""
+    return f'<div class="wide" tabindex="0">{html}</div>'
+
+
+def _fitted(html: str) -> str:
+    """Clean HTML whose headings stand below those of the page, and whose boxes are reached by the keyboard."""
+    return re.sub(r"<(/?)h[1-6]>", r"<\1h4>", html).replace("<pre>", '<pre tabindex="0">')
+
+
+class _Prose(mistune.HTMLRenderer):
+    """Makes Markdown HTML that is clean; its formulas are put in afterwards, where a mark stands for each."""
+
+    def __init__(self) -> None:
+        super().__init__(escape=False)  # it is cleaned as a whole
+        plugins = [math.math, math.math_in_quote, math.math_in_list, table.table]
+        self._markdown = mistune.Markdown(renderer=self, plugins=plugins)
+        self._mark = secrets.token_hex(8)  # that no hand-in knows
+        self._formulas: list[str] = []
+
+    def html(self, text: str) -> str:
+        """Markdown as clean HTML."""
+        if len(text) > html_cleaning.MAX_ALL:
+            return html_cleaning.as_text(text)
+        rendered = self._markdown(text)
+        assert isinstance(rendered, str)
+        cleaned = _fitted(html_cleaning.clean(rendered, text))
+        whole = re.sub(f"{self._mark}x([0-9]+)x", lambda found: self._formulas[int(found[1])], cleaned)
+        return _wide(whole) if "<table" in whole or "<math" in whole else whole
+
+    def inline_math(self, text: str) -> str:
+        """A formula within a line."""
+        return self._kept(formula(text, "inline"))
+
+    def block_math(self, text: str) -> str:
+        """A formula in a line of its own."""
+        return f"<div>{self._kept(formula(text, 'block'))}</div>\n"
+
+    def _kept(self, html: str) -> str:
+        self._formulas.append(html)
+        return f"{self._mark}x{len(self._formulas) - 1}x"
+
+
+def formula(tex: str, display: str) -> str:
+    """TeX as MathML, which needs no script and no font from elsewhere; as it was typed if it cannot be converted."""
+    sign = "$" if display == "inline" else "$$"
+    typed = f'<code class="tex">{escape(sign + tex + sign)}</code>'
+    if len(tex) > MAX_TEX or DEFINES.search(tex):
+        return typed
+    try:
+        plain = ARG.sub(r"\\operatorname{arg}", " ".join(tex.split()))
+        found = Converter(display=display).convert_to_element(plain)
+    except Exception:  # of a library, for anything that is no formula
+        return typed
+    for node in found.iter():
+        node.text = unescape(node.text or "")  # it writes symbols as entities
+        known = node.tag in MATHML and not node.text.startswith("\\")  # an unknown command stays as it was
+        if not known:
+            return typed
+        node.text = "".join(_letter(one, node.attrib.get("mathvariant", "")) for one in node.text)
+        for name in [*node.attrib]:
+            if name not in MATH_ATTRIBUTES or not MATH_VALUE.fullmatch(node.attrib[name]):
+                del node.attrib[name]
+    return ElementTree.tostring(found, encoding="unicode", short_empty_elements=False)
+
+
+def _letter(letter: str, variant: str) -> str:
+    """A letter in the variant of a formula: browsers know no other than the normal one by its name."""
+    if letter.isascii() and letter.isalpha() and variant not in ("", "normal"):
+        case, name = "CAPITAL" if letter.isupper() else "SMALL", variant.upper()
+        for known in (f"MATHEMATICAL {name} {case} {letter}", f"{name} {case} {letter}"):
+            with contextlib.suppress(KeyError):
+                return unicodedata.lookup(known)
+    return letter
