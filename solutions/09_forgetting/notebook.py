@@ -806,8 +806,8 @@ plots.curves(cosines, x=degrees, xlabel="angle between the tasks, degrees", ylab
 # <details><summary>Hint 3: pseudocode</summary>
 #
 # learn: if the task is new, add adapter and head. Train its adapter, its head active; SGD over what learns; for each
-# batch: zero gradients, cross-entropy, backward, step. answer: evaluation mode, the task's adapter active, no gradients, logits;
-# the mode as before.
+# batch: zero gradients, cross-entropy, backward, step. answer: evaluation mode, the task's adapter active, no
+# gradients, logits; the mode as before.
 # </details>
 
 
