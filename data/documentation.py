@@ -150,7 +150,8 @@ def labelled_sentences(
             token for token in item.text.split() if not names & {token, *token.split("-"), token.removesuffix("'s")}
         ]
         text = " ".join(kept)
-        if _is_validation(item) == validation and words[0] <= sum(map(str.isalpha, kept)) <= words[1] and text not in seen:
+        fits = words[0] <= sum(map(str.isalpha, kept)) <= words[1]
+        if _is_validation(item) == validation and fits and text not in seen:
             seen.add(text)
             texts[item.library].append(text)
     shuffle = random.Random(seed)

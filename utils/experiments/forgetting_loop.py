@@ -18,7 +18,7 @@ from torch.nn import functional as F
 from data import encoders, libraries
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
-from utils.experiments.forgetting import ADAPTERS, CLASSES, EWC, L2_SP, PHASES, TOGETHER, Forgetting, phase_of
+from utils.experiments.forgetting import ADAPTERS, CLASSES, EWC, L2_SP, PHASES, TOGETHER, Forgetting
 from utils.experiments.training import precision_of, progress, seed_everything
 
 DECIMALS = 3
@@ -115,9 +115,8 @@ class Adapted(nn.Module):
         self.layer, self.phase = layer, -1  # -1: none
         self.down = nn.ModuleList(nn.Linear(width, bottleneck) for _ in range(PHASES))
         self.up = nn.ModuleList(nn.Linear(bottleneck, width) for _ in range(PHASES))
-        for one in self.up:
-            nn.init.zeros_(one.weight)
-            nn.init.zeros_(one.bias)
+        for parameter in self.up.parameters():
+            nn.init.zeros_(parameter)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the layer gives, its states adapted."""
@@ -183,56 +182,60 @@ class Reservoir:
 
     def __init__(self, capacity: int, rng: random.Random):
         self.capacity, self.rng = capacity, rng
-        self.kept: list[Any] = []
+        self.examples: list[Any] = []
         self.seen = 0
 
     def add(self, example: Any) -> None:
         """Let one example come."""
         self.seen += 1
-        if len(self.kept) < self.capacity:
-            self.kept.append(example)
+        if len(self.examples) < self.capacity:
+            self.examples.append(example)
         elif (place := self.rng.randrange(self.seen)) < self.capacity:
-            self.kept[place] = example
+            self.examples[place] = example
 
     def sample(self, n: int) -> list[Any]:
         """So many of the kept ones, without replacement; all if there are fewer."""
-        return self.rng.sample(self.kept, min(n, len(self.kept)))
+        return self.rng.sample(self.examples, min(n, len(self.examples)))
+
+
+def remember(model: nn.Module) -> dict[str, torch.Tensor]:
+    """A copy of the weights as they are: 9.6."""
+    return {name: weight.detach().clone() for name, weight in model.named_parameters()}
 
 
 def fisher(model: nn.Module, inputs: torch.Tensor) -> dict[str, torch.Tensor]:
-    """The diagonal of the Fisher information: the expected squared gradient of log p(y|x), y as the model says: 9.6."""
-    made = {name: torch.zeros_like(one) for name, one in model.named_parameters()}
-    for x in inputs:
-        logs = model(x[None]).log_softmax(-1)[0]
-        for y, log in enumerate(logs):
-            gradients = torch.autograd.grad(log, [*model.parameters()], retain_graph=y < len(logs) - 1)
-            for name, one in zip(made, gradients, strict=True):
-                made[name] += log.detach().exp() * one.square() / len(inputs)
-    return made
+    """The diagonal of the Fisher information: the expected squared gradient of log p(y|x), y as the model says: 9.6.
+
+    inputs: (N, ...). The model is asked in evaluation mode.
+    """
+    mode = model.training
+    model.eval()
+    found = {name: torch.zeros_like(weight) for name, weight in model.named_parameters()}
+    for x in inputs.split(1):
+        for log_p in model(x).log_softmax(-1)[0]:
+            slopes = torch.autograd.grad(log_p, [*model.parameters()], retain_graph=True)
+            for name, slope in zip(found, slopes, strict=True):
+                found[name] += log_p.exp().detach() * slope**2 / len(inputs)
+    model.train(mode)
+    return found
 
 
-def ewc(model: nn.Module, information: Weights, anchor: Weights, strength: float) -> torch.Tensor:
-    """The pull of EWC: half the strength times the squared distances, each times its information: 9.6."""
-    pulls = [
-        (information[name] * (one - anchor[name]).square()).sum()
-        for name, one in model.named_parameters()
-        if name in anchor
-    ]
-    return strength / 2 * torch.stack(pulls).sum()
+def ewc(model: nn.Module, importance: Weights, anchor: Weights, strength: float) -> torch.Tensor:
+    """Half the strength times the squared distances from the anchor, each times its importance: 9.6."""
+    named = dict(model.named_parameters())
+    parts = [(importance[name] * (named[name] - anchor[name]) ** 2).sum() for name in importance]
+    return strength / 2 * sum(parts, start=torch.zeros((), device=parts[0].device))
 
 
 def l2_sp(model: nn.Module, anchor: Weights, alpha: float, beta: float) -> torch.Tensor:
     """The pull to an anchor, and of what is not in it to zero: 9.7 (Li et al. 2018)."""
-    pulls = [
-        alpha / 2 * (one - anchor[name]).square().sum() if name in anchor else beta / 2 * one.square().sum()
-        for name, one in model.named_parameters()
-    ]
-    return torch.stack(pulls).sum()
-
-
-def now(model: nn.Module) -> dict[str, torch.Tensor]:
-    """A copy of the weights as they are."""
-    return {name: one.detach().clone() for name, one in model.named_parameters()}
+    penalty = torch.zeros((), device=next(model.parameters()).device)
+    for name, weight in model.named_parameters():
+        if name in anchor:
+            penalty = penalty + alpha / 2 * (weight - anchor[name]).pow(2).sum()
+        else:
+            penalty = penalty + beta / 2 * weight.pow(2).sum()
+    return penalty
 
 
 # Training
@@ -255,7 +258,7 @@ def replayed(experiment: Forgetting, batches: Sequence[Sequence[Sequence[int]]],
     """For each step of each phase, examples of earlier phases: drawn by the student's `Replay` if it draws the same."""
 
     def drawn(kind: Callable[..., Any]) -> list[list[list[int]]]:
-        memory = kind(experiment.memory, random.Random(seed))
+        memory = kind(experiment.memory, random.Random(f"memory {seed}"))
         made = []
         for phase in batches:
             made.append([[*memory.sample(experiment.replayed)] for _ in phase])
@@ -268,56 +271,66 @@ def replayed(experiment: Forgetting, batches: Sequence[Sequence[Sequence[int]]],
 
 
 class Pull:
-    """What L2-SP and EWC add to the loss once there is a phase to remember, by the student's functions if they agree."""
+    """What L2-SP and EWC add to the loss once a phase is over, by the student's functions where they agree."""
 
     def __init__(self, experiment: Forgetting, model: Learner):
         self.experiment, self.model = experiment, model
-        self.anchor: Weights = {}
-        self.information: dict[str, torch.Tensor] = {}
+        self.importance: dict[str, torch.Tensor] = {}  # of all phases that are over
         self.add: Callable[[], torch.Tensor] | None = None
 
     def remember(self, rows: Sequence[torch.Tensor]) -> None:
-        """Let the weights as they are be where later ones are pulled to; `rows` are states of sentences of this phase."""
-        one, model = self.experiment, self.model
-        if one.method == EWC:
-            self.inputs = nn.utils.rnn.pad_sequence([*rows], batch_first=True)
-            more = self._fisher()(model.eval(), self.inputs)
-            self.information = {name: self.information.get(name, 0) + more[name] for name in more}
-        self.anchor = now(model)
+        """Pull to the weights as they are from now on. rows: states of sentences of this phase, for EWC."""
+        one, anchor = self.experiment, self._anchor()
         if one.method == L2_SP:
-            self.add = self._agreed("l2_sp", l2_sp, self.anchor, one.strength, one.strength)
-        if one.method == EWC:
-            self.add = self._agreed("ewc", ewc, self.information, self.anchor, one.strength)
+            self.add = self._agreed("l2_sp", l2_sp, anchor, one.strength, one.strength)
+        else:
+            more = self._fisher(padded(rows, self.model.head.weight.device))
+            self.importance = {name: self.importance.get(name, 0) + more[name] for name in more}
+            self.add = self._agreed("ewc", ewc, self.importance, anchor, one.strength)
 
-    def _fisher(self) -> Callable[..., dict[str, torch.Tensor]]:
-        """The student's `fisher` if it gives the same for a few sentences, else the course's."""
-        few = self.inputs[:ASKED]
+    def _anchor(self) -> Weights:
+        """What the student's `remember` gives if these are copies of all weights, else what the course's gives."""
+        made = remember(self.model)
 
-        def same(found: tuple[Any, Weights]) -> bool:
-            wanted = fisher(self.model, few)
-            return {*found[1]} == {*wanted} and all(torch.equal(found[1][name], wanted[name]) for name in wanted)
+        def same(found: Weights) -> bool:
+            places = {one.data_ptr() for one in self.model.parameters()}
+            return _equal(found, made) and not any(one.data_ptr() in places for one in found.values())
 
-        agreed = student.instead("fisher", lambda function: (function, function(self.model, few)), same)
-        return agreed[0] if agreed else fisher
+        return student.instead("remember", lambda function: function(self.model), same) or made
+
+    def _fisher(self, inputs: torch.Tensor) -> Weights:
+        """By the student's `fisher` if it gives the same for a few sentences."""
+        agreed = student.instead(
+            "fisher",
+            lambda function: (function, function(self.model, inputs[:ASKED])),
+            lambda made: _equal(made[1], fisher(self.model, inputs[:ASKED])),
+        )
+        return (agreed[0] if agreed else fisher)(self.model, inputs)
 
     def _agreed(self, name: str, course: Callable[..., torch.Tensor], *more: Any) -> Callable[[], torch.Tensor]:
         """The student's pull if its value and gradients are the same a little off the anchor, else the course's."""
+        if student.own(name) is None:
+            return lambda: course(self.model, *more)
         moved, draw = copy.deepcopy(self.model), torch.Generator().manual_seed(0)
         with torch.no_grad():
             for one in moved.parameters():
                 one.add_(torch.randn(one.shape, generator=draw).to(one.device), alpha=0.01)
 
-        def facts(function: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
+        def facts(function: Callable[..., torch.Tensor]) -> dict[str, torch.Tensor]:
             loss = function(moved, *more)
-            return [loss.detach(), *torch.autograd.grad(loss, [*moved.parameters()])]
+            slopes = torch.autograd.grad(loss, [*moved.parameters()])
+            return {"loss": loss.detach(), **{str(place): one for place, one in enumerate(slopes)}}
 
         agreed = student.instead(
-            name,
-            lambda function: (function, facts(function)),
-            lambda made: all(map(torch.equal, made[1], facts(course))),
+            name, lambda function: (function, facts(function)), lambda made: _equal(made[1], facts(course))
         )
         chosen = agreed[0] if agreed else course
         return lambda: chosen(self.model, *more)
+
+
+def _equal(found: Weights, wanted: Weights) -> bool:
+    """Whether two dicts hold the same names and the same numbers."""
+    return {*found} == {*wanted} and all(torch.equal(found[name], wanted[name]) for name in wanted)
 
 
 @dataclass(frozen=True)
@@ -347,9 +360,9 @@ def learn(
     precision: torch.dtype,
 ) -> Iterator[int]:
     """Train `model` in place, phase by phase; gives the number of examples of each phase when it is over."""
-    batches = orders(experiment, random.Random(seed))
+    batches = orders(experiment, random.Random(f"order {seed}"))
     again = replayed(experiment, batches, seed) if experiment.memory else [[[]] * len(phase) for phase in batches]
-    pull, draw = Pull(experiment, model), random.Random(seed)
+    pull, draw = Pull(experiment, model), random.Random(f"observed {seed}")
     for phase, classes in enumerate(experiment.phases):
         if experiment.method == ADAPTERS:
             model.use(phase)
@@ -380,7 +393,7 @@ def learn(
                 label * experiment.examples + number for label in classes for number in range(experiment.examples)
             ]
             observed = draw.sample(places, experiment.observed)
-            pull.remember([known.training[place].to(device) for place in observed])
+            pull.remember([known.training[place] for place in observed])
         yield sum(map(len, batches[phase]))
 
 
@@ -432,7 +445,7 @@ def fitted_again(model: Learner, known: Given, device: torch.device, precision: 
     mean, spread = training.mean(0), training.std(0) + 1e-6
     training, tested = ((rows - mean) / spread for rows in (training, tested))
     weight, bias = (
-        torch.zeros(*shape, dtype=torch.double, requires_grad=True) for shape in ((CLASSES, len(mean)), (6,))
+        torch.zeros(*shape, dtype=torch.double, requires_grad=True) for shape in ((CLASSES, len(mean)), (CLASSES,))
     )
     optimizer = torch.optim.LBFGS([weight, bias], max_iter=60, line_search_fn="strong_wolfe")
 
@@ -448,9 +461,8 @@ def fitted_again(model: Learner, known: Given, device: torch.device, precision: 
 
 def own(logits: torch.Tensor) -> torch.Tensor:
     """The best class of each test sentence among those of its own phase; the sentences stand class by class."""
-    phases = phase_of(torch.arange(CLASSES).repeat_interleave(len(logits) // CLASSES))
-    mine = logits.gather(1, TOGETHER * phases[:, None] + torch.arange(TOGETHER))
-    return TOGETHER * phases + mine.argmax(1)
+    first = TOGETHER * torch.arange(PHASES).repeat_interleave(len(logits) // PHASES)  # class of each one's phase
+    return first + logits.gather(1, first[:, None] + torch.arange(TOGETHER)).argmax(1)
 
 
 def margins(logits: torch.Tensor) -> list[float]:
