@@ -202,13 +202,15 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
         assert shape != (T, T), "there are T rows. The first of T + 1 comes before anything was learned."
         assert shape != (T, T + 1) or T == 1, "rows and columns are exchanged: a row for each moment, a column a task."
     R = expect.floats(value, (T + 1, T), "the matrix")
+    wanted = matrix_of(tasks, [before + tasks[:i] for i in range(T + 1)])
+    told = "accuracies are in percent. They should be as `evaluate` gives them."
+    assert not torch.allclose(R, 100 * wanted), told
     told = "a model is examined in training mode: dropout would act, and what it is asked could change it."
     assert not any("examined" in lesson for lesson in lessons) and ((R % 2) < 1).all(), told
     assert (R < 2).all(), "a model is examined while gradients are recorded: use torch.no_grad()."
     told = "a model is trained in evaluation mode. After a look, switch back to training mode."
     assert not any("in evaluation" in lesson for lesson in lessons), told
     told = "the model that was given is not trained, or not with each task once: it goes through all of them itself."
-    wanted = matrix_of(tasks, [before + tasks[:i] for i in range(T + 1)])
     below = torch.arange(1, T + 2)[:, None] > torch.arange(1, T + 1)  # row i, column j (from 1): i >= j
     expect.like(
         R,
@@ -221,7 +223,6 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
             ),
             "the rows are in the wrong order: row 0 comes before anything was learned.": lambda: wanted.roll(-1, 0),
             "row 0 was measured after something had been learned.": lambda: torch.cat([wanted[1:2], wanted[1:]]),
-            "accuracies are in percent. They should be as `evaluate` gives them.": 100 * wanted,
             "the tasks are learned from the last to the first.": lambda: matrix_of(
                 tasks, [before + tasks[::-1][:i] for i in range(T + 1)]
             ),
@@ -322,13 +323,9 @@ def forgetting_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
             mean_of([entry(R, j, j) - entry(R, T, j) for j in range(1, T)])
         ),
         "row 0 counts as a best. Nothing had been learned then.": mean_of(lost(0, T - 1)),
-        "the end counts among what it is compared with. A task that is best at the end has negative forgetting.": (
-            mean_of(lost(1, T))
-        ),
+        "negative forgetting is cut off at 0, or the end counts among what it is compared with. A task may end better "
+        "than it ever was.": mean_of(lost(1, T - 1, True) if T > 1 else []),
         "row 0 and the end count among what the end is compared with.": mean_of(lost(0, T)),
-        "negative forgetting is cut off at 0. A task may end better than it ever was.": mean_of(
-            lost(1, T - 1, True) if T > 1 else []
-        ),
         "the best is looked for only from the moment on when the task was learned. Any of the tasks before counts.": (
             mean_of([max(entry(R, i, j) for i in range(j, T)) - entry(R, T, j) for j in range(1, T)])
         ),
@@ -390,11 +387,12 @@ def summed_up(R: torch.Tensor, average: Remote | None, backward: Remote, lost: R
 
 HISTORY = torch.tensor(
     [
-        [0.50, 0.33, 0.92, 0.25],
-        [0.90, 0.40, 0.60, 0.20],
-        [0.95, 0.81, 0.47, 0.31],
-        [0.72, 0.85, 0.88, 0.43],
-        [0.61, 0.70, 0.93, 0.77],
+        [0.50, 0.89, 0.42, 0.25, 0.15],
+        [0.90, 0.40, 0.97, 0.20, 0.30],
+        [0.95, 0.81, 0.47, 0.31, 0.22],
+        [0.72, 0.85, 0.88, 0.43, 0.35],
+        [0.66, 0.74, 0.90, 0.77, 0.28],
+        [0.61, 0.70, 0.93, 0.84, 0.66],
     ]
 )
 
@@ -450,6 +448,9 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
 
     mild = 0.2 < T < 20
     guesses: dict[str, expect.Guess] = {
+        "the cap comes after the power. It is a number of examples: cut sizes first.": lambda: scaled(
+            [min(float(one) ** (1 / T), cap or math.inf) for one in sizes] if mild else [1.0] * len(sizes)
+        ),
         "the cap is not used.": uncut,
         "the temperature is not used.": powers(capped, 1.0),
         "sizes are taken to the power of T. It is 1 / T.": lambda: powers(capped, T) if mild else wanted,
@@ -460,9 +461,6 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
             [float(one) ** (1 / T) if mild else 0.0 for one in capped]
         ),
         "all probabilities are the same, whatever the sizes.": torch.full((len(sizes),), 1 / len(sizes)),
-        "the cap comes after the power. It is a number of examples: cut sizes first.": lambda: scaled(
-            [min(float(one) ** (1 / T), cap or math.inf) for one in sizes] if mild else [1.0] * len(sizes)
-        ),
         "the cap cuts shares of all examples. It is a number of examples: cut sizes first.": lambda: scaled(
             [min(one, cap / sum(sizes)) if cap else one for one in scaled(sizes).tolist()]
         ),
@@ -475,8 +473,9 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
     }
     assert most <= 1
     otherwise = "the probabilities are not those of the formula."
-    expect.like(value.float(), wanted, otherwise, guesses, 1e-4)
-    assert abs(float(value.double().sum()) - 1) < 1e-5, "the probabilities do not sum to 1."
+    rough = T < 0.1  # in single precision the logarithms of large sizes, divided by that, have few digits left
+    expect.like(value.float(), wanted, otherwise, guesses, 2e-3 if rough else 1e-4)
+    assert abs(float(value.double().sum()) - 1) < (2e-3 if rough else 1e-5), "the probabilities do not sum to 1."
 
 
 @check("9.4", points=2, forbids=MODELS)
@@ -517,26 +516,31 @@ def fair(Replay: Remote, lib: Library, capacity: int, count: int, repeats: int, 
     assert odd == 0, "a memory holds more examples than its capacity, or fewer than it could."
     if count <= capacity:
         return
-    assert counts[-1] > 0, "newcomers are never let in: the memory keeps what came first."
+    newest = [0] * (count - capacity) + [repeats] * capacity
+    assert counts != newest[::-1], "newcomers are never let in: the memory keeps what came first."
+    told = "memories always keep the same places of what was added: `rng` is not used, or seeded anew."
+    assert counts == newest or not all(one in (0, repeats) for one in counts), told
     told = "every newcomer is let in. The n-th example should be, with probability k / n."
     assert counts[-1] < repeats, told
-    share = capacity / count
     late = sum(counts[capacity:]) / (count - capacity)
     first = sum(counts[:capacity]) / capacity
-    if any(far(one, share, repeats) for one in counts):
+    if any(far(one, capacity / count, repeats) for one in counts):
         told = "late examples are kept more often than early ones: all should have the same chance."
-        assert not (far(round(late), share, repeats) and late > first), told
-        told = "early examples are kept more often than late ones: all should have the same chance."
-        assert not (far(round(late), share, repeats) and late < first), told
-        raise AssertionError("some places of the memory change more often than others: all should be as likely.")
+        assert late <= first, told
+        told = "early examples are kept more often than late ones, or some places change less often than others."
+        raise AssertionError(told)
 
 
 def sound(Replay: Remote, lib: Library, capacity: int, stream: list[Any], n: int, seed: int) -> None:
     """Fail unless a memory keeps and draws examples of the stream, as many as it should."""
     says = "the memory or its sample stops with an error: for few examples, or for those of some type."
-    kept, drawn, after, name = expect.answers(lib(toys).kept_and_drawn, Replay, capacity, stream, n, seed, says=says)
+    kept, drawn, left, after, name = expect.answers(
+        lib(toys).kept_and_drawn, Replay, capacity, stream, n, seed, says=says
+    )
     size = min(capacity, len(stream))
     assert len(kept) <= capacity, "a memory holds more examples than its capacity."
+    told = "a memory holds more than was added to it. Do all memories share one list?"
+    assert len(kept) <= size, told
     told = (
         "a memory holds fewer examples than it could: equal ones count each, and so do those that are 0, empty or None."
     )
@@ -558,9 +562,8 @@ def sound(Replay: Remote, lib: Library, capacity: int, stream: list[Any], n: int
     assert len(drawn) == min(n, size), "a sample should have n examples."
     told = "a sample has an example twice that is kept once: it is drawn without replacement."
     assert within(drawn, kept), told
-    told = "whoever changes a sample changes the memory: give a new list."
-    assert len(after) == size or not drawn, told
-    assert after == kept, "drawing a sample changes what is kept."
+    assert left == kept, "drawing a sample changes what is kept."
+    assert after == kept, "whoever changes a sample changes the memory: give a new list."
 
 
 @check("9.5", points=2, forbids=MODELS)
@@ -581,7 +584,7 @@ def replay(Replay, lib):
     ):
         for seed in range(3):
             sound(Replay, lib, capacity, stream, n, 95 + seed)
-    for capacity, count, repeats in ((2, 5, 1000), (1, 4, 1000), (3, 4, 1000), (4, 12, 800)):
+    for capacity, count, repeats in ((2, 20, 600), (2, 5, 1000), (1, 4, 800), (3, 4, 800), (4, 12, 600)):
         fair(Replay, lib, capacity, count, repeats, 950 + capacity)
     drawn = lib(toys).drawn_counts(Replay, 5, 2, 800, 960)
     told = "some of the kept examples are drawn more often than others."
@@ -875,7 +878,8 @@ def consolidation(remember, fisher, ewc, lib):
     theirs, ours = nets(lib, d, width, classes, 967)
     exact = fisher(lib(toys).double(theirs), x.double())["3.weight"]
     assert exact.dtype is torch.float64, "with a model in double precision, the information should be, too."
-    expect.one_device(lib, fisher, theirs, x)
+    told = "on another device (a GPU) this would stop: what you make must lie on the device of the parameters."
+    assert lib(toys).meets_other_devices(fisher, theirs, x) is False, told
     says = "inputs that are not contiguous are an error."
     found = expect.answers(lib(toys).strided, fisher, theirs, x, says=says)
     expect.close(
@@ -932,6 +936,8 @@ def starts_of(
             + beta / 2 * fresh,
             "everything is pulled to zero, with the strength of shared weights.": alpha / 2 * zero,
             "everything is pulled to zero, with the strength of new weights.": beta / 2 * zero,
+            "a weight with the name of an old one and another shape is left out. It is new.": alpha / 2 * near
+            + beta / 2 * rest,
             "new weights are free. They are pulled to zero, by beta.": alpha / 2 * near,
             "shared weights are free. They are pulled to their start, by alpha.": beta / 2 * fresh,
             "alpha and beta are exchanged.": beta / 2 * near + alpha / 2 * fresh,
@@ -939,8 +945,6 @@ def starts_of(
             "shared weights are pulled with beta. Theirs is alpha.": beta / 2 * (near + fresh),
             "a weight is compared with one of another shape. With another shape it is new.": alpha / 2 * near
             + broadcast
-            + beta / 2 * rest,
-            "a weight with the name of an old one and another shape is left out. It is new.": alpha / 2 * near
             + beta / 2 * rest,
             "these are lengths. Take their squares.": alpha / 2 * sum(float(v.norm()) for v in moved.values())
             + beta / 2 * sum(float(named[name].norm()) for name in new),

@@ -891,15 +891,15 @@ def outcomes(Replay: Callable[..., Any], capacity: int, count: int, n: int, seed
 
 
 def kept_and_drawn(Replay: Callable[..., Any], capacity: int, stream: list[Any], n: int, seed: int) -> list[Any]:
-    """What a memory keeps of `stream`, a sample of n, and what it keeps after that sample was emptied."""
+    """What a memory keeps of `stream`, a sample of n, and what it keeps after that, and after the sample was emptied."""
     memory = Replay(capacity, random.Random(seed))
     for one in stream:
         memory.add(one)
     kept, drawn = list(memory.examples), memory.sample(n)
-    told = list(drawn)
+    told, left = list(drawn), list(memory.examples)
     if isinstance(drawn, list):
         drawn.clear()
-    return [kept, told, list(memory.examples), type(drawn).__name__]
+    return [kept, told, left, list(memory.examples), type(drawn).__name__]
 
 
 def anchor_after_moves(remember: Callable[..., Any], model: nn.Module) -> list[Any]:
@@ -963,3 +963,17 @@ def cosine_of(
         except RuntimeError:
             return [found, alone, False]
     return [found, alone, True]
+
+
+def meets_other_devices(call: Callable[..., Any], model: nn.Module, x: torch.Tensor) -> bool:
+    """Whether `call(model, x)`, with all of it on torch's meta device, makes tensors that do not follow it there.
+
+    What else cannot go on without numbers says nothing.
+    """
+    there = copy.deepcopy(model).to("meta")
+    try:
+        with OneDevice():
+            found = call(there, x.to("meta"))
+    except (RuntimeError, NotImplementedError) as error:
+        return "two devices" in str(error) or "same device" in str(error)
+    return any(is_tensor(one) and one.device.type != "meta" for one in leaves(found))
