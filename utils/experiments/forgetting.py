@@ -194,7 +194,7 @@ SIZES: dict[str, dict[str, Any]] = {
     "smoke": {
         "task": "made-up-libraries", "encoder": "tiny",
         "all": {"frozen": 1, "pool": 30, "examples": 24, "test": 12, "epochs": 3, "batch": 8, "lr": 1e-2},
-        REPLAY: {"memory": 12, "replayed": 8},
+        REPLAY: {"memory": 14, "replayed": 8},
         L2_SP: {"strength": 1.0},
         EWC: {"strength": 1000.0, "observed": 8},
         ADAPTERS: {"bottleneck": 8},
@@ -203,16 +203,16 @@ SIZES: dict[str, dict[str, Any]] = {
         "task": "documentation", "encoder": "minilm",
         "all": {"frozen": 4, "pool": 240, "examples": 120, "test": 50, "epochs": 2, "batch": 16, "lr": 1e-3},
         REPLAY: {"memory": 72, "replayed": 16},
-        L2_SP: {"strength": 1.0},
-        EWC: {"strength": 1000.0, "observed": 32},
+        L2_SP: {"strength": 0.3},
+        EWC: {"strength": 1e4, "observed": 32},
         ADAPTERS: {"bottleneck": 48, "lr": 3e-3},
     },
     "gpu": {
         "task": "documentation", "encoder": "bert",
         "all": {"frozen": 6, "pool": 800, "examples": 500, "test": 150, "epochs": 3, "batch": 32, "lr": 5e-5},
         REPLAY: {"memory": 300, "replayed": 32},
-        L2_SP: {"strength": 1.0},
-        EWC: {"strength": 1000.0, "observed": 200},
+        L2_SP: {"strength": 0.3},
+        EWC: {"strength": 1e4, "observed": 200},
         ADAPTERS: {"bottleneck": 48, "lr": 5e-4},
     },
 }  # fmt: skip
@@ -234,6 +234,15 @@ def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[st
     return {
         one: Forgetting(one, size["task"], size["encoder"], one, **size["all"] | size.get(one, {})) for one in METHODS
     }
+
+
+def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
+    """The pairs of experiments that are compared, the same for everyone, as far as there are runs of both.
+
+    Each remedy against training in sequence, and the best that can be had against replay.
+    """
+    pairs = [(SEQUENCE, one) for one in (REPLAY, L2_SP, EWC, ADAPTERS)] + [(REPLAY, ALL)]
+    return [pair for pair in pairs if all(some.get(name) for name in pair)]
 
 
 def matrix(run: Run, own: bool = False) -> list[list[float]]:

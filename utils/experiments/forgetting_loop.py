@@ -367,9 +367,13 @@ def learn(
         if experiment.method == ADAPTERS:
             model.use(phase)
         learning = [one for one in model.parameters() if one.requires_grad]
+        # Decay would move the rows of a head that earlier phases learned, although adapters leave them alone.
+        spared = [model.head.weight] if experiment.method == ADAPTERS else []
+        decaying = [one for one in learning if one.ndim > 1 and all(one is not other for other in spared)]
+        others = [one for one in learning if all(one is not other for other in decaying)]
         groups = [
-            {"params": [one for one in learning if (one.ndim > 1) is matrix], "weight_decay": decay}
-            for matrix, decay in ((True, experiment.weight_decay), (False, 0.0))
+            {"params": decaying, "weight_decay": experiment.weight_decay},
+            {"params": others, "weight_decay": 0.0},
         ]
         optimizer = torch.optim.AdamW(groups, lr=experiment.lr, fused=True)
         total = len(batches[phase])
