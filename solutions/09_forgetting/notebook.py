@@ -110,6 +110,8 @@ model = MultiTask(encoder, 16)
 model.add_task("A", 3)
 model.add_task("B", 2)
 tokens, labels = torch.randint(30, (64, 5)), torch.randint(2, (64,))
+
+# %%
 before = {name: weight.clone() for name, weight in model.state_dict().items()}
 answers = model(tokens, "A").argmax(-1)
 
@@ -216,6 +218,8 @@ def evaluate(model, task):
 
 
 R = accuracy_matrix(model, list(directions), train, evaluate)
+
+# %%
 alt = "Accuracy at four tasks, before and after each was learned. What was just learned is at about 0.9; A falls from "
 alt += "there when B is learned, comes back with the task that is like it, and falls below one half with its opposite."
 rows = ["before", *(f"after {name}" for name in directions)]
@@ -305,7 +309,7 @@ stories = {
     "forgets": [start, [0.9, 0.5, 0.5], [0.6, 0.9, 0.5], [0.5, 0.6, 0.9]],
     "keeps": [start, [0.9, 0.5, 0.5], [0.9, 0.9, 0.5], [0.9, 0.9, 0.9]],
     "transfers": [start, [0.7, 0.6, 0.6], [0.8, 0.8, 0.7], [0.9, 0.9, 0.9]],
-    "learns, then loses": [start, [0.7, 0.5, 0.5], [0.9, 0.8, 0.5], [0.7, 0.8, 0.8]],
+    "rises, falls": [start, [0.7, 0.5, 0.5], [0.9, 0.8, 0.5], [0.7, 0.8, 0.8]],
 }
 stories = {name: torch.tensor(rows) for name, rows in stories.items()}
 
@@ -391,9 +395,9 @@ for words in ({}, {"temperature": 1 / 0.7}, {"temperature": 4}, {"cap": 50_000},
     print(f"{words or 'in proportion'}: epochs {epochs}")
 
 # %% [markdown]
-# A cap takes from the giants alone, and leaves the small ones' shares among themselves as they were. A temperature
-# pushes the smallest most. The last line shows the price: with equal shares, RTE is repeated many times before MNLI
-# has been seen once.
+# A cap takes from the giants alone, so against one of them it is enough: the small ones' shares among themselves stay
+# as they were. A temperature pushes the smallest most. The last line shows the price: with equal shares, RTE is
+# repeated many times before MNLI has been seen once.
 
 # %% [markdown]
 # ## 9.5 A small memory
@@ -529,14 +533,11 @@ def remember(model):
 
 
 def fisher(model, inputs):
-    """The diagonal of the Fisher information, a dict from the names of all parameters that learn to their shapes.
+    """The diagonal of the Fisher information: a dict of tensors by name, of all parameters that learn, in their shapes.
 
-    Args:
-        model: an nn.Module from inputs (N, ...) to logits (N, C), each row for itself. It is asked in evaluation mode
-            and left as it was: mode, weights, and gradients. Parameters with requires_grad=False are left out.
-        inputs: a tensor of N rows, one or more.
-
-    A parameter on which no answer depends has zeros. No tensor in the dict needs a gradient.
+    model: an nn.Module from inputs (N, ...) to logits (N, C), each row for itself. It is asked in evaluation mode and
+    left as it was: mode, weights, and gradients. inputs: a tensor of N rows, one or more. Parameters with
+    requires_grad=False are left out; those on which no answer depends have zeros. Nothing given needs a gradient.
     """
     ### BEGIN SOLUTION
     mode = model.training
@@ -574,6 +575,8 @@ checks.consolidation(remember, fisher, ewc)
 torch.manual_seed(0)
 x = torch.randn(400, 6) * torch.tensor([2.0, 1.0, 1.0, 0.1, 1.0, 1.0])
 labels = ((x[:, 0] > 0).long() + (x[:, 1] > 0.5)) % 3
+
+# %%
 model = nn.Linear(6, 3)
 information = {}
 for steps in (0, 30, 600):
@@ -669,14 +672,16 @@ def trained(start, labels, alpha=0.0):
 
 # %%
 knows_a = trained(origin.state_dict(), tasks["A"]).state_dict()
-strengths, lines = [0.0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0], {"A": [], "B": []}
-for alpha in strengths:
-    model = trained(knows_a, tasks["B"], alpha)
+exponents, lines = [-3 + k / 2 for k in range(8)], {"A": [], "B": []}
+for exponent in exponents:
+    model = trained(knows_a, tasks["B"], 10**exponent)
     for name, line in lines.items():
         line.append((model(x[400:]).argmax(-1) == tasks[name][400:]).float().mean().item())
+
+# %%
 alt = "Accuracy at A and B after B was learned, by the strength of the pull to the weights that knew A: the stronger, "
 alt += "the better A is kept and the worse B is learned."
-plots.curves(lines, x=range(8), xlabel="strength, from 0 to 1", ylabel="accuracy", alt=alt)
+plots.curves(lines, x=exponents, xlabel="strength, as a power of ten", ylabel="accuracy", alt=alt)
 
 # %% [markdown]
 # With a start at zero, L2-SP is plain weight decay. The two curves cross: a pull cannot tell what B needs from what A
@@ -779,15 +784,14 @@ plots.curves(cosines, x=degrees, xlabel="angle between the tasks, degrees", ylab
 # %% [markdown]
 # ## 9.9 A part of one's own
 #
-# In the end, what cannot be overwritten is not forgotten. Leave the encoder as it is, and give each task an
-# **adapter** and a head (notebook 06): a task trains its own two parts and nothing else. Then the answers to an old
-# task are the same as before, to the last bit, whatever is learned later.
+# What cannot be overwritten is not forgotten. Leave the encoder as it is, and give each task an **adapter** and a head
+# (notebook 06), which it trains, and nothing else. Then the answers to an old task stay the same, to the last bit.
 #
 # Three things undo this: a weight that all share and that still learns, one adapter for everyone, and asking with the
 # parts of the wrong task. The library keeps several adapters in a model, of which one is **active**, and the active
 # head is a setting of its own.
 #
-# **Predict first.** With adapters, what is forgetting in the sense of 9.3? And forward transfer?
+# **Predict first.** With adapters, how large is forgetting? And forward transfer?
 #
 # **Exercise 9.9** (3 points, about 25 minutes). Write `learn` and `answer`.
 #
@@ -862,6 +866,8 @@ torch.manual_seed(0)
 model = tiny_bert.bert()
 data = {task: tiny_bert.pairs(16, [(12, 6)], 29, seed) for seed, task in enumerate(("A", "B", "C"))}
 share = {task: [] for task in data}
+
+# %%
 for task, batches in data.items():
     learn(model, task, 2, batches * 60, 0.5)
     for old in share:
