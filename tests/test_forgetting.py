@@ -284,8 +284,9 @@ def test_adapters_leave_everything_else_as_it_is():
     model, known = model_of(one)
     parts = {name: part.clone() for name, part in model.state_dict().items() if ".down." not in name}
     tables = []
-    for _ in forgetting_loop.learn(one, model, known, 1, CPU, torch.float32):
-        tables.append(forgetting_loop.test(one, model, known, CPU, torch.float32))
+    for _, over in forgetting_loop.learn(one, model, known, 1, CPU, torch.float32):
+        if over:
+            tables.append(forgetting_loop.test(one, model, known, CPU, torch.float32))
     assert torch.equal(tables[0][:, :2], tables[2][:, :2]) and torch.equal(tables[1][:, 2:4], tables[2][:, 2:4])
     assert not torch.equal(tables[0][:, 2:4], tables[1][:, 2:4])
     now = model.state_dict()
@@ -304,7 +305,7 @@ def test_a_pull_begins_after_the_first_phase_and_is_nothing_at_its_anchor(name):
         one = dataclasses.replace(SHORT[name], strength=strength)
         model, known = model_of(one)
         phases = forgetting_loop.learn(one, model, known, 1, CPU, torch.float32)
-        ends.append([forgetting_loop.remember(model) for _ in phases])
+        ends.append([forgetting_loop.remember(model) for _, over in phases if over])
     free, held = ([torch.cat([*map(torch.ravel, weights.values())]) for weights in some] for some in ends)
     assert torch.equal(free[0], held[0]) and not torch.equal(free[1], held[1])
     pull = forgetting_loop.Pull(one, model)
@@ -444,6 +445,14 @@ def test_a_seed_decides_all_and_runs_leave_their_files(tmp_path):
     assert run.predictions == again.predictions != other.predictions
     assert run.versions["text"] == forgetting_loop.text_of(one).fingerprint
     assert parse(path_of(one, 1, tmp_path).read_bytes()) == run
+
+
+def test_the_first_phase_falls_in_a_few_steps_of_the_second():
+    one = SMOKE["in sequence"]
+    shares, run = forgetting.fall(one, 1, 8), one.run_seed(1)
+    assert {name: len(values) for name, values in shares.items()} == {"one head": 9, "own head": 9}
+    assert shares["one head"][0] == shares["own head"][0] == forgetting.matrix(run)[1][0] > 0.7
+    assert shares["one head"][-1] < 0.2 < shares["own head"][-1]
 
 
 def test_sentences_are_shown_by_library():

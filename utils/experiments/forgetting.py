@@ -181,6 +181,18 @@ def sentences(experiment: Forgetting, count: int = 1) -> dict[str, list[str]]:
     return {name: some[:count] for name, some in zip(names, _loop().text_of(experiment).test, strict=True)}
 
 
+def fall(experiment: Forgetting, seed: int, steps: int = 10) -> dict[str, list[float]]:
+    """Accuracy, from 0 to 1, at the first phase's test sentences: when it is over, and after each step of the second.
+
+    A model is trained anew up to there, in one of the arms without adapters. The lists, of one head and of own heads,
+    have `steps` + 1 entries.
+
+    Raises:
+        ImportError, OSError: the encoder is nowhere; says what to do.
+    """
+    return _loop().fall(experiment, seed, steps)
+
+
 def _loop() -> Any:
     return importlib.import_module("utils.experiments.forgetting_loop")  # which imports this module, and torch
 
@@ -263,10 +275,12 @@ def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
     """
     from utils import plots
 
-    values = {one.name: np.array([[one.of(run) for run in found] for found in some.values()]) for one in METRICS}
+    values = {one.name: [[one.of(run) for run in found] for found in some.values()] for one in METRICS}
     return plots.bars(
-        {name: found.mean(1) for name, found in values.items()},
-        errors={name: found.std(1, ddof=1) for name, found in values.items() if found.shape[1] > 1},
+        {name: [*map(np.mean, found)] for name, found in values.items()},
+        errors={
+            name: [np.std(one, ddof=1) if len(one) > 1 else 0.0 for one in found] for name, found in values.items()
+        },
         labels=[*some],
         ylabel="test sentences, %",
         alt=alt,

@@ -7,7 +7,7 @@ import random
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -358,8 +358,8 @@ def learn(
     seed: int,
     device: torch.device,
     precision: torch.dtype,
-) -> Iterator[int]:
-    """Train `model` in place, phase by phase; gives the number of examples of each phase when it is over."""
+) -> Iterator[tuple[int, bool]]:
+    """Train `model` in place, phase by phase; gives after each step its phase, and whether that is over now."""
     batches = orders(experiment, random.Random(f"order {seed}"))
     again = replayed(experiment, batches, seed) if experiment.memory else [[[]] * len(phase) for phase in batches]
     pull, draw = Pull(experiment, model), random.Random(f"observed {seed}")
@@ -378,8 +378,8 @@ def learn(
         optimizer = torch.optim.AdamW(groups, lr=experiment.lr, fused=True)
         total = len(batches[phase])
         schedule = transformers.get_linear_schedule_with_warmup(optimizer, total // 10, total)
-        model.train()
-        for new, old in zip(batches[phase], again[phase], strict=True):
+        for step, (new, old) in enumerate(zip(batches[phase], again[phase], strict=True), start=1):
+            model.train()
             places = [*new, *old]
             x, y = padded([known.training[place] for place in places], device), known.labels[places].to(device)
             with torch.autocast(device.type, precision, enabled=precision is not torch.float32):
@@ -392,13 +392,11 @@ def learn(
             nn.utils.clip_grad_norm_(learning, 1.0)
             optimizer.step()
             schedule.step()
-        if experiment.method in (L2_SP, EWC) and phase < len(experiment.phases) - 1:
-            places = [
-                label * experiment.examples + number for label in classes for number in range(experiment.examples)
-            ]
-            observed = draw.sample(places, experiment.observed)
-            pull.remember([known.training[place] for place in observed])
-        yield sum(map(len, batches[phase]))
+            if step == total and experiment.method in (L2_SP, EWC) and phase < len(experiment.phases) - 1:
+                places = sorted({place for batch in batches[phase] for place in batch})
+                observed = draw.sample(places, experiment.observed)
+                pull.remember([known.training[place] for place in observed])
+            yield phase, step == total
 
 
 def loss_of(logits: torch.Tensor, labels: torch.Tensor, classes: Sequence[int]) -> torch.Tensor:
@@ -502,11 +500,10 @@ def run_seed(
     seed_everything(seed)
     model = Learner(experiment).to(device)
     tables = [test(experiment, model, known, device, products)]
-    examples = [0]
-    for count in learn(experiment, model, known, seed, device, products):
-        tables.append(test(experiment, model, known, device, products))
-        examples.append(examples[-1] + count)
-        on_step(f"phase {len(examples) - 1} of {len(experiment.phases)}")
+    for phase, over in learn(experiment, model, known, seed, device, products):
+        if over:
+            tables.append(test(experiment, model, known, device, products))
+            on_step(f"phase {phase + 1} of {len(experiment.phases)}")
     columns = [table.argmax(1).tolist() for table in tables] + [own(table).tolist() for table in tables]
     columns += [fitted_again(model, known, device, products), margins(tables[-1])]
     return Run(
@@ -515,7 +512,7 @@ def run_seed(
         labels=experiment.gold(),
         predictions=[[*row] for row in zip(*columns, strict=True)],
         logits=[],
-        curve=[{"examples": count} for count in examples],
+        curve=[{"examples": count} for count in experiment.seen],
         seconds=round(time.perf_counter() - began, 6),
         device=profiles.device_name(device),
         precision=str(products).removeprefix("torch."),
@@ -526,3 +523,23 @@ def run_seed(
             "text": text_of(experiment).fingerprint,
         },
     )
+
+
+def fall(experiment: Forgetting, seed: int, steps: int) -> dict[str, list[float]]:
+    """See `utils.experiments.forgetting.fall`."""
+    device = profiles.device()
+    products = precision_for(experiment, device)
+    known = given(experiment, seed, device, products)
+    count = TOGETHER * experiment.test
+    first, labels = replace(known, test=known.test[:count]), torch.tensor(experiment.gold()[:count])
+    seed_everything(seed)
+    model = Learner(experiment).to(device)
+    shares: dict[str, list[float]] = {"one head": [], "own head": []}
+    for phase, over in learn(experiment, model, known, seed, device, products):
+        if over or phase:
+            logits = test(experiment, model, first, device, products)
+            for name, part in zip(shares, (logits, logits[:, :TOGETHER]), strict=True):
+                shares[name].append((part.argmax(1) == labels).double().mean().item())
+        if len(shares["one head"]) > steps:
+            break
+    return shares
