@@ -537,7 +537,7 @@ def fisher(model, inputs):
 
     model: an nn.Module from inputs (N, ...) to logits (N, C), each row for itself. It is asked in evaluation mode and
     left as it was: mode, weights, and gradients. inputs: a tensor of N rows, one or more. Parameters with
-    requires_grad=False are left out; those on which no answer depends have zeros. Nothing given needs a gradient.
+    requires_grad=False are left out; those on which no answer depends have zeros. No tensor given needs a gradient.
     """
     ### BEGIN SOLUTION
     mode = model.training
