@@ -716,7 +716,9 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
     guesses["the examples are summed. Take their mean."] = N * right
     guesses["the root of the information is given."] = right.sqrt()
     guesses["the numbers are negative. A square is not."] = -right
-    guesses["the answers are averaged: divide by the number of examples alone."] = right / read(ours[-1].out_features)
+    with torch.no_grad():
+        count = ours(inputs[:1]).size(-1)
+    guesses["the answers are averaged: divide by the number of examples alone."] = right / count
     for one in batch_squares(ours, inputs):
         assert (
             N == 1
@@ -737,9 +739,7 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
     )
 
 
-def penalised(
-    call: Callable[..., Any], lib: Library, wanted: float, guesses: Mapping[str, float], what: str, *given: Any
-) -> None:
+def penalised(call: Callable[..., Any], wanted: float, guesses: Mapping[str, float], what: str, *given: Any) -> None:
     """Fail unless a penalty is this number, a tensor."""
     value = call(*given)
     told = f"{what} should return a tensor with one number, not {kind(value)}: it is a part of the loss."
@@ -781,7 +781,6 @@ def consolidated(
     free = sum(float((named[name] - anchor[name]).pow(2).sum()) for name in anchor if name not in importance)
     penalised(
         ewc,
-        lib,
         strength / 2 * whole,
         {
             "`ewc` lacks the half.": strength * whole,
@@ -875,11 +874,15 @@ def consolidation(remember, fisher, ewc, lib):
     named = fisher(theirs, torch.tensor([[4], [1], [4]]))
     told = "a parameter on which no answer depends should have zeros."
     assert not named["0.weight"][[0, 2, 3, 5, 6, 7, 8]].any() and named["0.weight"][[1, 4]].all(), told
+    theirs, ours = lib(toys).Idle(d, classes), toys.Idle(d, classes)
+    expect.same_weights(theirs, ours, 970)
+    says = "a parameter on which no answer depends is an error. It should have zeros."
+    expect.answers(informed, fisher, theirs, ours, x, says=says, kinds=("RuntimeError", "TypeError", "AttributeError"))
     theirs, ours = nets(lib, d, width, classes, 967)
     exact = fisher(lib(toys).double(theirs), x.double())["3.weight"]
     assert exact.dtype is torch.float64, "with a model in double precision, the information should be, too."
     told = "on another device (a GPU) this would stop: what you make must lie on the device of the parameters."
-    assert lib(toys).meets_other_devices(fisher, theirs, x) is False, told
+    assert lib(toys).meets_other_devices(fisher, theirs, x[:1]) is False, told
     says = "inputs that are not contiguous are an error."
     found = expect.answers(lib(toys).strided, fisher, theirs, x, says=says)
     expect.close(
@@ -926,7 +929,6 @@ def starts_of(
     learning = {name for name, part in ours.named_parameters() if part.requires_grad}
     penalised(
         l2_sp,
-        lib,
         right,
         {
             "the half is missing.": 2 * right,
@@ -1075,27 +1077,28 @@ def projected(call: Remote, g_a: list[torch.Tensor], g_b: list[torch.Tensor]) ->
         inner, size = float(left @ right), float(right @ right)
         per_tensor.append(left - inner / size * right if inner < 0 else left)
     size_a = float(a @ a)
+    unit = math.sqrt(size_a) or 1.0  # gradients of any size are right or wrong alike
+    guesses = {
+        "the projection is made though there is no conflict.": a - product / (square or 1.0) * b,
+        "each tensor is projected for itself. The gradient is one long vector.": torch.cat(per_tensor),
+        "g_a is unchanged though there is a conflict.": a,
+        "the part is added, not subtracted.": a + product / (square or 1.0) * b,
+        "the product is divided by the length of g_b. It is the length squared.": a
+        - product / (math.sqrt(square) or 1.0) * b,
+        "the product is not divided by the squared length of g_b.": a - product * b,
+        "the product is divided by the squared length of g_a. It is that of g_b.": a - product / (size_a or 1.0) * b,
+        "g_b is projected. It is g_a that gives way.": b - product / (size_a or 1.0) * a,
+        "g_b is given, not g_a.": b,
+        "the part along itself is taken out of g_a.": a - product / (square or 1.0) * a,
+        "what is left is only the part along g_b.": product / (square or 1.0) * b,
+        "nothing is left of g_a. Only the part along g_b goes.": torch.zeros_like(a),
+        "the two gradients are added.": wanted + b,
+    }
     expect.like(
-        flat(value),
-        wanted,
+        flat(value) / unit,
+        wanted / unit,
         "the result is not g_a without its part along g_b." if product < 0 else "without a conflict, g_a changes.",
-        {
-            "the projection is made though there is no conflict.": a - product / (square or 1.0) * b,
-            "each tensor is projected for itself. The gradient is one long vector.": torch.cat(per_tensor),
-            "g_a is unchanged though there is a conflict.": a,
-            "the part is added, not subtracted.": a + product / (square or 1.0) * b,
-            "the product is divided by the length of g_b. It is the length squared.": a
-            - product / (math.sqrt(square) or 1.0) * b,
-            "the product is not divided by the squared length of g_b.": a - product * b,
-            "the product is divided by the squared length of g_a. It is that of g_b.": a
-            - product / (size_a or 1.0) * b,
-            "g_b is projected. It is g_a that gives way.": b - product / (size_a or 1.0) * a,
-            "g_b is given, not g_a.": b,
-            "the part along itself is taken out of g_a.": a - product / (square or 1.0) * a,
-            "what is left is only the part along g_b.": product / (square or 1.0) * b,
-            "nothing is left of g_a. Only the part along g_b goes.": torch.zeros_like(a),
-            "the two gradients are added.": wanted + b,
-        },
+        {sentence: guess / unit for sentence, guess in guesses.items()},
         1e-3,
     )
 
@@ -1134,6 +1137,7 @@ def conflicts(gradient_cosine, without_conflict, lib):
             g_a = set_apart(bundle(1020 + 10 * seed, SHAPES), g_b, sign)
             projected(without_conflict, g_a, g_b)
     projected(without_conflict, [one.double() for one in g_a], [one.double() for one in g_b])
+    projected(without_conflict, [0.01 * one for one in set_apart(g_a, g_b, -1.0)], [0.01 * one for one in g_b])
     projected(without_conflict, [-2 * one for one in g_b], g_b)
     zeros = [torch.zeros_like(one) for one in g_b]
     says = "a gradient of zeros is an error, or NaN. It is in conflict with nothing."

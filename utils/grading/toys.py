@@ -891,7 +891,7 @@ def outcomes(Replay: Callable[..., Any], capacity: int, count: int, n: int, seed
 
 
 def kept_and_drawn(Replay: Callable[..., Any], capacity: int, stream: list[Any], n: int, seed: int) -> list[Any]:
-    """What a memory keeps of `stream`, a sample of n, and what it keeps after that, and after the sample was emptied."""
+    """What a memory keeps of `stream`, a sample of n, what it keeps after that, and after the sample was emptied."""
     memory = Replay(capacity, random.Random(seed))
     for one in stream:
         memory.add(one)
@@ -977,3 +977,15 @@ def meets_other_devices(call: Callable[..., Any], model: nn.Module, x: torch.Ten
     except (RuntimeError, NotImplementedError) as error:
         return "two devices" in str(error) or "same device" in str(error)
     return any(is_tensor(one) and one.device.type != "meta" for one in leaves(found))
+
+
+class Idle(nn.Module):
+    """A linear map (N, d) -> (N, classes), and parameters that no answer depends on."""
+
+    def __init__(self, d: int, classes: int):
+        super().__init__()
+        self.idle, self.map = nn.Linear(2, d), nn.Linear(d, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The map alone."""
+        return self.map(x)
