@@ -535,9 +535,9 @@ def remember(model):
 def fisher(model, inputs):
     """The diagonal of the Fisher information: a dict of tensors by name, of all parameters that learn, in their shapes.
 
-    model: an nn.Module from inputs (N, ...) to logits (N, C), each row for itself. It is asked in evaluation mode and
-    left as it was: mode, weights, and gradients. inputs: a tensor of N rows, one or more. Parameters with
-    requires_grad=False are left out; those on which no answer depends have zeros. No tensor given needs a gradient.
+    model: an nn.Module from inputs (N, ...), N of 1 or more, to logits (N, C), each row for itself. It is asked in
+    evaluation mode and left as it was: mode, weights, gradients. Parameters with requires_grad=False are left out;
+    where no answer depends on one, it has zeros. No tensor needs a gradient, or holds NaN, however sure the model is.
     """
     ### BEGIN SOLUTION
     mode = model.training

@@ -147,8 +147,9 @@ def other_streams(Replay, lib):
     for place in range(8):
         some = draw(9550 + place)
         pool = [0, "", None, [some.randint(0, 9)], {"label": some.randint(0, 9)}, False, some.uniform(0, 1), "text"]
-        stream = some.choices(pool, k=some.choice([0, 1, some.randint(2, 9), some.randint(30, 300)]))
-        capacity, n = some.randint(1, 12), some.randint(0, 14)
+        long = some.randint(30, 300)
+        stream = some.choices(pool, k=long if place == 0 else some.choice([0, 1, some.randint(2, 9), long]))
+        capacity, n = some.randint(7 if place == 0 else 1, 11), some.randint(7 if place == 0 else 0, 14)
         seen.sound(Replay, lib, capacity, stream, n, some.randrange(2**31))
     seen.chance(Replay, lib, draw(9570).sample(range(10**6), 4))
 

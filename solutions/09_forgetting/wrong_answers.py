@@ -760,6 +760,10 @@ class Replay:
 # - found = {name: torch.zeros_like(weight) for name, weight in learning.items()}
 # + found = {name: torch.zeros(weight.shape, dtype=weight.dtype) for name, weight in learning.items()}
 
+# %% wrong="9.6" name="the logarithm of a softmax" says="Use log_softmax"
+# - for log_p in model(x).log_softmax(-1)[0]:
+# + for log_p in model(x).softmax(-1).log()[0]:
+
 # %% wrong="9.6" name="no copy" says="moves when the model moves"
 # - return {name: weight.detach().clone() for name, weight in model.named_parameters()}
 # + return {name: weight.detach() for name, weight in model.named_parameters()}

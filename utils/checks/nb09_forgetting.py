@@ -739,6 +739,16 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
     )
 
 
+def surely(fisher: Remote, theirs: Remote, x: torch.Tensor, classes: int) -> None:
+    """Fail unless a model that is quite sure of all its answers has no information, and no NaN. Its weights are set."""
+    bias = 1000.0 * torch.arange(classes)
+    theirs.load_state_dict({"0.weight": normal(classes, x.size(1), seed=973), "0.bias": bias})
+    for value in fisher(theirs, x).values():
+        told = "where the model is quite sure there is NaN: the logarithm of a probability of 0. Use log_softmax."
+        assert not value.isnan().any(), told
+        assert (value.abs() < 1e-6).all(), "a model that is quite sure of all its answers has no information."
+
+
 def penalised(call: Callable[..., Any], wanted: float, guesses: Mapping[str, float], what: str, *given: Any) -> None:
     """Fail unless a penalty is this number, a tensor."""
     value = call(*given)
@@ -878,6 +888,8 @@ def consolidation(remember, fisher, ewc, lib):
     expect.same_weights(theirs, ours, 970)
     says = "a parameter on which no answer depends is an error. It should have zeros."
     expect.answers(informed, fisher, theirs, ours, x, says=says, kinds=("RuntimeError", "TypeError", "AttributeError"))
+    theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, classes)), 972)
+    surely(fisher, theirs, x, classes)
     theirs, ours = nets(lib, d, width, classes, 967)
     exact = fisher(lib(toys).double(theirs), x.double())["3.weight"]
     assert exact.dtype is torch.float64, "with a model in double precision, the information should be, too."
@@ -1312,12 +1324,12 @@ def adapters(learn, answer, lib):
     only_own(model.state_dict(), state, after_steps(state, twin, "B", second, 0.3), "B")
     state = model.state_dict()
     for batch in (first[0], second[0]):
-        answered(answer, model, twin, state, "A", batch, 3)
-        answered(answer, model, twin, state, "B", batch, 2)
+        bare = {name: value for name, value in batch.items() if name != "labels"}
+        answered(answer, model, twin, state, "A", bare, 3)
+        answered(answer, model, twin, state, "B", bare, 2)
+    answered(answer, model, twin, state, "A", first[0], 3)
     told = "after B was learned, A is answered otherwise than before. It should be the same, to the last bit."
     assert torch.equal(answer(model, "A", first[0]), old), told
-    bare = {name: value for name, value in first[0].items() if name != "labels"}
-    answered(answer, model, twin, state, "A", bare, 3)
     learn(model, "A", 3, first[1:], 0.2)
     only_own(model.state_dict(), state, after_steps(state, twin, "A", first[1:], 0.2), "A")
     modes(learn, answer, lib, first, seed)
