@@ -165,13 +165,13 @@ def test_the_arms_differ_as_the_notebook_says(honest):
 
 
 def test_a_matrix_is_counted_from_the_rows():
-    rows = [[0, 1, 2, 5, 0, 1, 2, 4, 3, 0.5]] * 6
+    rows = [[0, 1, 2, 5, 0, 1, 2, 4, 3, 0.5, 0.5]] * 6
     curve = [{"examples": count} for count in range(4)]
     run = forgetting_loop.Run({}, 1, [0, 1, 2, 3, 4, 5], rows, [], curve)
     assert forgetting.matrix(run) == [[0.5, 0, 0], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5]]
     assert forgetting.matrix(run, own=True) == [[0.5, 0, 0], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5]]
     assert [metric.of(run) for metric in forgetting.METRICS] == [pytest.approx(100 / 6)] * 3
-    other = dataclasses.replace(run, predictions=[[*row[:3], 1, *row[4:7], 3, 5, 0.5] for row in rows])
+    other = dataclasses.replace(run, predictions=[[*row[:3], 1, *row[4:7], 3, 5, 0.5, 0.5] for row in rows])
     assert forgetting.matrix(other)[3] == [0.5, 0, 0] and forgetting.matrix(other, own=True)[3] == [0, 0.5, 0]
 
 
@@ -189,13 +189,14 @@ def with_entry(place, value):
     "says, change",
     [
         ("labels, 71 predictions", lambda rows: rows[1:]),
-        ("9 classes and a margin", lambda rows: [row[1:] for row in rows]),
-        ("9 classes and a margin", with_entry(9, lambda row: 1)),
+        ("9 classes and two margins", lambda rows: [row[1:] for row in rows]),
+        ("9 classes and two margins", with_entry(10, lambda row: 1)),
         ("classes from 0 to 5", with_entry(3, lambda row: 6)),
         ("a class of another phase", with_entry(7, lambda row: (row[7] + 2) % 6)),
         ("two classes of one phase", with_entry(3, lambda row: row[7] ^ 1)),
         ("not that of the class", with_entry(9, lambda row: -row[9])),
-        ("no margins", with_entry(9, lambda row: 0.0)),
+        ("not that of the class", with_entry(10, lambda row: -row[10])),
+        ("no margins", with_entry(10, lambda row: 0.0)),
     ],
 )
 def test_what_no_run_holds_is_refused(honest, says, change):

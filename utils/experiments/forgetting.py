@@ -70,7 +70,8 @@ class Forgetting(Experiment):
     A run holds a row for each test sentence: the class that it was given at each time (before anything, after each
     phase); the same if one chooses among the two classes of its phase alone ("own head"); the class that a new linear
     map gives it, which is fitted to the sentences of all phases when training is over ("fitted again"); and last how
-    far the right one of its phase's two classes is ahead of the other, in nats.
+    far the right one of its phase's two classes is ahead of the other, in nats: when that phase was over, and in the
+    end.
 
     A seed varies which sentences of the pool it learns from, their order, the new weights and dropout. The sentences
     are those of libraries on this machine: runs are of one text where their `versions` name one.
@@ -122,17 +123,17 @@ class Forgetting(Experiment):
         return _recorded_text(self)
 
     def check(self, run: Run, whole: bool) -> None:
-        """Classes that can be, own ones where they are to be, and a margin that says the same as the last own one."""
+        """Classes that can be, own ones where they are to be, and margins that say the same as these."""
         count = len(self.phases) + 1
         if len(run.curve) != count or {*run.curve[0]} != {"examples"}:
             raise BadRun(f"its curve is not {count} numbers of examples, one for each time it was tested")
         if [point["examples"] for point in run.curve] != self.seen:
             raise BadRun("it has not learned from as many examples as it is to")
-        kinds = [int] * (2 * count + 1) + [float]
+        kinds = [int] * (2 * count + 1) + [float] * 2
         for row, label in zip(run.predictions, run.labels, strict=True):
             if type(row) is not list or [*map(type, row)] != kinds:
-                raise BadRun(f"its predictions are not {2 * count + 1} classes and a margin for each sentence")
-            *classes, margin = row
+                raise BadRun(f"its predictions are not {2 * count + 1} classes and two margins for each sentence")
+            classes, margins = row[:-2], row[-2:]
             own = classes[count : 2 * count]
             if not all(0 <= one < CLASSES for one in classes):
                 raise BadRun(f"its predictions are not classes from 0 to {CLASSES - 1}")
@@ -141,8 +142,10 @@ class Forgetting(Experiment):
             for one, other in zip(classes[:count], own, strict=True):
                 if phase_of(one) == phase_of(label) and one != other:
                     raise BadRun("one head and an own head give two classes of one phase")
-            if margin and (margin > 0) is not (own[-1] == label):
-                raise BadRun("a margin is not that of the class that the own head gives")
+            then = next(time for time, some in enumerate(self.phases, start=1) if label in some)
+            for margin, one in zip(margins, (own[then], own[-1]), strict=True):
+                if margin and (margin > 0) is not (one == label):
+                    raise BadRun("a margin is not that of the class that the own head gives")
         if not any(row[-1] for row in run.predictions):
             raise BadRun("it has no margins")
 

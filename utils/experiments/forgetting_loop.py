@@ -505,7 +505,9 @@ def run_seed(
             tables.append(test(experiment, model, known, device, products))
             on_step(f"phase {phase + 1} of {len(experiment.phases)}")
     columns = [table.argmax(1).tolist() for table in tables] + [own(table).tolist() for table in tables]
-    columns += [fitted_again(model, known, device, products), margins(tables[-1])]
+    each = len(experiment.gold()) // len(experiment.phases)
+    learned = [one for phase, table in enumerate(tables[1:]) for one in margins(table)[phase * each :][:each]]
+    columns += [fitted_again(model, known, device, products), learned, margins(tables[-1])]
     return Run(
         experiment=experiment.plain(),
         seed=seed,
