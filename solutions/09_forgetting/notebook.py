@@ -323,8 +323,8 @@ alt += "fall; where a task rose first and fell later, there is forgetting althou
 plots.bars(numbers, labels=list(stories), ylabel="accuracy", alt=alt)
 
 # %% [markdown]
-# Backward transfer is positive where later tasks teach earlier ones. It is no more than minus the forgetting where a
-# task is at its best when it was just learned. In the last story the first task rose and fell: it ends where it began,
+# Backward transfer is positive where later tasks teach earlier ones. It is minus the forgetting where each task was at
+# its best when it had just been learned. In the last story the first task rose and fell: it ends where it began,
 # and has forgotten all the same.
 
 # %% [markdown]

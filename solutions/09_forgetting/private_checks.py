@@ -33,8 +33,11 @@ def other_tasks(MultiTask, lib):
         tasks = {name: some.randint(1, 6) for name in some_names(some, some.randint(2, 6))}
         theirs, _ = seen.encoders(lib, V, d, 9110 + place)
         model, state = seen.with_heads(MultiTask, theirs, V, d, tasks, 9120 + place)
-        B = (d, 1, some.randint(2, 9), some.randint(2, 9))[place]
-        tokens = torch.randint(V, (B, (d, 1, 1, some.randint(2, 9))[place]), generator=generator(9130 + place))
+        B = (d, 1, some.randint(2, 6), some.randint(2, 9))[place]
+        T = (d, 1, 1, some.randint(2, 9))[place]
+        tokens = torch.randint(V, (B, T), generator=generator(9130 + place))
+        if place == 2:  # texts of a single token, of which no two are equal
+            tokens = torch.tensor(some.sample(range(V), B)).unsqueeze(1)
         seen.asked(model, state, tasks, tokens)
         task = some.choice([name for name, count in tasks.items() if count > 1] or [*tasks])
         labels = torch.tensor([some.randrange(tasks[task]) for _ in range(B)])
