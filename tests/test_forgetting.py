@@ -14,7 +14,9 @@ from data import documentation, libraries
 from utils.experiments import forgetting, forgetting_loop, likeness, student
 from utils.experiments.experiment import dumps, parse, path_of, read_files
 from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable
 from utils.experiments.standing import NO_STANDING
+from utils.grading.evidence import examine
 from utils.grading.results_check import results_check
 from utils.grading.verdict import Outcome, Verdict
 
@@ -230,6 +232,39 @@ def test_the_recorded_text_has_a_name(tmp_path, monkeypatch):
         assert one.recorded_examples == forgetting_loop.text_of(one).fingerprint
     finally:
         forgetting._recorded_text.cache_clear()
+
+
+def test_the_recorded_runs_show_what_notebook_09_says_of_them():
+    experiments = forgetting.experiments(profile="cpu")
+    runs, refused = examine(read_files(forgetting.RECORDED), experiments.values(), range(1, 6), whole=True)
+    assert not refused and [*map(len, runs.values())] == [5] * 6
+    assert {path.name for path in forgetting.RECORDED.iterdir()} == {
+        one.folder("").name for one in experiments.values()
+    }
+    assert likeness.suspicious(experiments.values(), runs, {}) == ([], [])
+    assert len({one.recorded_examples for one in experiments.values()}) == 1
+    found = {one.name: SeedTable(runs, one).compared(forgetting.questions(runs)) for one in forgetting.METRICS}
+    shown = {name: {(one.first, one.second) for one in some if one.shown} for name, some in found.items()}
+    first, helped = "in sequence", {("in sequence", "replay"), ("in sequence", "adapters")}
+    assert shown == {"one head": helped | {("replay", "all together")}, "own head": helped, "fitted again": set()}
+    one_head, own_head, again = (
+        {name: np.mean([metric.of(run) for run in some]) for name, some in runs.items()}
+        for metric in forgetting.METRICS
+    )
+    way = (one_head["replay"] - one_head[first]) / (one_head["all together"] - one_head[first])
+    assert way == pytest.approx(2 / 3, abs=0.07)
+    assert (
+        abs(one_head["adapters"] - one_head["replay"]) < 1 and abs(own_head["adapters"] - own_head["all together"]) < 2
+    )
+    assert all(7 < own_head[name] - own_head[first] < 13 for name in ("L2-SP", "EWC"))
+    assert abs(again[first] - again["adapters"]) < 1 and 5 < again["all together"] - again[first] < 9
+
+    def ends(name, own=False):
+        return np.array([forgetting.matrix(run, own) for run in runs[name]])
+
+    assert ends(first)[:, 3, :2].max() == 0 and abs(ends(first, own=True)[:, 3, 0].mean() - 0.5) < 0.03
+    assert (np.diff(ends("adapters").mean(0)[1:, 0]) < 0).all()
+    assert all(len({*map(tuple, one[1:, :1])}) == 1 for one in ends("adapters", own=True))
 
 
 # One run
