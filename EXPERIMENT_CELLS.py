@@ -178,9 +178,9 @@ plots.tables(mean_matrices(recorded), **names, alt="The recorded runs, one head.
 # fit it. A head that is fitted again finds as much as on the encoder of the adapters, which never learned anything.
 # So little of this is gone. It is out of reach.
 #
-# Replay brings one head two thirds of the way to all together. L2-SP and EWC do nothing for it: they hold weights, and
-# which class is right is decided by rows that the new loss pushes down. For own heads they look better by about ten
-# points, which five seeds do not show. Adapters keep own heads as they were, and their one head is as good as replay's,
+# Replay brings one head two thirds of the way to all together. L2-SP and EWC do nothing for it: a pull that leaves room
+# for what is new does not keep the old rows up. For own heads they look better by about ten points, which five seeds
+# do not show. Adapters keep own heads as they were, and their one head is as good as replay's,
 # without one old sentence. It, too, falls from phase to phase, although no answer of an adapter changes: more classes
 # compete, and nobody has compared them in training.
 
