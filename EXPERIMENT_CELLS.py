@@ -180,9 +180,9 @@ plots.tables(mean_matrices(recorded), **names, alt="The recorded runs, one head.
 #
 # Replay brings one head two thirds of the way to all together. L2-SP and EWC do nothing for it: a pull that leaves room
 # for what is new does not keep the old rows up. For own heads they look better by about ten points, which five seeds
-# do not show. Adapters keep own heads as they were, and their one head is as good as replay's,
-# without one old sentence. It, too, falls from phase to phase, although no answer of an adapter changes: more classes
-# compete, and nobody has compared them in training.
+# do not show. Adapters keep own heads as they were, and their one head is as good as replay's, without one old
+# sentence. It, too, falls from phase to phase, although no answer of an adapter changes: more classes compete, and
+# nobody has compared them in training.
 
 # %% [markdown]
 # **Question 9.W1** (2 points). Read your own table and matrices (in the profile `smoke`: the recorded ones, if there
