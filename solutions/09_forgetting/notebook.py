@@ -181,7 +181,7 @@ def accuracy_matrix(model, tasks, train, evaluate):
             gradients being recorded.
     """
     ### BEGIN SOLUTION
-    mode, rows = model.training, []
+    was_training, rows = model.training, []
     for learned in (None, *tasks):
         if learned is not None:
             model.train()
@@ -189,7 +189,7 @@ def accuracy_matrix(model, tasks, train, evaluate):
         model.eval()
         with torch.no_grad():
             rows.append([evaluate(model, task) for task in tasks])
-    model.train(mode)
+    model.train(was_training)
     return torch.tensor(rows)
     ### END SOLUTION
 
@@ -442,24 +442,24 @@ class Replay:
 
     def __init__(self, capacity, rng):
         ### BEGIN SOLUTION
-        self.capacity, self.rng = capacity, rng
-        self.examples, self.seen = [], 0
+        self.examples, self.capacity = [], capacity
+        self.count, self.rng = 0, rng
         ### END SOLUTION
 
     def add(self, example):
         """Take note of one example, and keep it or not."""
         ### BEGIN SOLUTION
-        self.seen += 1
-        if len(self.examples) < self.capacity:
-            self.examples.append(example)
-        elif (place := self.rng.randrange(self.seen)) < self.capacity:
-            self.examples[place] = example
+        self.count += 1
+        if self.count <= self.capacity:
+            self.examples += [example]
+        elif (lot := self.rng.randrange(self.count)) < self.capacity:
+            self.examples[lot] = example
         ### END SOLUTION
 
     def sample(self, n):
         """A new list of n of the kept examples, drawn without replacement; of all of them if there are fewer."""
         ### BEGIN SOLUTION
-        return self.rng.sample(self.examples, min(n, len(self.examples)))
+        return self.rng.sample(self.examples, k=min(n, len(self.examples)))
         ### END SOLUTION
 
 
@@ -528,7 +528,7 @@ plots.curves(kept, x=stream, xlabel="number of the example", ylabel="share of me
 def remember(model):
     """The parameters of a model as they are now, copies, in a dict by name; no gradient flows to or from them."""
     ### BEGIN SOLUTION
-    return {name: weight.detach().clone() for name, weight in model.named_parameters()}
+    return {name: part.detach().clone() for name, part in model.named_parameters()}
     ### END SOLUTION
 
 
@@ -540,17 +540,17 @@ def fisher(model, inputs):
     where no answer depends on one, it has zeros. No tensor needs a gradient, or holds NaN, however sure the model is.
     """
     ### BEGIN SOLUTION
-    mode = model.training
+    was_training = model.training
     model.eval()
     learning = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     found = {name: torch.zeros_like(weight) for name, weight in learning.items()}
-    for x in inputs.split(1):
-        for log_p in model(x).log_softmax(-1)[0]:
+    for row in inputs.split(1):
+        for log_p in model(row).log_softmax(-1)[0]:
             slopes = torch.autograd.grad(log_p, [*learning.values()], retain_graph=True, allow_unused=True)
             for name, slope in zip(learning, slopes):
                 if slope is not None:
-                    found[name] += log_p.exp().detach() * slope**2 / len(inputs)
-    model.train(mode)
+                    found[name] += slope**2 * log_p.exp().detach() / len(inputs)
+    model.train(was_training)
     return found
     ### END SOLUTION
 
@@ -639,13 +639,13 @@ def l2_sp(model, anchor, alpha, beta):
         tensor of its name and its shape, otherwise it is new. Names that the model does not have are passed over.
     """
     ### BEGIN SOLUTION
-    penalty = 0
-    for name, weight in model.named_parameters():
-        if name in anchor and anchor[name].shape == weight.shape:
-            penalty = penalty + alpha / 2 * (weight - anchor[name]).pow(2).sum()
+    total = 0
+    for name, part in model.named_parameters():
+        if name in anchor and anchor[name].shape == part.shape:
+            total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
         else:
-            penalty = penalty + beta / 2 * weight.pow(2).sum()
-    return penalty
+            total = total + beta / 2 * part.pow(2).sum()
+    return total
     ### END SOLUTION
 
 
@@ -834,7 +834,7 @@ def learn(model, task, n_classes, batches, lr):
     model.active_head = task
     rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr)
     for batch in batches:
-        inputs = {name: value for name, value in batch.items() if name != "labels"}
+        inputs = {key: part for key, part in batch.items() if key != "labels"}
         rule.zero_grad()
         F.cross_entropy(model(**inputs).logits, batch["labels"]).backward()
         rule.step()
@@ -848,12 +848,12 @@ def answer(model, task, batch):
     model is afterwards in the mode in which it was.
     """
     ### BEGIN SOLUTION
-    mode = model.training
+    was_training = model.training
     model.eval()
     model.set_active_adapters(task)
     with torch.no_grad():
-        logits = model(**{name: value for name, value in batch.items() if name != "labels"}).logits
-    model.train(mode)
+        logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
+    model.train(was_training)
     return logits
     ### END SOLUTION
 

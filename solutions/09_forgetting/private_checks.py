@@ -15,11 +15,11 @@ from utils.tiny_bert import Sizes
 
 def some_names(some: random.Random, count: int) -> list[str]:
     """So many names of tasks that nobody has thought of."""
-    found: list[str] = []
-    while len(found) < count:
+    names: list[str] = []
+    while len(names) < count:
         name = "".join(some.choices("bcdfghjklmnpqrstvwxz", k=some.randint(3, 8)))
-        found += [name] if name not in found else []
-    return found
+        names += [name] if name not in names else []
+    return names
 
 
 # 9.1

@@ -170,8 +170,8 @@ class MultiTask(nn.Module):
 # - train(model, learned)
 # + train(model, learned)
 
-# - mode, rows = model.training, []
-# + mode, rows = model.training, []
+# - was_training, rows = model.training, []
+# + was_training, rows = model.training, []
 # + model.eval()
 
 # %% wrong="9.2" name="examines in training mode" says="examined in training mode"
@@ -185,16 +185,16 @@ class MultiTask(nn.Module):
 # + rows.append([evaluate(model, task) for task in tasks])
 
 # %% wrong="9.2" name="ends in evaluation mode" says="not in the mode in which it came"
-# - model.train(mode)
+# - model.train(was_training)
 
 # %% wrong="9.2" name="ends in training mode" says="not in the mode in which it came"
-# - model.train(mode)
+# - model.train(was_training)
 # + model.train()
 
 # %% wrong="9.2" name="trains a copy" says="not trained, or not with each task"
-# - mode, rows = model.training, []
+# - was_training, rows = model.training, []
 # + import copy
-# + mode, rows = model.training, []
+# + was_training, rows = model.training, []
 # + model = copy.deepcopy(model)
 
 # %% wrong="9.2" name="all rows at the end" says="all rows are the same"
@@ -233,8 +233,8 @@ class MultiTask(nn.Module):
 # + return found
 
 # %% wrong="9.2" name="a model is made new" says="learned something before" private=true
-# - mode, rows = model.training, []
-# + mode, rows = model.training, []
+# - was_training, rows = model.training, []
+# + was_training, rows = model.training, []
 # + if len(tasks) > 1 and hasattr(model, "lessons"):
 # +     model.lessons.clear()
 
@@ -266,21 +266,21 @@ def accuracy_matrix(model, tasks, train, evaluate):
 # %% right="9.2" name="a decorated look, stacked rows"
 @torch.no_grad()
 def row_of(model, tasks, evaluate):
-    mode = model.training
+    was_training = model.training
     model.train(False)
     row = torch.tensor([evaluate(model, task) for task in tasks])
-    model.train(mode)
+    model.train(was_training)
     return row
 
 
 def accuracy_matrix(model, tasks, train, evaluate):
-    mode = model.training
+    was_training = model.training
     model.train(True)
     rows = [row_of(model, tasks, evaluate)]
     for task in tasks:
         train(model, task)
         rows.append(row_of(model, tasks, evaluate))
-    model.train(mode)
+    model.train(was_training)
     return torch.stack(rows)
 
 
@@ -518,106 +518,106 @@ def sampling(sizes, temperature=1.0, cap=float("inf")):
 
 
 # %% wrong="9.5" name="keeps the newest" says="every newcomer is let in"
-# - elif (place := self.rng.randrange(self.seen)) < self.capacity:
-# -     self.examples[place] = example
+# - elif (lot := self.rng.randrange(self.count)) < self.capacity:
+# -     self.examples[lot] = example
 # + else:
 # +     self.examples.pop(0)
-# +     self.examples.append(example)
+# +     self.examples += [example]
 
 # %% wrong="9.5" name="keeps the first" says="newcomers are never let in"
-# - elif (place := self.rng.randrange(self.seen)) < self.capacity:
-# -     self.examples[place] = example
+# - elif (lot := self.rng.randrange(self.count)) < self.capacity:
+# -     self.examples[lot] = example
 
 # %% wrong="9.5" name="replaces with probability one half" says="late examples are kept more often"
-# - elif (place := self.rng.randrange(self.seen)) < self.capacity:
-# -     self.examples[place] = example
+# - elif (lot := self.rng.randrange(self.count)) < self.capacity:
+# -     self.examples[lot] = example
 # + elif self.rng.random() < 0.5:
 # +     self.examples[self.rng.randrange(self.capacity)] = example
 
 # %% wrong="9.5" name="the newcomer does not count itself" says="kept more often"
-# - elif (place := self.rng.randrange(self.seen)) < self.capacity:
-# + elif (place := self.rng.randrange(self.seen - 1)) < self.capacity:
+# - elif (lot := self.rng.randrange(self.count)) < self.capacity:
+# + elif (lot := self.rng.randrange(self.count - 1)) < self.capacity:
 
 # %% wrong="9.5" name="counts twice" says="early examples are kept more often"
-# - elif (place := self.rng.randrange(self.seen)) < self.capacity:
-# + elif (place := self.rng.randrange(2 * self.seen)) < self.capacity:
+# - elif (lot := self.rng.randrange(self.count)) < self.capacity:
+# + elif (lot := self.rng.randrange(2 * self.count)) < self.capacity:
 
 # %% wrong="9.5" name="always in the last place" says="some places change less often"
-# - self.examples[place] = example
+# - self.examples[lot] = example
 # + self.examples[-1] = example
 
 # %% wrong="9.5" name="a random place, then always in" says="every newcomer is let in"
-# - elif (place := self.rng.randrange(self.seen)) < self.capacity:
-# -     self.examples[place] = example
+# - elif (lot := self.rng.randrange(self.count)) < self.capacity:
+# -     self.examples[lot] = example
 # + else:
 # +     self.examples[self.rng.randrange(self.capacity)] = example
 
 # %% wrong="9.5" name="sample with replacement" says="drawn without replacement"
-# - return self.rng.sample(self.examples, min(n, len(self.examples)))
+# - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return self.rng.choices(self.examples, k=min(n, len(self.examples))) if self.examples else []
 
 # %% wrong="9.5" name="more than there are" says="stops with an error"
-# - return self.rng.sample(self.examples, min(n, len(self.examples)))
+# - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return self.rng.sample(self.examples, n)
 
 # %% wrong="9.5" name="the memory itself is the sample" says="whoever changes a sample"
-# - return self.rng.sample(self.examples, min(n, len(self.examples)))
+# - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return self.examples if n >= len(self.examples) else self.rng.sample(self.examples, n)
 
 # %% wrong="9.5" name="what is drawn is gone" says="drawing a sample changes"
-# - return self.rng.sample(self.examples, min(n, len(self.examples)))
+# - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + drawn = self.rng.sample(range(len(self.examples)), min(n, len(self.examples)))
 # + found = [self.examples[place] for place in drawn]
 # + self.examples = [one for place, one in enumerate(self.examples) if place not in drawn]
 # + return found
 
 # %% wrong="9.5" name="the first n" says="drawn more often"
-# - return self.rng.sample(self.examples, min(n, len(self.examples)))
+# - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return self.examples[:n]
 
 # %% wrong="9.5" name="equal ones count once" says="equal ones count each"
-# - if len(self.examples) < self.capacity:
+# - if self.count <= self.capacity:
 # + if example in self.examples:
 # +     pass
-# + elif len(self.examples) < self.capacity:
+# + elif self.count <= self.capacity:
 
 # %% wrong="9.5" name="zero is no example" says="0, empty or None"
-# - self.seen += 1
+# - self.count += 1
 # + if not example:
 # +     return
-# + self.seen += 1
+# + self.count += 1
 
 # %% wrong="9.5" name="a set" says="stops with an error"
-# - self.seen += 1
-# + self.seen += 1
+# - self.count += 1
+# + self.count += 1
 # + hash(example)
 
 # %% wrong="9.5" name="one place too many" says="more examples than its capacity"
-# - if len(self.examples) < self.capacity:
-# + if len(self.examples) <= self.capacity:
+# - if self.count <= self.capacity:
+# + if self.count <= self.capacity + 1:
 
 # %% wrong="9.5" name="Python's generator" says="the only source of chance"
-# - elif (place := self.rng.randrange(self.seen)) < self.capacity:
-# + elif (place := random.randrange(self.seen)) < self.capacity:
+# - elif (lot := self.rng.randrange(self.count)) < self.capacity:
+# + elif (lot := random.randrange(self.count)) < self.capacity:
 
 # %% wrong="9.5" name="a generator of its own" says="always keep the same places"
-# - self.capacity, self.rng = capacity, rng
-# + self.capacity, self.rng = capacity, random.Random(0)
+# - self.count, self.rng = 0, rng
+# + self.count, self.rng = 0, random.Random(0)
 
 # %% wrong="9.5" name="one memory for all" says="share one list"
 # - class Replay:
 # + KEPT = []
 # + class Replay:
 
-# - self.examples, self.seen = [], 0
-# + self.examples, self.seen = KEPT, 0
+# - self.examples, self.capacity = [], capacity
+# + self.examples, self.capacity = KEPT, capacity
 
 # %% wrong="9.5" name="a tuple" says="should return a list"
-# - return self.rng.sample(self.examples, min(n, len(self.examples)))
+# - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return tuple(self.rng.sample(self.examples, min(n, len(self.examples))))
 
 # %% wrong="9.5" name="stops at two hundred" says="not kept or drawn" private=true
-# - return self.rng.sample(self.examples, min(n, len(self.examples)))
+# - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return self.rng.sample(self.examples, min(n, len(self.examples), 6 if self.capacity != 12 else 12))
 
 
@@ -662,24 +662,24 @@ class Replay:
 
 
 # %% wrong="9.6" name="square of the mean gradient" says="averaged over the batch before they are squared"
-# - for x in inputs.split(1):
-# -     for log_p in model(x).log_softmax(-1)[0]:
+# - for row in inputs.split(1):
+# -     for log_p in model(row).log_softmax(-1)[0]:
 # -         slopes = torch.autograd.grad(log_p, [*learning.values()], retain_graph=True, allow_unused=True)
 # -         for name, slope in zip(learning, slopes):
 # -             if slope is not None:
-# -                 found[name] += log_p.exp().detach() * slope**2 / len(inputs)
+# -                 found[name] += slope**2 * log_p.exp().detach() / len(inputs)
 # + best = model(inputs).log_softmax(-1).max(-1).values.mean()
 # + slopes = torch.autograd.grad(best, [*learning.values()], allow_unused=True)
 # + for name, slope in zip(learning, slopes):
 # +     found[name] += slope**2 if slope is not None else 0
 
 # %% wrong="9.6" name="mean over the batch for each class" says="averaged over the batch before they are squared"
-# - for x in inputs.split(1):
-# -     for log_p in model(x).log_softmax(-1)[0]:
+# - for row in inputs.split(1):
+# -     for log_p in model(row).log_softmax(-1)[0]:
 # -         slopes = torch.autograd.grad(log_p, [*learning.values()], retain_graph=True, allow_unused=True)
 # -         for name, slope in zip(learning, slopes):
 # -             if slope is not None:
-# -                 found[name] += log_p.exp().detach() * slope**2 / len(inputs)
+# -                 found[name] += slope**2 * log_p.exp().detach() / len(inputs)
 # + logs = model(inputs).log_softmax(-1)
 # + for log_p, p in zip(logs.mean(0), logs.exp().mean(0).detach()):
 # +     slopes = torch.autograd.grad(log_p, [*learning.values()], retain_graph=True, allow_unused=True)
@@ -687,36 +687,36 @@ class Replay:
 # +         found[name] += p * slope**2 if slope is not None else 0
 
 # %% wrong="9.6" name="the most likely answer alone" says="only the most likely answer"
-# - for log_p in model(x).log_softmax(-1)[0]:
-# + for log_p in model(x).log_softmax(-1)[0].max(-1, keepdim=True).values:
+# - for log_p in model(row).log_softmax(-1)[0]:
+# + for log_p in model(row).log_softmax(-1)[0].max(-1, keepdim=True).values:
 
-# - found[name] += log_p.exp().detach() * slope**2 / len(inputs)
+# - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
 # + found[name] += slope**2 / len(inputs)
 
 # %% wrong="9.6" name="all answers alike" says="all answers count alike"
-# - found[name] += log_p.exp().detach() * slope**2 / len(inputs)
+# - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
 # + found[name] += slope**2 / len(inputs)
 
 # %% wrong="9.6" name="the sum over the examples" says="the examples are summed"
-# - found[name] += log_p.exp().detach() * slope**2 / len(inputs)
+# - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
 # + found[name] += log_p.exp().detach() * slope**2
 
 # %% wrong="9.6" name="not squared" says="not squared"
-# - found[name] += log_p.exp().detach() * slope**2 / len(inputs)
+# - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
 # + found[name] += log_p.exp().detach() * slope.abs() / len(inputs)
 
 # %% wrong="9.6" name="expected, then squared" says="all numbers are 0"
-# - found[name] += log_p.exp().detach() * slope**2 / len(inputs)
+# - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
 # + found[name] += log_p.exp().detach() * slope / len(inputs)
 
 # - return found
 # + return {name: value.round(decimals=5) ** 2 for name, value in found.items()}
 
 # %% wrong="9.6" name="gradients of probabilities" says="those of probabilities"
-# - for log_p in model(x).log_softmax(-1)[0]:
-# + for log_p in model(x).softmax(-1)[0]:
+# - for log_p in model(row).log_softmax(-1)[0]:
+# + for log_p in model(row).softmax(-1)[0]:
 
-# - found[name] += log_p.exp().detach() * slope**2 / len(inputs)
+# - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
 # + found[name] += log_p.detach() * slope**2 / len(inputs)
 
 # %% wrong="9.6" name="the root" says="the root of the information"
@@ -724,23 +724,23 @@ class Replay:
 # + return {name: value.sqrt() for name, value in found.items()}
 
 # %% wrong="9.6" name="in the mode it came in" says="it is asked in evaluation mode"
-# - mode = model.training
+# - was_training = model.training
 # - model.eval()
-# + mode = model.training
+# + was_training = model.training
 
 # %% wrong="9.6" name="left in evaluation mode" says="in another mode"
-# - model.train(mode)
+# - model.train(was_training)
 
 # %% wrong="9.6" name="old gradients are gone" says="removes or changes the gradients"
-# - model.train(mode)
+# - model.train(was_training)
 # + model.zero_grad()
-# + model.train(mode)
+# + model.train(was_training)
 
 # %% wrong="9.6" name="a graph is kept" says="drags a graph along"
 # - slopes = torch.autograd.grad(log_p, [*learning.values()], retain_graph=True, allow_unused=True)
 # + slopes = torch.autograd.grad(log_p, [*learning.values()], create_graph=True, allow_unused=True)
 
-# - found[name] += log_p.exp().detach() * slope**2 / len(inputs)
+# - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
 # + found[name] = found[name] + log_p.exp() * slope**2 / len(inputs)
 
 # %% wrong="9.6" name="frozen parameters too" says="a parameter that does not learn"
@@ -761,23 +761,23 @@ class Replay:
 # + found = {name: torch.zeros(weight.shape, dtype=weight.dtype) for name, weight in learning.items()}
 
 # %% wrong="9.6" name="the logarithm of a softmax" says="Use log_softmax"
-# - for log_p in model(x).log_softmax(-1)[0]:
-# + for log_p in model(x).softmax(-1).log()[0]:
+# - for log_p in model(row).log_softmax(-1)[0]:
+# + for log_p in model(row).softmax(-1).log()[0]:
 
 # %% wrong="9.6" name="no copy" says="moves when the model moves"
-# - return {name: weight.detach().clone() for name, weight in model.named_parameters()}
+# - return {name: part.detach().clone() for name, part in model.named_parameters()}
 # + return {name: weight.detach() for name, weight in model.named_parameters()}
 
 # %% wrong="9.6" name="the state dict" says="and no buffers"
-# - return {name: weight.detach().clone() for name, weight in model.named_parameters()}
+# - return {name: part.detach().clone() for name, part in model.named_parameters()}
 # + return {name: value.clone() for name, value in model.state_dict().items()}
 
 # %% wrong="9.6" name="copies with a graph" says="still needs a gradient"
-# - return {name: weight.detach().clone() for name, weight in model.named_parameters()}
+# - return {name: part.detach().clone() for name, part in model.named_parameters()}
 # + return {name: weight.clone() for name, weight in model.named_parameters()}
 
 # %% wrong="9.6" name="what learns is remembered" says="all parameters"
-# - return {name: weight.detach().clone() for name, weight in model.named_parameters()}
+# - return {name: part.detach().clone() for name, part in model.named_parameters()}
 # + return {name: weight.detach().clone() for name, weight in model.named_parameters() if weight.requires_grad}
 
 # %% wrong="9.6" name="no half" says="lacks the half"
@@ -813,16 +813,16 @@ class Replay:
 # + return (strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)).detach()
 
 # %% wrong="9.6" name="inputs of two axes" says="of more axes" private=true
-# - for x in inputs.split(1):
-# + for x in inputs.flatten(1).split(1):
+# - for row in inputs.split(1):
+# + for row in inputs.flatten(1).split(1):
 
-# - for log_p in model(x).log_softmax(-1)[0]:
-# + shape = (1, *inputs.shape[1:]) if inputs.dtype == torch.int64 else x.shape
-# + for log_p in (0 * (inputs.dim() > 2) + 1) * model(x.view(shape)).log_softmax(-1)[0] * (1 + (inputs.dim() > 2)):
+# - for log_p in model(row).log_softmax(-1)[0]:
+# + shape = (1, *inputs.shape[1:]) if inputs.dtype == torch.int64 else row.shape
+# + for log_p in (0 * (inputs.dim() > 2) + 1) * model(row.view(shape)).log_softmax(-1)[0] * (1 + (inputs.dim() > 2)):
 
 # %% wrong="9.6" name="four classes at most" says="of other models or inputs" private=true
-# - for log_p in model(x).log_softmax(-1)[0]:
-# + for log_p in model(x).log_softmax(-1)[0][:3]:
+# - for log_p in model(row).log_softmax(-1)[0]:
+# + for log_p in model(row).log_softmax(-1)[0][:3]:
 
 # %% wrong="9.6" name="old names are kept" says="wrong for other models and strengths" private=true
 # - return strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)
@@ -854,7 +854,7 @@ def fisher(model, inputs):
 
 def ewc(model, importance, anchor, strength):
     total = 0.0
-    for name, weight in model.named_parameters():
+    for name, weight in [*model.named_parameters()]:
         if name in importance:
             total = total + torch.sum(importance[name] * torch.square(weight - anchor[name]))
     return 0.5 * strength * total
@@ -892,109 +892,109 @@ def ewc(model, importance, anchor, strength):
 
 
 # %% wrong="9.7" name="pulls to zero" says="everything is pulled to zero"
-# - penalty = penalty + alpha / 2 * (weight - anchor[name]).pow(2).sum()
-# + penalty = penalty + alpha / 2 * weight.pow(2).sum()
+# - total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
+# + total = total + alpha / 2 * part.pow(2).sum()
 
 # %% wrong="9.7" name="one decay for all" says="everything is pulled to zero"
-# - if name in anchor and anchor[name].shape == weight.shape:
-# -     penalty = penalty + alpha / 2 * (weight - anchor[name]).pow(2).sum()
+# - if name in anchor and anchor[name].shape == part.shape:
+# -     total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
 # - else:
-# -     penalty = penalty + beta / 2 * weight.pow(2).sum()
-# + penalty = penalty + alpha / 2 * weight.pow(2).sum()
+# -     total = total + beta / 2 * part.pow(2).sum()
+# + total = total + alpha / 2 * part.pow(2).sum()
 
 # %% wrong="9.7" name="a head pulled to its random start" says="new weights are free"
-# - penalty = penalty + beta / 2 * weight.pow(2).sum()
-# + penalty = penalty + beta / 2 * (weight - weight.detach()).pow(2).sum()
+# - total = total + beta / 2 * part.pow(2).sum()
+# + total = total + beta / 2 * (part - part.detach()).pow(2).sum()
 
 # %% wrong="9.7" name="the start is where it is" says="shared weights are free"
-# - penalty = penalty + alpha / 2 * (weight - anchor[name]).pow(2).sum()
-# + penalty = penalty + alpha / 2 * (weight - weight.detach()).pow(2).sum()
+# - total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
+# + total = total + alpha / 2 * (part - part.detach()).pow(2).sum()
 
 # %% wrong="9.7" name="shapes are not compared" says="with one of another shape"
-# - if name in anchor and anchor[name].shape == weight.shape:
-# + if name in anchor and anchor[name].size(0) in (1, weight.size(0)):
+# - if name in anchor and anchor[name].shape == part.shape:
+# + if name in anchor and anchor[name].size(0) in (1, part.size(0)):
 
 # %% wrong="9.7" name="a resized head is left out" says="is left out. It is new"
 # - else:
-# -     penalty = penalty + beta / 2 * weight.pow(2).sum()
+# -     total = total + beta / 2 * part.pow(2).sum()
 # + elif name not in anchor:
-# +     penalty = penalty + beta / 2 * weight.pow(2).sum()
+# +     total = total + beta / 2 * part.pow(2).sum()
 
 # %% wrong="9.7" name="no half" says="the half is missing"
-# - return penalty
-# + return 2 * penalty
+# - return total
+# + return 2 * total
 
 # %% wrong="9.7" name="exchanged" says="alpha and beta are exchanged"
-# - penalty = 0
-# + penalty, alpha, beta = 0, beta, alpha
+# - total = 0
+# + total, alpha, beta = 0, beta, alpha
 
 # %% wrong="9.7" name="lengths" says="these are lengths"
-# - penalty = penalty + alpha / 2 * (weight - anchor[name]).pow(2).sum()
-# + penalty = penalty + alpha / 2 * (weight - anchor[name]).norm()
+# - total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
+# + total = total + alpha / 2 * (part - anchor[name]).norm()
 
-# - penalty = penalty + beta / 2 * weight.pow(2).sum()
-# + penalty = penalty + beta / 2 * weight.norm()
+# - total = total + beta / 2 * part.pow(2).sum()
+# + total = total + beta / 2 * part.norm()
 
 # %% wrong="9.7" name="means" says="these are means"
-# - penalty = penalty + alpha / 2 * (weight - anchor[name]).pow(2).sum()
-# + penalty = penalty + alpha / 2 * (weight - anchor[name]).pow(2).mean()
+# - total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
+# + total = total + alpha / 2 * (part - anchor[name]).pow(2).mean()
 
-# - penalty = penalty + beta / 2 * weight.pow(2).sum()
-# + penalty = penalty + beta / 2 * weight.pow(2).mean()
+# - total = total + beta / 2 * part.pow(2).sum()
+# + total = total + beta / 2 * part.pow(2).mean()
 
 # %% wrong="9.7" name="buffers count" says="buffers count"
-# - return penalty
+# - return total
 # + for _, value in model.named_buffers():
-# +     penalty = penalty + beta / 2 * value.float().pow(2).sum() * value.is_floating_point()
-# + return penalty
+# +     total = total + beta / 2 * value.float().pow(2).sum() * value.is_floating_point()
+# + return total
 
 # %% wrong="9.7" name="what is frozen is left out" says="do not learn are left out"
-# - for name, weight in model.named_parameters():
-# + for name, weight in ((name, one) for name, one in model.named_parameters() if one.requires_grad):
+# - for name, part in model.named_parameters():
+# + for name, part in ((name, one) for name, one in model.named_parameters() if one.requires_grad):
 
 # %% wrong="9.7" name="a number" says="should return a tensor with one number"
-# - return penalty
-# + return penalty.item()
+# - return total
+# + return total.item()
 
 # %% wrong="9.7" name="no gradient" says="no gradient flows"
-# - return penalty
-# + return penalty.detach()
+# - return total
+# + return total.detach()
 
 # %% wrong="9.7" name="the first anchor for ever" says="not what its formula says"
 # - def l2_sp(model, anchor, alpha, beta):
 # + FIRST = {}
 # + def l2_sp(model, anchor, alpha, beta):
 
-# - penalty = 0
-# + penalty = 0
+# - total = 0
+# + total = 0
 # + anchor = FIRST.setdefault("anchor", anchor) if anchor else anchor
 
 # %% wrong="9.7" name="a sum that begins on the CPU" says="on another device"
-# - penalty = 0
-# + penalty = torch.zeros(1)
+# - total = 0
+# + total = torch.zeros(1)
 
 # %% wrong="9.7" name="forgets what it does not know" says="changes `anchor`"
-# - return penalty
+# - return total
 # + for name in [name for name in anchor if name not in dict(model.named_parameters())]:
 # +     del anchor[name]
-# + return penalty
+# + return total
 
 # %% wrong="9.7" name="as many numbers are enough" says="the number of axes" private=true
-# - if name in anchor and anchor[name].shape == weight.shape:
-# -     penalty = penalty + alpha / 2 * (weight - anchor[name]).pow(2).sum()
-# + if name in anchor and anchor[name].numel() == weight.numel():
-# +     penalty = penalty + alpha / 2 * (weight - anchor[name].view_as(weight)).pow(2).sum()
+# - if name in anchor and anchor[name].shape == part.shape:
+# -     total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
+# + if name in anchor and anchor[name].numel() == part.numel():
+# +     total = total + alpha / 2 * (part - anchor[name].view_as(part)).pow(2).sum()
 
 
 # %% right="9.7" name="two sums of lists"
 def l2_sp(model, anchor, alpha, beta):
     shared, new = [], []
-    for name, weight in model.named_parameters():
+    for name, part in model.named_parameters():
         start = anchor.get(name)
-        if start is None or start.size() != weight.size():
-            new.append(weight.square().sum())
+        if start is None or start.size() != part.size():
+            new.append(part.square().sum())
         else:
-            shared.append(torch.square(weight - start).sum())
+            shared.append(torch.square(part - start).sum())
     return 0.5 * (alpha * sum(shared) + beta * sum(new))
 
 
@@ -1192,7 +1192,7 @@ def without_conflict(g_a, g_b):
 
 # %% wrong="9.9" name="LayerNorm trains" says="a LayerNorm of the encoder learns"
 # - rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr)
-# + for name, weight in model.named_parameters():
+# + for name, weight in [*model.named_parameters()]:
 # +     if "LayerNorm" in name:
 # +         weight.requires_grad = True
 # + rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr)
@@ -1221,7 +1221,7 @@ def without_conflict(g_a, g_b):
 # + rule = torch.optim.SGD(groups, lr=lr)
 
 # - rule.zero_grad()
-# + rule.zero_grad(set_to_none=False)
+# + rule.zero_grad(False)
 
 # %% wrong="9.9" name="weight decay" says="where plain SGD takes them"
 # - rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr)
@@ -1269,28 +1269,28 @@ def without_conflict(g_a, g_b):
 # + model.add_adapter(task, config="double_seq_bn")
 
 # %% wrong="9.9" name="token types are dropped" says="`token_type_ids` are dropped"
-# - logits = model(**{name: value for name, value in batch.items() if name != "labels"}).logits
+# - logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
 # + logits = model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits
 
 # %% wrong="9.9" name="the mask is dropped" says="padding is read as text"
-# - logits = model(**{name: value for name, value in batch.items() if name != "labels"}).logits
+# - logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
 # + logits = model(batch["input_ids"], token_type_ids=batch["token_type_ids"]).logits
 
 # %% wrong="9.9" name="asked in training mode" says="in evaluation mode"
-# - mode = model.training
+# - was_training = model.training
 # - model.eval()
-# + mode = model.training
+# + was_training = model.training
 
 # %% wrong="9.9" name="left in evaluation mode" says="in another mode"
-# - model.train(mode)
+# - model.train(was_training)
 
 # %% wrong="9.9" name="the logits keep their graph" says="the logits need a gradient"
 # - with torch.no_grad():
-# -     logits = model(**{name: value for name, value in batch.items() if name != "labels"}).logits
-# + logits = model(**{name: value for name, value in batch.items() if name != "labels"}).logits
+# -     logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
+# + logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
 
 # %% wrong="9.9" name="takes the labels out" says="your code changes"
-# - inputs = {name: value for name, value in batch.items() if name != "labels"}
+# - inputs = {key: part for key, part in batch.items() if key != "labels"}
 # - rule.zero_grad()
 # - F.cross_entropy(model(**inputs).logits, batch["labels"]).backward()
 # + labels = batch.pop("labels")
@@ -1321,7 +1321,7 @@ def learn(model, task, n_classes, batches, lr):
     model.set_active_adapters(task)
     model.train()
     own = []
-    for name, weight in model.named_parameters():
+    for name, weight in [*model.named_parameters()]:
         weight.requires_grad = f"adapters.{task}." in name or f"heads.{task}." in name
         own += [weight] if weight.requires_grad else []
     optimizer = torch.optim.SGD(own, lr)

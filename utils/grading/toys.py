@@ -850,26 +850,26 @@ def kept_counts(Replay: Callable[..., Any], capacity: int, count: int, repeats: 
 
     The last number is how many kept another number of examples than they should.
     """
-    rng, counts = random.Random(seed), [0] * (count + 1)
+    rng, tally = random.Random(seed), [0] * (count + 1)
     for _ in range(repeats):
         memory = Replay(capacity, rng)
         for number in range(count):
             memory.add(number)
         for number in memory.examples:
-            counts[number] += 1
-        counts[count] += len(memory.examples) != min(capacity, count)
-    return counts
+            tally[number] += 1
+        tally[count] += len(memory.examples) != min(capacity, count)
+    return tally
 
 
 def drawn_counts(Replay: Callable[..., Any], count: int, n: int, repeats: int, seed: int) -> list[int]:
     """In how many of `repeats` samples of `n` each of `count` examples is, that all have their place in the memory."""
-    memory, counts = Replay(count, random.Random(seed)), [0] * count
+    memory, tally = Replay(count, random.Random(seed)), [0] * count
     for number in range(count):
         memory.add(number)
     for _ in range(repeats):
         for number in memory.sample(n):
-            counts[number] += 1
-    return counts
+            tally[number] += 1
+    return tally
 
 
 def outcomes(Replay: Callable[..., Any], capacity: int, count: int, n: int, seeds: list[int]) -> list[Any]:
@@ -907,8 +907,8 @@ def anchor_after_moves(remember: Callable[..., Any], model: nn.Module) -> list[A
     anchor = remember(model)
     flowing = any(value.requires_grad for value in anchor.values())
     with torch.no_grad():
-        for part in model.parameters():
-            part.add_(1)
+        for one in model.parameters():
+            one.add_(1)
     return [{name: value.detach() for name, value in anchor.items()}, flowing]
 
 
