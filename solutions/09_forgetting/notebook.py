@@ -34,7 +34,23 @@ from torch.nn import functional as F
 
 from utils import plots, tiny_bert
 from utils.checks import nb09_forgetting as checks
+from utils.experiments import forgetting as phases
+from utils.experiments import profiles, student
+from utils.experiments.experiment import results_folder
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
+from utils.hand_in import pack
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 9.10 follow from your name, so nobody
+# else has yours. Write the name under which you hand in between the quotes, and do not change it later. `KEY`
+# stays blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
 
 # %% [markdown]
 # ## 9.1 One encoder, a head for each task
@@ -885,6 +901,219 @@ plots.tables({"right": torch.tensor([*share.values()]).T}, rows=rows, columns=li
 # %% [markdown]
 # Forgetting is zero by construction. So is every other transfer: no task learns anything from another one, neither
 # forward nor backward. Notebook 06 put its fusion on top for that reason.
+
+# %% [markdown]
+# ## Experiment: six libraries, two at a time
+#
+# Which library's documentation says this sentence? One head has a class for each of six libraries. In each of three
+# phases an encoder learns two of them. Its lower layers are frozen, the upper ones learn. Six arms differ in what is
+# done for what came before:
+#
+# | arm | what it does in later phases |
+# |---|---|
+# | in sequence | nothing |
+# | replay | keeps 15% of the sentences of earlier phases, and mixes some into each step |
+# | L2-SP | pulls all weights to where they were when the last phase was over |
+# | EWC | the same, each weight by its Fisher information |
+# | adapters | leaves the encoder as it is; each phase has adapters and two classes of the head |
+# | all together | one phase with all six libraries: the upper bound |
+#
+# `COURSE_PROFILE` decides the size: `cpu` is a small encoder, `gpu` is BERT, and `smoke` a tiny encoder and made-up
+# sentences. Smoke runs show that everything works, and earn nothing.
+
+# %% tags=["experiment"]
+experiments = phases.experiments("09_forgetting")
+print(f"{profiles.name()} on {profiles.device()}, seeds {phases.seeds()}")
+for name, one in experiments.items():
+    print(f"{name}: {one.encoder}, {one.examples} sentences a library, {one.epochs} epochs a phase, rate {one.lr}")
+mine = {"Replay": Replay, "remember": remember, "fisher": fisher}
+student.use(checks, **mine, ewc=ewc, l2_sp=l2_sp)
+results = results_folder(say=True)
+
+# %% tags=["experiment"]
+for library, (sentence,) in phases.sentences(experiments["in sequence"]).items():
+    print(f"{library:>10}: {sentence}")
+
+# %% [markdown]
+# The runs use your `Replay`, `remember`, `fisher`, `ewc` and `l2_sp` where you have passed their checks in this
+# session, and the course's otherwise. Yours are compared with the course's as they run, and left where they give
+# something else, even something as good, such as a sum in another order: whoever grades must be able to repeat a run
+# without your code.
+
+# %% [markdown]
+# ## 9.10 All runs
+#
+# Every run leaves one file with a row for each test sentence: the class that the **one head** gives it before anything
+# and after each phase; the same if it chooses among the two libraries of the sentence's phase, as if that had its **own
+# head**; and what a linear map says that is **fitted again** in the end, to sentences of all phases. An edited or
+# copied file is refused, and so is a seed that is not yours.
+#
+# **Predict first.** After the second phase, how many sentences of the first does one head get right?
+#
+# **Exercise 9.10** (4 points, about 5 minutes). The machine needs minutes. Write `run_all`. Interrupt it as you
+# like: finished seeds are kept.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# </details>
+
+
+# %% exercise="9.10"
+def run_all(results):
+    """Run the experiments of `phases.experiments("09_forgetting")` with all of `phases.seeds()`.
+
+    results: the folder that `run_seeds` keeps its files in.
+    Returns a dict from each experiment's name to its list of runs.
+    """
+    ### BEGIN SOLUTION
+    experiments = phases.experiments("09_forgetting")
+    return {name: run_seeds(experiment, phases.seeds(), results) for name, experiment in experiments.items()}
+    ### END SOLUTION
+
+
+# %% tags=["experiment"]
+runs = run_all(results)
+across(runs, phases.METRICS)
+
+# %% check="9.10"
+checks.every_run(run_all)
+
+# %% tags=["experiment"]
+phases.picture(runs, "Your runs: for each arm the share that one head gets right, own heads, and one fitted again.")
+
+# %% [markdown]
+# Where did it go? Below are matrices as in 9.2, means over your seeds: first of the one head, then of own heads.
+
+
+# %% tags=["experiment"]
+def mean_matrices(runs, own=False):
+    in_phases = {name: some for name, some in runs.items() if name != "all together"}
+    return {name: torch.tensor([phases.matrix(run, own) for run in some]).mean(0) for name, some in in_phases.items()}
+
+
+names = {"rows": ["before", "after 1", "after 2", "after 3"], "columns": ["1", "2", "3"]}
+alt = "Accuracy at the sentences of each phase, before anything and after each phase, for five arms: one head."
+plots.tables(mean_matrices(runs), **names, alt=alt)
+
+# %% tags=["experiment"]
+alt = "The same for own heads, which choose among the two libraries of a sentence's own phase."
+plots.tables(mean_matrices(runs, own=True), **names, alt=alt)
+
+# %% [markdown]
+# Your functions of 9.3 sum them up.
+
+# %% tags=["experiment"]
+for own, how in ((False, "one head"), (True, "own heads")):
+    print(f"{how:12}  average  backward  forgetting")
+    for name, R in mean_matrices(runs, own).items():
+        print(f"{name:12}", *(f"{f(R):9.2f}" for f in (average_accuracy, backward_transfer, forgetting)))
+
+# %% [markdown]
+# How fast is it? One more model learns the first phase, and goes on into the second.
+
+# %% tags=["experiment"]
+shares = phases.fall(experiments["in sequence"], phases.seeds()[0], steps=12)
+alt = "Accuracy at the first phase's sentences, from its end on over a dozen steps of the second: one head, own head."
+plots.curves(shares, x=range(13), xlabel="steps of the second phase", ylabel="accuracy at the first phase", alt=alt)
+
+# %% [markdown]
+# Which differences are shown? Asked are the same pairs of everyone: each remedy against training in sequence, and all
+# together against replay. First for one head, then for own heads, last for the head that is fitted again.
+
+# %% tags=["experiment"]
+for metric in phases.METRICS:
+    print(f"--- {metric.name}", *SeedTable(runs, metric).compared(phases.questions(runs)), sep="\n\n")
+
+# %% [markdown]
+# Below are the runs that came with the course: profile `cpu`, and seeds that no student has.
+
+# %% tags=["experiment"]
+recorded = phases.recorded()
+print(f"{sum(map(len, recorded.values()))} recorded runs came with this copy of the course")
+across(recorded, phases.METRICS) if recorded else None
+
+# %% tags=["experiment"]
+phases.picture(recorded, "The recorded runs, as above.") if recorded else None
+
+# %% tags=["experiment"]
+plots.tables(mean_matrices(recorded), **names, alt="The recorded runs, one head.") if recorded else None
+
+# %% [markdown]
+# In the recorded runs, who learns in sequence ends with one head that gives no sentence of the first two phases its
+# library. It took a handful of steps: an old class is never right any more, so its row is pushed down. Own heads are
+# better off, but for the first phase they are no better than a coin: the encoder has moved, and the old rows do not
+# fit it. A head that is fitted again finds as much as on the encoder of the adapters, which never learned anything.
+# So little of this is gone. It is out of reach.
+#
+# Replay brings one head two thirds of the way to all together. L2-SP and EWC do nothing for it: a pull that leaves room
+# for what is new does not keep the old rows up. For own heads they look better by about ten points, which five seeds
+# do not show. Adapters keep own heads as they were, and their one head is as good as replay's, without one old
+# sentence. It, too, falls from phase to phase, although no answer of an adapter changes: more classes compete, and
+# nobody has compared them in training.
+
+# %% [markdown]
+# **Question 9.W1** (2 points). Read your own table and matrices (in the profile `smoke`: the recorded ones, if there
+# are any). For training in sequence there are three numbers: one head, own heads, fitted again. Which part of the loss
+# is forgotten, and which is only out of reach? Which remedies help with which part, what do they cost, and which of
+# these differences are shown?
+
+# %% [markdown] written="9.W1" points=2
+# ### BEGIN SOLUTION
+# One head gives no sentence of an earlier phase its library: the loss pushed the rows of old classes down. Choosing
+# among the two libraries of a phase takes this away. What then is missing (in the recorded runs the first phase is at a
+# coin) is no longer the choice between phases, but the old rows that do not fit the moved encoder. A head fitted again
+# gets nearly all of it back: as much as on the encoder that never learned. This part was out of reach, in head and
+# rows, not forgotten by the encoder. What is forgotten is what the encoder itself had gained: the rest up to the head
+# fitted again to all together, some points, which are not among the pairs asked, and which few seeds hardly show.
+# Replay helps with both, and is the only one but adapters that helps one head; it costs stored sentences and longer
+# steps. L2-SP and EWC help at best own heads (it is said whether this is shown in the own table), cost a strength that
+# must be tuned, a copy of the weights and, for EWC, the Fisher information; they also hold back what is new. Adapters
+# forget nothing by construction, cost parameters for each phase and, for own heads, somebody who says which phase it
+# is; one head has to compare rows that were never compared in training.
+# === BEGIN MARK SCHEME ===
+# One point: the three numbers are read right and told apart (choice between phases; rows that no longer fit the
+# encoder; what the encoder holds), and most of the loss is called out of reach.
+# One point: replay and adapters for one head, L2-SP and EWC at best for own heads, each with a cost; "shown" only where
+# the comparisons say so.
+# Half a point off for "the encoder has forgotten everything" or for "EWC works" without a difference that is shown.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **Question 9.W2** (2 points). A report says: "Multi-task training suffers from catastrophic forgetting, which is why
+# each task got worse when the others were added." What is right about this, what is not, and what is the right word?
+# Say which measurement would tell the two apart.
+
+# %% [markdown] written="9.W2" points=2
+# ### BEGIN SOLUTION
+# Right: tasks that share weights can harm each other, and each can be worse than alone. Wrong: nothing is forgotten.
+# Forgetting is a loss over time: a task was learned, its examples no longer come, and later training overwrites it. In
+# multi-task training the examples of all tasks come all the time; their gradients disagree in the same step (9.8), or
+# tasks compete for capacity and for their share of the batches (9.4). That is interference, or negative transfer.
+# To tell them apart: follow each task's accuracy over training. Forgetting rises first and falls when the task's
+# examples stop coming (R of 9.2: best minus end). With interference it never gets as high as alone, and does not fall.
+# Compare with a model of that task alone, of the same size and with as many steps, over seeds; a negative cosine of
+# the tasks' gradients supports it. Remedies differ, too: replay mends forgetting and is what multi-task training does
+# anyway; against interference help sampling, projection, more capacity, or parts of one's own.
+# === BEGIN MARK SCHEME ===
+# One point: forgetting needs a sequence (examples that no longer come); the right word is interference or negative
+# transfer; that tasks can be worse than alone is granted.
+# One point: a measurement that separates them: a curve or matrix over time against one task alone.
+# Half a point off if gradient conflict is named and no measurement.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("09_forgetting")
 
 # %% [markdown]
 # **What you can do now:** measure what a model forgets, say which of its weights are to blame, and choose a remedy

@@ -1372,3 +1372,91 @@ def answer(model, task, batch):
     if before:
         model.train()
     return logits
+
+
+# %% wrong="9.10" name="forgets the last seed" says="is missing"
+def run_all(results):
+    experiments = phases.experiments("09_forgetting")
+    return {name: run_seeds(one, phases.seeds()[:-1], results) for name, one in experiments.items()}
+
+
+# %% wrong="9.10" name="runs with the seeds of the recorded runs" says="no run has a seed of"
+def run_all(results):
+    experiments = phases.experiments("09_forgetting")
+    return {name: run_seeds(one, range(1, 6), results) for name, one in experiments.items()}
+
+
+# %% wrong="9.10" name="runs the phases only" says="all together was not run with seed"
+def run_all(results):
+    experiments = {name: one for name, one in phases.experiments("09_forgetting").items() if len(one.phases) > 1}
+    return {name: run_seeds(one, phases.seeds(), results) for name, one in experiments.items()}
+
+
+# %% wrong="9.10" name="keeps them elsewhere" says="left no runs in the folder"
+def run_all(results):
+    experiments = phases.experiments("09_forgetting")
+    return {name: run_seeds(one, phases.seeds(), results + "/mine") for name, one in experiments.items()}
+
+
+# %% wrong="9.10" name="one run under five names, seeds rewritten" says="under another seed"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiments.experiment import path_of, write
+
+    for one in phases.experiments("09_forgetting").values():
+        (first,) = run_seeds(one, phases.seeds()[:1], results)
+        for seed in phases.seeds():
+            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+
+
+# %% wrong="9.10" name="replay for all" says="another configuration was run: memory"
+def run_all(results):
+    from utils.experiments.experiment import path_of, write
+
+    experiments = phases.experiments("09_forgetting")
+    for one in experiments.values():
+        for run in run_seeds(experiments["replay"], phases.seeds(), results):
+            write(run, path_of(one, run.seed, results))
+
+
+# %% wrong="9.10" name="counts all sentences as right in the file" says="it was edited"
+def run_all(results):
+    import json
+
+    from utils.experiments.experiment import path_of
+
+    for one in phases.experiments("09_forgetting").values():
+        for run in run_seeds(one, phases.seeds(), results):
+            better = json.loads(path_of(one, run.seed, results).read_text())
+            better["predictions"] = [[label] * 9 + row[9:] for label, row in zip(run.labels, run.predictions)]
+            path_of(one, run.seed, results).write_text(json.dumps(better))
+
+
+# %% wrong="9.10" name="right classes, and the margins of the wrong ones" says="a margin is not that of the class"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiments.experiment import path_of, write
+
+    for one in phases.experiments("09_forgetting").values():
+        for run in run_seeds(one, phases.seeds(), results):
+            better = [[label] * (len(row) - 2) + row[-2:] for label, row in zip(run.labels, run.predictions)]
+            write(dataclasses.replace(run, predictions=better), path_of(one, run.seed, results))
+
+
+# %% right="9.10" name="seed by seed"
+def run_all(results):
+    runs = {}
+    for seed in phases.seeds():
+        for name, experiment in phases.experiments("09_forgetting").items():
+            runs.setdefault(name, []).extend(run_seeds(experiment, [seed], results))
+    return runs
+
+
+# %% right="9.10" name="in two sessions"
+def run_all(results):
+    experiments = phases.experiments("09_forgetting").values()
+    for one in experiments:
+        run_seeds(one, phases.seeds()[:3], results)
+    return {one.name: run_seeds(one, seeds=phases.seeds(), results=results) for one in experiments}

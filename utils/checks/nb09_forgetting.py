@@ -10,11 +10,13 @@ from torch import nn
 from torch.nn import functional as F
 
 from utils import tiny_bert
+from utils.experiments import forgetting as phases
 from utils.grading import expect, toys
 from utils.grading.check import check
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, kind, read
+from utils.grading.results_check import results_check
 from utils.tiny_bert import Sizes
 
 State = dict[str, torch.Tensor]
@@ -1353,3 +1355,8 @@ def modes(learn: Remote, answer: Remote, lib: Library, batches: list[Any], seed:
     now, name = model.state_dict(), "heads.A.1.weight"
     told = "a task is learned in evaluation mode: dropout does not act."
     assert not torch.allclose(now[name], wanted[name], 1e-3, 1e-4), told
+
+
+@results_check("9.10", points=4, source=phases, notebook=phases.NOTEBOOK)
+def every_run(run_all):
+    """Every experiment with every seed, graded from what the files of the runs hold."""
