@@ -94,9 +94,10 @@ def states(
         rows: list[torch.Tensor] = [torch.empty(0)] * len(lines)
         chunks = [order[start : start + 32] for start in range(0, len(order), 32)]
         for chunk in progress(chunks, f"frozen layers, to {title}") if len(chunks) > 10 else chunks:
-            batch = tokenizer.pad({"input_ids": [ids[place] for place in chunk]}, return_tensors="pt").to(device)
+            batch = padded([torch.tensor(ids[place]) for place in chunk], device)
+            real = (batch != 0).long()  # [PAD] is 0 in all of these vocabularies
             with torch.no_grad(), torch.autocast(device.type, precision, enabled=precision is not torch.float32):
-                read = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).last_hidden_state
+                read = model(input_ids=batch, attention_mask=real).last_hidden_state
             for place, row in zip(chunk, read.float().cpu(), strict=True):
                 rows[place] = row[: len(ids[place])].clone()
         count = len(side[0])
@@ -115,8 +116,8 @@ class Adapted(nn.Module):
         self.layer, self.phase = layer, -1  # -1: none
         self.down = nn.ModuleList(nn.Linear(width, bottleneck) for _ in range(PHASES))
         self.up = nn.ModuleList(nn.Linear(bottleneck, width) for _ in range(PHASES))
-        for parameter in self.up.parameters():
-            nn.init.zeros_(parameter)
+        for weight in self.up.parameters():
+            nn.init.zeros_(weight)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the layer gives, its states adapted."""
@@ -152,9 +153,9 @@ class Learner(nn.Module):
         """Let the adapters of a phase work, -1 for none, and let them and the head learn, nothing else."""
         for name, parameter in self.named_parameters():
             parameter.requires_grad = name.startswith("head") or f"down.{phase}." in name or f"up.{phase}." in name
-        for part in self.modules():
-            if isinstance(part, Adapted):
-                part.phase = phase
+        for layer in self.modules():
+            if isinstance(layer, Adapted):
+                layer.phase = phase
 
     def vectors(self, x: torch.Tensor) -> torch.Tensor:
         """The mean of the last states of each row's tokens: (B, T, width) -> (B, width)."""
@@ -170,7 +171,7 @@ class Learner(nn.Module):
 
 
 def padded(rows: Sequence[torch.Tensor], device: torch.device) -> torch.Tensor:
-    """States of sentences as one tensor (B, T, width), 0 where there is no token."""
+    """Rows (T, ...) of sentences as one tensor (B, T, ...), 0 where there is no token."""
     return nn.utils.rnn.pad_sequence([*rows], batch_first=True).to(device)
 
 
@@ -208,7 +209,7 @@ def fisher(model: nn.Module, inputs: torch.Tensor) -> dict[str, torch.Tensor]:
 
     inputs: (N, ...). The model is asked in evaluation mode.
     """
-    mode = model.training
+    before = model.training
     model.eval()
     found = {name: torch.zeros_like(weight) for name, weight in model.named_parameters()}
     for x in inputs.split(1):
@@ -216,7 +217,7 @@ def fisher(model: nn.Module, inputs: torch.Tensor) -> dict[str, torch.Tensor]:
             slopes = torch.autograd.grad(log_p, [*model.parameters()], retain_graph=True)
             for name, slope in zip(found, slopes, strict=True):
                 found[name] += log_p.exp().detach() * slope**2 / len(inputs)
-    model.train(mode)
+    model.train(before)
     return found
 
 
@@ -338,7 +339,7 @@ class Given:
     """What a run learns from and is tested on: states of sentences with their classes, in the order of the classes."""
 
     training: list[torch.Tensor]
-    labels: torch.Tensor
+    labels: torch.Tensor  # of both, see above
     test: list[torch.Tensor]
 
 
