@@ -280,7 +280,7 @@ def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
 
     values = {one.name: [[one.of(run) for run in found] for found in some.values()] for one in METRICS}
     return plots.bars(
-        {name: [*map(np.mean, found)] for name, found in values.items()},
+        {name: [float(np.mean(one)) for one in found] for name, found in values.items()},
         errors={
             name: [np.std(one, ddof=1) if len(one) > 1 else 0.0 for one in found] for name, found in values.items()
         },
