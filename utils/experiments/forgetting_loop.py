@@ -209,7 +209,7 @@ def fisher(model: nn.Module, inputs: torch.Tensor) -> dict[str, torch.Tensor]:
 
     inputs: (N, ...). The model is asked in evaluation mode.
     """
-    before = model.training
+    earlier = model.training
     model.eval()
     found = {name: torch.zeros_like(weight) for name, weight in model.named_parameters()}
     for x in inputs.split(1):
@@ -217,7 +217,7 @@ def fisher(model: nn.Module, inputs: torch.Tensor) -> dict[str, torch.Tensor]:
             slopes = torch.autograd.grad(log_p, [*model.parameters()], retain_graph=True)
             for name, slope in zip(found, slopes, strict=True):
                 found[name] += log_p.exp().detach() * slope**2 / len(inputs)
-    model.train(before)
+    model.train(earlier)
     return found
 
 
@@ -339,7 +339,7 @@ class Given:
     """What a run learns from and is tested on: states of sentences with their classes, in the order of the classes."""
 
     training: list[torch.Tensor]
-    labels: torch.Tensor  # of both, see above
+    labels: torch.Tensor  # (examples), of `training`
     test: list[torch.Tensor]
 
 
