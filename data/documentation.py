@@ -124,15 +124,20 @@ def train_and_validation(
 
 
 def labelled_sentences(
-    libraries: Sequence[str], per_library: int, seed: int = 0, validation: bool = False
+    libraries: Sequence[str],
+    per_library: int,
+    seed: int = 0,
+    validation: bool = False,
+    words: tuple[int, int] = (MIN_WORDS, MAX_WORDS),
 ) -> list[tuple[str, int]]:
     """The task "which library says this": (text, index in `libraries`), shuffled, as many of each library.
 
     Words that name one of the libraries are taken out of the text, and texts that are left with
-    fewer than `MIN_WORDS` words are not used.
+    fewer words than `words` says, or more, are not used.
 
     Args:
         validation: take them from the source files that `train_and_validation` validates on.
+        words: of a text, at least and at most.
 
     Raises:
         ValueError: a library has fewer than `per_library` such sentences, or is not installed.
@@ -145,7 +150,8 @@ def labelled_sentences(
             token for token in item.text.split() if not names & {token, *token.split("-"), token.removesuffix("'s")}
         ]
         text = " ".join(kept)
-        if _is_validation(item) == validation and sum(map(str.isalpha, kept)) >= MIN_WORDS and text not in seen:
+        fits = words[0] <= sum(map(str.isalpha, kept)) <= words[1]
+        if _is_validation(item) == validation and fits and text not in seen:
             seen.add(text)
             texts[item.library].append(text)
     shuffle = random.Random(seed)

@@ -8,7 +8,7 @@ from autograder import course
 from autograder.grading import fingerprints, reach
 
 ROOT = course.ROOT
-ALL = {"01", "02", "03", "04", "05", "06", "07", "08"}
+ALL = {"01", "02", "03", "04", "05", "06", "07", "08", "09"}
 
 
 @pytest.fixture(scope="module")
@@ -25,14 +25,15 @@ def project(tmp_path_factory):
     [
         ("utils/counting.py", {"03"}),
         ("utils/positions.py", {"01"}),
-        ("utils/tiny_bert.py", {"04", "05", "06", "07", "08"}),
+        ("utils/tiny_bert.py", {"04", "05", "06", "07", "08", "09"}),
         ("utils/experiments/rte.py", {"05", "06"}),
-        ("utils/grading/evidence.py", {"05", "06", "07", "08"}),
-        ("utils/experiments/likeness.py", {"05", "06", "07", "08"}),
-        ("utils/experiments/experiment.py", {"02", "04", "05", "06", "07", "08"}),
+        ("utils/grading/evidence.py", {"05", "06", "07", "08", "09"}),
+        ("utils/experiments/likeness.py", {"05", "06", "07", "08", "09"}),
+        ("utils/experiments/experiment.py", {"02", "04", "05", "06", "07", "08", "09"}),
         ("utils/experiments/pair_training.py", {"05", "06"}),
         ("utils/experiments/pretraining_loop.py", {"07"}),
         ("utils/experiments/tagging_loop.py", {"08"}),
+        ("utils/experiments/forgetting_loop.py", {"09"}),
         ("utils/experiments/extrapolation.py", {"02"}),  # its cells import it
         ("data/results/gold.json", {"05", "06"}),
         ("data/results/positional_encoding/none-d3d8e5f6/seed_1.json", {"02"}),
@@ -42,6 +43,7 @@ def project(tmp_path_factory):
         ("utils/grading/expect.py", ALL),
         ("autograder/grading/judge.py", ALL),
         ("autograder/intake/restore.py", ALL),
+        ("utils/checks/nb09_forgetting.py", {"09"}),
         ("utils/checks/nb04_head_swapping.py", {"04"}),
         ("solutions/02_positional_encoding/private_checks.py", {"02"}),
         ("solutions/02_positional_encoding/wrong_answers.py", set()),

@@ -1,4 +1,4 @@
-"""A BERT of two layers whose every weight is known, with adapters for notebook 06, without for 07 and 08.
+"""A BERT of two layers whose every weight is known, with adapters for notebooks 06 and 09, without for 07 and 08.
 
 Weights are numbers that follow from their name and a seed, so that a check knows them without asking.
 `adapters` and `transformers` are imported by the functions that need them, which takes seconds once.

@@ -29,13 +29,6 @@ def hidden(T: int) -> torch.Tensor:
     return torch.zeros(T, T).masked_fill(future(T), -torch.inf)
 
 
-def one_device(lib: Library, call: Remote, *args: Any, **options: Any) -> None:
-    """Fail if `call(*args, **options)` would stop on a GPU, see `toys.apart`."""
-    assert not lib(toys).apart(call, *args, **options), (
-        "on another device (a GPU) this would stop: what you make must lie on the device of what you are given."
-    )
-
-
 # 1.1
 
 
@@ -88,7 +81,7 @@ def attention(attention, lib):
         },
     )
     expect.close(output, weights_of(q, k) @ v, "the output is not the sum of the values, each times its weight.")
-    one_device(lib, attention, q, k, v)
+    expect.one_device(lib, attention, q, k, v)
     strided = attended(partial(lib(toys).strided, attention), q, k, v)
     expect.close(strided[0], output, "the output is wrong where the tensors are not contiguous.")
 
@@ -256,8 +249,8 @@ def multi_head_attention(MultiHeadAttention, lib):
         "in evaluation mode the output is another one. Nothing in 1.3 depends on the mode.",
         {"in evaluation mode the mask is ignored.": wanted},
     )
-    one_device(lib, layer, x)
-    one_device(lib, layer, x, bias)
+    expect.one_device(lib, layer, x)
+    expect.one_device(lib, layer, x, bias)
     strided = expect.floats(lib(toys).strided(layer, x), (2, 5, 12), "the output")
     expect.close(strided, wanted, "the output is wrong where x is not contiguous.")
     for width, heads in ((10, 4), (7, 2)):
@@ -408,8 +401,8 @@ def transformer_layer(TransformerLayer, lib):
                 ),
             },
         )
-    one_device(lib, layer, x)
-    one_device(lib, layer, x, mask)
+    expect.one_device(lib, layer, x)
+    expect.one_device(lib, layer, x, mask)
     drops_as_told(lambda: TransformerLayer(24, 1, 1, 0.5), 24, 0.5)
     drops_as_told(lambda: TransformerLayer(24, 1, 1, dropout=0.25), 24, 0.25)
     with torch.no_grad():
@@ -770,7 +763,7 @@ def lm_loss(lm_loss, perplexity, lib):
     strided = lib(toys).strided(lm_loss, logits, targets, 1)
     told = "the loss is wrong where the tensors are not contiguous."
     expect.number_like(strided, surprise[targets != 1].mean(), "the loss", told)
-    one_device(lib, lm_loss, logits, targets, 1)
+    expect.one_device(lib, lm_loss, logits, targets, 1)
     value = expect.number(perplexity(2.0), "the perplexity")
     assert abs(value - 4) > 1e-3, "the perplexity is a power of two. A loss in nats asks for a power of e."
     expect.close(value, math.e**2, "the perplexity is not the exponential of the loss.")
@@ -1134,7 +1127,9 @@ def generate(generate, lib):
     told = "a top_k larger than the vocabulary means: among all."
     expect.answers(shares, generate, lib, logits, 5, 28, top_k=9, says=told)
     nn_there = lib(nn)
-    one_device(lib, generate, nn_there.Sequential(nn_there.Embedding(9, 4), nn_there.Linear(4, 9)), prompt, 3, eos_id=9)
+    expect.one_device(
+        lib, generate, nn_there.Sequential(nn_there.Embedding(9, 4), nn_there.Linear(4, 9)), prompt, 3, eos_id=9
+    )
 
 
 # 1.10
@@ -1203,7 +1198,7 @@ def counting(unigram, bigram, lib):
     for call, shape, wanted in ((unigram, (V,), right), (bigram, (V, V), default)):
         spread = logs(lib(toys).strided(call, batches, V), shape, "the result")
         expect.close(spread, wanted, "the counts are wrong where the batches are not contiguous.")
-        one_device(lib, call, batches, V)
+        expect.one_device(lib, call, batches, V)
 
 
 def shares_are_counted(unigram: Remote, V: int, batches: Sequence[Any]) -> torch.Tensor:

@@ -22,27 +22,12 @@ from utils.grading.remote import Library, Remote, StudentError, kind, read
 from utils.grading.results_check import results_check
 
 
-def explained(found: Any, wanted: Any, otherwise: str, guesses: Mapping[str, Any]) -> None:
-    """Fail unless `found` equals `wanted`, with the sentence whose guess it is, if there is one."""
-    if found != wanted:
-        for sentence, guess in guesses.items():
-            assert found != guess or guess == wanted, sentence
-        raise AssertionError(otherwise)
-
-
 def near(found: float, wanted: float, otherwise: str, guesses: Mapping[str, float], tolerance: float = 1e-5) -> None:
     """As `expect.like`, for single numbers; infinity is near itself."""
     if not math.isclose(found, wanted, rel_tol=tolerance, abs_tol=tolerance):
         for sentence, guess in guesses.items():
             assert not math.isclose(found, guess, rel_tol=tolerance, abs_tol=tolerance), sentence
         raise AssertionError(otherwise)
-
-
-def one_device(lib: Library, call: Remote, *given: Any) -> None:
-    """Fail if `call(*given)` would stop on a GPU, see `toys.apart`."""
-    assert not lib(toys).apart(call, *given), (
-        "on another device (a GPU) this would stop: what you make must lie on the device of what you are given."
-    )
 
 
 def chance(lib: Library) -> list[Any]:
@@ -105,7 +90,7 @@ def wordpiece(wordpiece):
             told = f"a word that cannot be cut gives no pieces at all, such as {word!r}. It gives [unk]."
             assert found != [], told
             assert "[UNK]" not in found or len(found) == 1, LOST
-        explained(found, wanted, f"{word!r} is not cut as the rule says, or should be unknown.", guesses)
+        expect.explained(found, wanted, f"{word!r} is not cut as the rule says, or should be unknown.", guesses)
     assert pieces_of(wordpiece("", vocab)) == [], "an empty word has no pieces: an empty list."
     told = "`unk` is not used: the name of what is unknown is always the same."
     assert pieces_of(wordpiece("zzz", vocab, "<?>")) == ["<?>"], told
@@ -275,8 +260,8 @@ def embeddings(BertEmbeddings, lib):
         1e-3,
     )
     module.load_state_dict(state)
-    one_device(lib, module, ids, types)
-    one_device(lib, module, ids)
+    expect.one_device(lib, module, ids, types)
+    expect.one_device(lib, module, ids)
     sentence = "the embeddings are wrong, or an error, for ids that are not contiguous, such as transposed ones."
     try:
         found = lib(toys).strided(module, ids, types)
@@ -453,7 +438,7 @@ def mask_tokens(mask_tokens, lib):
     assert torch.equal(one[1], same[1]) and not torch.equal(one[1], two[1]), told
     evenly_random(mask_tokens, lib, 8, 3)
     each_alone(mask_tokens, lib, 4)
-    one_device(lib, mask_tokens, small, special, mask_id, V)
+    expect.one_device(lib, mask_tokens, small, special, mask_id, V)
     sentence = "the result is an error for ids that are not contiguous, such as transposed ones."
     try:
         found = hidden_pair(toy.strided(mask_tokens, ids, special, mask_id, V), ids)
@@ -776,7 +761,7 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
         expect.close(slope, wanted, told, 1e-4)
     told = "from a batch without a label no gradient flows back: an optimizer's `backward` stops with an error there."
     assert lib(toys).flows_back(masked_nll, logits, none) is True, told
-    one_device(lib, masked_nll, logits, labels)
+    expect.one_device(lib, masked_nll, logits, labels)
     sentence = "the loss is wrong, or an error, for logits that are not contiguous. Does a `view` expect them to be?"
     try:
         found = lib(toys).strided(masked_nll, logits, labels)

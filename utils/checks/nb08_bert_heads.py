@@ -19,22 +19,6 @@ from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, kind, read
 from utils.grading.results_check import results_check
 
-
-def explained(found: Any, wanted: Any, otherwise: str, guesses: Mapping[str, Any]) -> None:
-    """Fail unless `found` equals `wanted`, with the sentence whose guess it is, if there is one."""
-    if found != wanted:
-        for sentence, guess in guesses.items():
-            assert found != guess or guess == wanted, sentence
-        raise AssertionError(otherwise)
-
-
-def one_device(lib: Library, call: Remote, *given: Any) -> None:
-    """Fail if `call(*given)` would stop on a GPU, see `toys.apart`."""
-    assert not lib(toys).apart(call, *given), (
-        "on another device (a GPU) this would stop: what you make must lie on the device of what you are given."
-    )
-
-
 # 8.1
 
 Rows = list[list[int]]
@@ -137,7 +121,7 @@ def is_read(
         guesses |= {sentence: laid_out(guess, cls, sep, pad)[0] for sentence, guess in cuts.items()}
     if kind == "single":
         guesses["a text has two [SEP]. A single one has one."] = [wanted[0][0] + [sep]]
-    explained(rows, wanted[0], f"the ids of the kind {kind!r} are not those of the table.", guesses)
+    expect.explained(rows, wanted[0], f"the ids of the kind {kind!r} are not those of the table.", guesses)
     for place, name in ((1, "types"), (2, "mask")):
         item = found[place]
         assert item.shape == (n, T), f"the {name} should have the shape of the ids."
@@ -145,7 +129,7 @@ def is_read(
         "ids, types and mask should be int64 tensors, not of another type."
     )
     assert all(item.dtype == torch.int64 for item in found), "ids, types and mask should be int64 tensors."
-    explained(
+    expect.explained(
         found[1].tolist(),
         wanted[1],
         f"the types of the kind {kind!r} are wrong: 0 up to and with the first [SEP], then 1, and 0 at pads.",
@@ -163,7 +147,7 @@ def is_read(
             "a single text has type 1.": [[1] * T],
         },
     )
-    explained(
+    expect.explained(
         found[2].tolist(),
         wanted[2],
         "the mask is wrong: 1 at tokens, special ones too, 0 at pads.",
@@ -238,7 +222,7 @@ def aligned(align_labels: Remote, word_ids: list[int | None], labels: list[Any],
     told = "`ignore` is not used: other pieces get -100 whatever it is."
     assert ignore in (None, -100) or -100 not in found, told
     everywhere = [none if word is None else labels[word] for word in word_ids]
-    explained(
+    expect.explained(
         found,
         wanted,
         "the labels are not each at the first piece of its word.",
@@ -284,7 +268,7 @@ def foretold(
     assert len(value) == count, told
     wanted = [predicted[first[word]] if word in first else none for word in range(count)]
     assert none == "O" or "O" in wanted or "O" not in value, "`missing` is not used for a word without pieces."
-    explained(
+    expect.explained(
         value,
         wanted,
         "the predictions are not each that of the first piece of its word.",
@@ -374,7 +358,7 @@ def found_in(entities: Remote, tags: list[str]) -> None:
     assert found == wanted or sorted(found) != sorted(wanted), "the entities should be in their order."
     told = "the `B-` or `I-` is left in the type."
     assert not any(name[:2] in ("B-", "I-") for *_, name in found) or found == wanted, told
-    explained(
+    expect.explained(
         found,
         wanted,
         "the entities are not those that the rule gives.",
@@ -534,7 +518,7 @@ def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> Non
     told = "an answer that is there gives (0, 0). Its last character is at start + len(text) - 1."
     assert nothing or found != [0, 0], told
     shift = min(t for t, which in enumerate(tokens[1]) if which == 1)
-    explained(
+    expect.explained(
         found,
         wanted,
         "these are not the tokens that hold the first and the last character of the answer.",
@@ -756,7 +740,7 @@ def heads(span_logits, span_loss, choice_logits, lib):
     spans_scored(span_logits, out, x, mask)
     spans_scored(span_logits, out, x, mask.bool())
     spans_scored(span_logits, out, x, mask.float())
-    one_device(lib, span_logits, x, out[0], mask)
+    expect.one_device(lib, span_logits, x, out[0], mask)
     found = two_logits(strided_too(lib, span_logits, "span_logits", x, out[0]), (B, T))
     for one, wanted in zip(found, by_token(out[1], x), strict=True):
         expect.close(one, wanted, "the logits are wrong for states that are not contiguous.")
@@ -778,13 +762,13 @@ def heads(span_logits, span_loss, choice_logits, lib):
             expect.close(slope, wanted, told)
     pads = start.masked_fill(torch.arange(T + 1) > 3, -torch.inf)
     span_lost(span_loss, pads, pads.flip(0), torch.tensor([2, 0, 3, 8]), torch.tensor([3, 1, 3, 8]))
-    one_device(lib, span_loss, start, end, *places)
+    expect.one_device(lib, span_loss, start, end, *places)
 
     out = linear(lib, d, 1, 54)
     for shape in ((3, 2, d), (2, 5, d), (1, 3, d), (3, 1, d), (1, 1, d)):
         chosen(choice_logits, out, normal(*shape, seed=55))
     x = normal(3, 2, d, seed=56)
-    one_device(lib, choice_logits, x, out[0])
+    expect.one_device(lib, choice_logits, x, out[0])
     found = expect.floats(strided_too(lib, choice_logits, "choice_logits", x, out[0]), (3, 2), "the logits")
     told = "the logits are wrong for states that are not contiguous."
     expect.close(found, torch.einsum("bnd,d->bn", x, out[1]["weight"][0]) + out[1]["bias"], told)
@@ -957,7 +941,7 @@ def normalised(normalise: Remote, text: str) -> None:
     found = expect.of_type(normalise(text), str, "normalise should return a text")
     low = text.lower()
     spaced = "".join(" " if one in string.punctuation else one for one in low).split()
-    explained(
+    expect.explained(
         found,
         plain(text),
         "a text is not normalised as the four rules say, one after the other.",
@@ -1395,8 +1379,8 @@ def tagger(BiLSTMTagger, lib):
 
     (wanted,) = toys.gradients(ours, [x])
     expect.close(slope, wanted, "no gradient, or a wrong one, flows back from the sentence vectors.", 1e-3)
-    one_device(lib, tagger, x, lengths)
-    one_device(lib, lib(toys).Method(tagger, "sentence_vector"), x, lengths)
+    expect.one_device(lib, tagger, x, lengths)
+    expect.one_device(lib, lib(toys).Method(tagger, "sentence_vector"), x, lengths)
 
 
 # 8.10

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from utils.grading import toys
 from utils.grading.remote import Library, Remote, StudentError, kind
 
 # What `normal`, `generator` and `draw` mix into their seeds, see `drawn_for`.
@@ -151,6 +152,24 @@ def number_like(
     for sentence, guess in guesses.items():
         assert not math.isclose(found, guess, **near), sentence
     raise AssertionError(otherwise)
+
+
+def explained(found: Any, wanted: Any, otherwise: str, guesses: Mapping[str, Any]) -> None:
+    """Fail unless `found` equals `wanted`, with the sentence whose guess it is, if there is one, else `otherwise`.
+
+    For numbers, texts and lists of them. A guess that equals `wanted` explains nothing and is passed over.
+    """
+    if found != wanted:
+        for sentence, guess in guesses.items():
+            assert found != guess or guess == wanted, sentence
+        raise AssertionError(otherwise)
+
+
+def one_device(lib: Library, call: Remote, *given: Any, **options: Any) -> None:
+    """Fail if `call(*given, **options)` would stop on a GPU, see `toys.apart`."""
+    assert not lib(toys).apart(call, *given, **options), (
+        "on another device (a GPU) this would stop: what you make must lie on the device of what you are given."
+    )
 
 
 def state(module: Any, what: str) -> dict[str, torch.Tensor]:

@@ -1,6 +1,7 @@
 """Small models and helpers whose right results are known. Checks build them in the student's process."""
 
 import copy
+import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -798,3 +799,193 @@ def step_of_part(model: nn.Module, part: nn.Module, x: torch.Tensor, labels: tor
         model.zero_grad(set_to_none=True)
         nn.functional.cross_entropy(model(x), labels).backward()
     rule.step()
+
+
+def step_on_task(model: nn.Module, tokens: torch.Tensor, task: str, labels: torch.Tensor, lr: float) -> None:
+    """One step of gradient descent on the cross-entropy of `model(tokens, task)`, for all parameters of `model`."""
+    rule = torch.optim.SGD(model.parameters(), lr=lr)
+    with torch.enable_grad():
+        nn.functional.cross_entropy(model(tokens, task), labels).backward()
+    rule.step()
+    rule.zero_grad()
+
+
+def head_beside(make: Callable[..., Any], encoder: nn.Module, d: int, device: str, dtype: str) -> list[str]:
+    """Device and dtype of the head that `make(encoder, d)` makes for a new task when the encoder has these."""
+    model = make(copy.deepcopy(encoder).to(device, getattr(torch, dtype)), d)
+    model.add_task("new", 3)
+    weight = model.heads["new"].weight
+    return [weight.device.type, str(weight.dtype)[6:]]
+
+
+class Learner(nn.Module):
+    """Is taught tasks by name. How well it knows one depends on all `lessons` so far and on their order.
+
+    It must be taught in training mode: a lesson in evaluation mode goes by another name. Asked in training mode it is
+    taught once more.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lessons: list[str] = []
+
+
+def teach(model: Learner, task: str) -> None:
+    """Teach `task` to the model, in place."""
+    model.lessons.append(task if model.training else f"{task}, in evaluation mode")
+
+
+def examine(model: Learner, task: str) -> float:
+    """The accuracy at `task`, from 0 to 1; 1 more in training mode, 2 more where gradients are recorded."""
+    number = 0
+    for lesson in [*model.lessons, "", task]:
+        number = (31 * number + sum(place * ord(letter) for place, letter in enumerate(lesson, 3)) + 7) % 9973
+    if model.training:
+        model.lessons.append(f"{task}, while it was examined")
+    return number / 9973 + mood(model)
+
+
+def kept_counts(Replay: Callable[..., Any], capacity: int, count: int, repeats: int, seed: int) -> list[int]:
+    """How many of `repeats` memories of `capacity` hold each of the examples 0 to `count` - 1 after all were added.
+
+    The last number is how many kept another number of examples than they should.
+    """
+    rng, tally = random.Random(seed), [0] * (count + 1)
+    for _ in range(repeats):
+        memory = Replay(capacity, rng)
+        for number in range(count):
+            memory.add(number)
+        for number in memory.examples:
+            tally[number] += 1
+        tally[count] += len(memory.examples) != min(capacity, count)
+    return tally
+
+
+def drawn_counts(Replay: Callable[..., Any], count: int, n: int, repeats: int, seed: int) -> list[int]:
+    """In how many of `repeats` samples of `n` each of `count` examples is, that all have their place in the memory."""
+    memory, tally = Replay(count, random.Random(seed)), [0] * count
+    for number in range(count):
+        memory.add(number)
+    for _ in range(repeats):
+        for number in memory.sample(n):
+            tally[number] += 1
+    return tally
+
+
+def outcomes(Replay: Callable[..., Any], capacity: int, count: int, n: int, seeds: list[int]) -> list[Any]:
+    """What a memory keeps and draws, for each of `seeds` of its generator, and for the first once more.
+
+    The generators of the session are seeded in another way each time, and are afterwards as they were.
+    """
+    found, state = [], random.getstate()
+    with torch.random.fork_rng():
+        for place, seed in enumerate([*seeds, seeds[0]]):
+            random.seed(place)
+            torch.manual_seed(place)
+            memory = Replay(capacity, random.Random(seed))
+            for number in range(count):
+                memory.add(number)
+            found.append([list(memory.examples), list(memory.sample(n)), list(memory.sample(n))])
+    random.setstate(state)
+    return found
+
+
+def kept_and_drawn(Replay: Callable[..., Any], capacity: int, stream: list[Any], n: int, seed: int) -> list[Any]:
+    """What a memory keeps of `stream`, a sample of n, what it keeps after that, and after the sample was emptied."""
+    memory = Replay(capacity, random.Random(seed))
+    for one in stream:
+        memory.add(one)
+    kept, drawn = list(memory.examples), memory.sample(n)
+    told, left = list(drawn), list(memory.examples)
+    if isinstance(drawn, list):
+        drawn.clear()
+    return [kept, told, left, list(memory.examples), type(drawn).__name__]
+
+
+def anchor_after_moves(remember: Callable[..., Any], model: nn.Module) -> list[Any]:
+    """What `remember(model)` gave, looked at after all parameters grew by 1; and whether any of it needs a gradient."""
+    anchor = remember(model)
+    flowing = any(value.requires_grad for value in anchor.values())
+    with torch.no_grad():
+        for one in model.parameters():
+            one.add_(1)
+    return [{name: value.detach() for name, value in anchor.items()}, flowing]
+
+
+def slopes_by_name(call: Callable[..., Any], model: nn.Module, *rest: Any) -> dict[str, torch.Tensor]:
+    """The gradient of `call(model, *rest)`, one number, for each parameter by name, zeros where none arrives."""
+    with torch.enable_grad():
+        value = call(model, *rest)
+        named = dict(model.named_parameters())
+        learning = {name: part for name, part in named.items() if part.requires_grad}
+        slopes: Any = [None] * len(learning)
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            slopes = torch.autograd.grad(value, [*learning.values()], allow_unused=True)
+    pairs = zip(learning.items(), slopes, strict=True)
+    return {name: torch.zeros_like(part) if slope is None else slope for (name, part), slope in pairs}
+
+
+def flows_from(call: Callable[..., Any], *given: Any) -> bool:
+    """Whether any of the tensors that `call(*given)` gives needs a gradient."""
+    return any(is_tensor(leaf) and leaf.requires_grad for leaf in leaves(call(*given)))
+
+
+class TwoHeads(nn.Module):
+    """A layer that two tasks share, and a linear map for each: (N, d) -> the losses of both."""
+
+    def __init__(self, d: int, width: int, classes: list[int]):
+        super().__init__()
+        self.shared = nn.Linear(d, width)
+        self.heads = nn.ModuleList(nn.Linear(width, count) for count in classes)
+
+    def forward(self, x: torch.Tensor, labels: list[torch.Tensor], factor: float) -> list[torch.Tensor]:
+        """Both mean cross-entropies, the second one times `factor`."""
+        states = self.shared(x).tanh()
+        losses = [nn.functional.cross_entropy(head(states), one) for head, one in zip(self.heads, labels, strict=True)]
+        return [losses[0], factor * losses[1]]
+
+
+def cosine_of(
+    call: Callable[..., Any], model: TwoHeads, x: torch.Tensor, labels: list[torch.Tensor], factor: float, part: str
+) -> list[Any]:
+    """What `call(loss, loss, parameters)` gives, whether it left every `.grad` alone, and the losses alive.
+
+    `part` is "" for all parameters, as the generator that a module gives, or the name of a part.
+    """
+    with torch.enable_grad():
+        losses = model(x, labels, factor)
+        for one in model.parameters():
+            one.grad = torch.full_like(one, 3.0)
+        found = call(*losses, (getattr(model, part) if part else model).parameters())
+        alone = all(one.grad is not None and bool((one.grad == 3).all()) for one in model.parameters())
+        try:
+            sum(losses).backward()  # type: ignore[union-attr]
+        except RuntimeError:
+            return [found, alone, False]
+    return [found, alone, True]
+
+
+def meets_other_devices(call: Callable[..., Any], model: nn.Module, x: torch.Tensor) -> bool:
+    """Whether `call(model, x)`, with all of it on torch's meta device, makes tensors that do not follow it there.
+
+    What else cannot go on without numbers says nothing.
+    """
+    there = copy.deepcopy(model).to("meta")
+    try:
+        with OneDevice():
+            found = call(there, x.to("meta"))
+    except (RuntimeError, NotImplementedError) as error:
+        return "two devices" in str(error) or "same device" in str(error)
+    return any(is_tensor(one) and one.device.type != "meta" for one in leaves(found))
+
+
+class Idle(nn.Module):
+    """A linear map (N, d) -> (N, classes), and parameters that no answer depends on."""
+
+    def __init__(self, d: int, classes: int):
+        super().__init__()
+        self.idle, self.map = nn.Linear(2, d), nn.Linear(d, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The map alone."""
+        return self.map(x)

@@ -1,0 +1,1123 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 9. What was known before
+#
+# A model learns to answer one question, then a second one, and gets worse at the first. Nobody told it to keep what it
+# knew: gradients ask only about the batch at hand. This is called **catastrophic forgetting**.
+#
+# Here you measure it, then build what people do against it: mix the tasks, keep some old examples, hold on to old
+# weights, get conflicting gradients out of each other's way, or give each task a small part of its own.
+#
+# Each exercise is checked on the spot and stands on its own. They take about three hours, without the written
+# questions, and need no GPU.
+
+# %% tags=["setup"] needs="adapters"
+
+# %%
+import random
+
+import torch
+import torch._dynamo  # what an optimizer loads at its first step: it takes seconds, better here than in a check
+from torch import nn
+from torch.nn import functional as F
+
+from utils import plots, tiny_bert
+from utils.checks import nb09_forgetting as checks
+from utils.experiments import forgetting as phases
+from utils.experiments import profiles, student
+from utils.experiments.experiment import results_folder
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable, across
+from utils.grading.check import scoreboard
+from utils.hand_in import pack
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 9.10 follow from your name, so nobody
+# else has yours. Write the name under which you hand in between the quotes, and do not change it later. `KEY`
+# stays blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
+
+# %% [markdown]
+# ## 9.1 One encoder, a head for each task
+#
+# To see what is forgotten, one must know which weights belong to whom. Here all tasks share one encoder, and each has
+# a **head** of its own: a linear map that reads the state of the first token,
+#
+# $$\text{logits} = W_{\text{task}}\, h_0 + b_{\text{task}}.$$
+#
+# Heads may have different numbers of classes, and a new one comes when a new task comes. A step on task B moves the
+# encoder, which is shared, and the head of B. The head of A stays as it is, to the last bit.
+#
+# **Predict first.** Training on B does not touch the head of A. Do the answers to A stay the same?
+#
+# **Exercise 9.1** (2 points, about 15 minutes). Write `MultiTask`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `nn.ModuleDict` is a dict whose modules are known to `parameters()` and `state_dict()`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A new `nn.Linear` lies on the CPU, in single precision. The encoder may have been moved before.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# add_task: refuse a name that is there; make a linear map; bring it to where a parameter of the encoder is; keep it.
+# forward: the states at place 0 through the head of the task.
+# </details>
+
+
+# %% exercise="9.1"
+class MultiTask(nn.Module):
+    """An encoder that all tasks share, and a head for each task.
+
+    Parts: `encoder`, the very module that was given, from tokens (B, T) to states (B, T, d); `heads`, an nn.ModuleDict
+    with an nn.Linear (d, classes) for each task by its name. At first there are no tasks.
+    """
+
+    def __init__(self, encoder, d):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.encoder, self.heads, self.d = encoder, nn.ModuleDict(), d
+        ### END SOLUTION
+
+    def add_task(self, name, n_classes):
+        """Add a head for a new task; all other weights stay as they are.
+
+        It is on the device of the encoder's parameters and has their dtype. ValueError if there is a task of this name.
+        """
+        ### BEGIN SOLUTION
+        if name in self.heads:
+            raise ValueError(f"there is a task {name} already")
+        self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
+        ### END SOLUTION
+
+    def forward(self, tokens, task):
+        """Tokens (B, T) -> logits (B, classes) of the task, from the first token's state. KeyError for no such task."""
+        ### BEGIN SOLUTION
+        return self.heads[task](self.encoder(tokens)[:, 0])
+        ### END SOLUTION
+
+
+# %% check="9.1"
+checks.multi_task(MultiTask)
+
+# %%
+torch.manual_seed(0)
+encoder = nn.Sequential(nn.Embedding(30, 16), nn.Linear(16, 16), nn.Tanh())
+model = MultiTask(encoder, 16)
+model.add_task("A", 3)
+model.add_task("B", 2)
+tokens, labels = torch.randint(30, (64, 5)), torch.randint(2, (64,))
+
+# %%
+before = {name: weight.clone() for name, weight in model.state_dict().items()}
+answers = model(tokens, "A").argmax(-1)
+
+# %%
+rule, steps, moved = torch.optim.SGD(model.parameters(), lr=0.5), range(0, 101, 10), {}
+for step in range(101):
+    if step in steps:
+        for part in ("encoder", "heads.A", "heads.B"):
+            squares = [(w - before[n]).pow(2).sum() for n, w in model.state_dict().items() if n.startswith(part)]
+            moved.setdefault(part, []).append(sum(squares).sqrt().item())
+    rule.zero_grad()
+    F.cross_entropy(model(tokens, "B"), labels).backward()
+    rule.step()
+changed = (model(tokens, "A").argmax(-1) != answers).float().mean().item()
+print(f"{changed:.0%} of the answers to A have changed")
+
+# %%
+alt = "How far three parts move while B is trained: the encoder and the head of B more and more, the head of A not."
+plots.curves(moved, x=steps, xlabel="steps on task B", ylabel="distance from the start", alt=alt)
+
+# %% [markdown]
+# The head of A is untouched, and its answers change all the same: it reads other states than those it was made for.
+# Forgetting sits in what is shared.
+
+# %% [markdown]
+# ## 9.2 Look at everything, each time
+#
+# Train tasks one after the other, and after each of them measure all. That gives the matrix of Lopez-Paz and Ranzato
+# (2017):
+#
+# $$R_{i,j} = \text{accuracy at task } j \text{ after the first } i \text{ tasks were learned}.$$
+#
+# Row 0 comes before anything was learned. On the diagonal stands what was just learned, below it what is left of
+# earlier tasks, above it what is known of tasks that are still to come. It is one model that goes through all of
+# them. And looking must change nothing: it happens in evaluation mode and without gradients.
+#
+# **Predict first.** What stands above the diagonal if the tasks have nothing in common?
+#
+# **Exercise 9.2** (2 points, about 15 minutes). Write `accuracy_matrix`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `model.train()`, `model.eval()` and `model.train(mode)`; `with torch.no_grad():`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# After the first look, the model is in evaluation mode, unless somebody switches back before the next training.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# a row of all tasks, not yet trained; then for each task: training mode, train, a row of all tasks. A row: evaluation
+# mode, no gradients, evaluate each task. Last: the mode that the model came with.
+# </details>
+
+
+# %% exercise="9.2"
+def accuracy_matrix(model, tasks, train, evaluate):
+    """R[i, j]: the accuracy at tasks[j] after tasks[:i] were learned one after the other, a float tensor (T + 1, T).
+
+    Args:
+        model: an nn.Module. It is trained itself, not a copy, and is afterwards in the mode in which it came.
+        tasks: the T names of the tasks, one at least, in the order in which they are learned.
+        train: `train(model, task)` trains the model in place. It is called in training mode, once for each task.
+        evaluate: `evaluate(model, task)` gives an accuracy, a float. It is called in evaluation mode, and without
+            gradients being recorded.
+    """
+    ### BEGIN SOLUTION
+    was_training, rows = model.training, []
+    for learned in (None, *tasks):
+        if learned is not None:
+            model.train()
+            train(model, learned)
+        model.eval()
+        with torch.no_grad():
+            rows.append([evaluate(model, task) for task in tasks])
+    model.train(was_training)
+    return torch.tensor(rows)
+    ### END SOLUTION
+
+
+# %% check="9.2"
+checks.accuracy_matrix(accuracy_matrix)
+
+# %%
+torch.manual_seed(1)
+x, base = torch.randn(600, 24), torch.randn(4, 24)
+directions = {"A": base[0], "B": base[1], "like A": base[0] + 0.5 * base[2], "not A": base[3] - 0.7 * base[0]}
+model = nn.Sequential(nn.Linear(24, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 2))
+
+
+def train(model, task):
+    rule = torch.optim.Adam(model.parameters(), lr=0.01)
+    for _ in range(60):
+        rule.zero_grad()
+        F.cross_entropy(model(x[:400]), (x[:400] @ directions[task] > 0).long()).backward()
+        rule.step()
+
+
+# %%
+def evaluate(model, task):
+    return (model(x[400:]).argmax(-1) == (x[400:] @ directions[task] > 0)).float().mean().item()
+
+
+R = accuracy_matrix(model, list(directions), train, evaluate)
+
+# %%
+alt = "Accuracy at four tasks, before and after each was learned. What was just learned is at about 0.9; A falls from "
+alt += "there when B is learned, comes back with the task that is like it, and falls below one half with its opposite."
+rows = ["before", *(f"after {name}" for name in directions)]
+plots.tables({"accuracy": R}, rows=rows, columns=list(directions), alt=alt, limits=(0.2, 1))
+
+# %% [markdown]
+# If tasks have nothing in common, a coin's accuracy stands above the diagonal. Where they are alike, some of the
+# later one is known before it was learned, and learning it brings back the earlier one. Where they contradict each
+# other, accuracy falls below that of a coin.
+
+# %% [markdown]
+# ## 9.3 Four numbers
+#
+# Four numbers sum up $R$ for $T$ tasks. Tasks count from 1 here, so that $R_{j,j}$ was measured when $j$ had just been
+# learned:
+#
+# $$\text{average} = \frac{1}{T} \sum_j R_{T,j}, \qquad
+# \text{backward} = \frac{1}{T-1} \sum_{j<T} (R_{T,j} - R_{j,j}),$$
+#
+# $$\text{forgetting} = \frac{1}{T-1} \sum_{j<T} \big(\max_{1 \le i < T} R_{i,j} - R_{T,j}\big), \qquad
+# \text{forward} = \frac{1}{T-1} \sum_{j>1} (R_{j-1,j} - R_{0,j}).$$
+#
+# Backward transfer (Lopez-Paz and Ranzato 2017) compares the end with the moment a task was learned. Forgetting
+# (Chaudhry et al. 2018) compares it with the best the model ever was, once it had learned something. Forward transfer
+# asks what a task gained before its turn. The last task has had no time to be forgotten, the first had nothing before
+# it.
+#
+# **Predict first.** Can backward transfer be positive? And is it always the opposite of forgetting?
+#
+# **Exercise 9.3** (2 points, about 20 minutes). Write the four functions.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `R.diagonal(offset)` walks down from another corner; `R.max(dim=0).values` is a maximum for each column.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Row 0 comes before the first task. So the accuracy at the first task, just learned, is `R[1, 0]`, not `R[0, 0]`.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# just learned: entries (1, 0), (2, 1), ...; before their turn: (1, 1), (2, 2), ...; the end: the last row. Each a mean
+# over the columns that take part; 0 if there are none.
+# </details>
+
+
+# %% exercise="9.3"
+def average_accuracy(R):
+    """The mean accuracy at the end. R: a float tensor (T + 1, T), T at least 1, row 0 before anything was learned."""
+    ### BEGIN SOLUTION
+    return R[-1].mean().item()
+    ### END SOLUTION
+
+
+def backward_transfer(R):
+    """By how much tasks are better at the end than when they had just been learned; 0 for a single task."""
+    ### BEGIN SOLUTION
+    T = R.size(1)
+    return sum(R[T, j].item() - R[j + 1, j].item() for j in range(T - 1)) / max(1, T - 1)
+    ### END SOLUTION
+
+
+def forgetting(R):
+    """By how much tasks are worse at the end than at their best after any of the tasks before; 0 for a single task."""
+    ### BEGIN SOLUTION
+    T = R.size(1)
+    return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
+    ### END SOLUTION
+
+
+def forward_transfer(R):
+    """By how much tasks are better just before their turn than before anything was learned; 0 for a single task."""
+    ### BEGIN SOLUTION
+    T = R.size(1)
+    return sum(R[j, j].item() - R[0, j].item() for j in range(1, T)) / max(1, T - 1)
+    ### END SOLUTION
+
+
+# %% check="9.3"
+checks.measures(average_accuracy, backward_transfer, forgetting, forward_transfer)
+
+# %%
+start = [0.5, 0.5, 0.5]
+stories = {
+    "forgets": [start, [0.9, 0.5, 0.5], [0.6, 0.9, 0.5], [0.5, 0.6, 0.9]],
+    "keeps": [start, [0.9, 0.5, 0.5], [0.9, 0.9, 0.5], [0.9, 0.9, 0.9]],
+    "transfers": [start, [0.7, 0.6, 0.6], [0.8, 0.8, 0.7], [0.9, 0.9, 0.9]],
+    "rises, falls": [start, [0.7, 0.5, 0.5], [0.9, 0.8, 0.5], [0.7, 0.8, 0.8]],
+}
+stories = {name: torch.tensor(rows) for name, rows in stories.items()}
+
+# %%
+functions = (average_accuracy, backward_transfer, forgetting, forward_transfer)
+numbers = {f.__name__.replace("_", " "): [f(R) for R in stories.values()] for f in functions}
+for name, values in numbers.items():
+    print(f"{name:17}", *(f"{value:7.2f}" for value in values))
+alt = "Four measures of four made-up courses of learning. Backward transfer is minus the forgetting where tasks only "
+alt += "fall; where a task rose first and fell later, there is forgetting although backward transfer is zero."
+plots.bars(numbers, labels=list(stories), ylabel="accuracy", alt=alt)
+
+# %% [markdown]
+# Backward transfer is positive where later tasks teach earlier ones. It is minus the forgetting where each task was at
+# its best when it had just been learned. In the last story the first task rose and fell: it ends where it began,
+# and has forgotten all the same.
+
+# %% [markdown]
+# ## 9.4 Who is asked how often?
+#
+# Train all tasks at once, and none comes before another. But one task has a hundred times the examples of another.
+# In proportion to their sizes, the small one is hardly seen; with equal shares, it is seen so often that it is learned
+# by heart. In between lies a **temperature** $T$ (Raffel et al. 2020, section 3.5.2),
+#
+# $$p_i = \frac{\min(n_i, K)^{1/T}}{\sum_j \min(n_j, K)^{1/T}},$$
+#
+# with a **cap** $K$ on what a task counts for. Multilingual BERT takes the exponent 0.7 over its languages, so
+# $T = 1/0.7$.
+#
+# **Predict first.** Which of the two helps more against one giant among many small tasks: a temperature or a cap?
+#
+# **Exercise 9.4** (2 points, about 15 minutes). Write `sampling`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# A power is a logarithm times the exponent, and `softmax` of logarithms divides by the sum.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A million to the power of 100 is more than a float holds, and 1 divided by it is 0.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# sizes, each at most the cap; their logarithms in double precision, divided by the temperature; softmax.
+# </details>
+
+
+# %% exercise="9.4"
+def sampling(sizes, temperature=1.0, cap=None):
+    """The probability with which each task is drawn, a float tensor (N) that sums to 1.
+
+    Args:
+        sizes: the numbers of examples, a list of integers of 1 or more.
+        temperature: any above 0, however small or large, float("inf") too; nothing overflows. Else ValueError.
+        cap: no task counts for more examples than that; None for no cap.
+    """
+    ### BEGIN SOLUTION
+    if not temperature > 0:
+        raise ValueError("the temperature must be above 0")
+    counts = [size if cap is None else min(size, cap) for size in sizes]
+    return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
+    ### END SOLUTION
+
+
+# %% check="9.4"
+checks.sampling(sampling)
+
+# %%
+sizes = {"MNLI": 392_702, "QQP": 363_846, "QNLI": 104_743, "SST-2": 67_349, "CoLA": 8_551, "RTE": 2_490}
+temperatures = [0.5 * 1.25**k for k in range(15)]
+shares = torch.stack([sampling([*sizes.values()], temperature) for temperature in temperatures])
+alt = "The shares of six tasks of GLUE by temperature: at one half the two large ones have nearly all, and towards "
+alt += "large temperatures all shares come closer to one sixth."
+plots.curves(dict(zip(sizes, shares.T)), x=temperatures, xlabel="temperature", ylabel="share of the batches", alt=alt)
+
+# %%
+steps, batch = 30_000, 32
+for words in ({}, {"temperature": 1 / 0.7}, {"temperature": 4}, {"cap": 50_000}, {"temperature": float("inf")}):
+    p = sampling([*sizes.values()], **words)
+    epochs = {name: round(steps * batch * share.item() / sizes[name], 1) for name, share in zip(sizes, p)}
+    print(f"{words or 'in proportion'}: epochs {epochs}")
+
+# %% [markdown]
+# A cap takes from the giants alone, so against one of them it is enough: the small ones' shares among themselves stay
+# as they were. A temperature pushes the smallest most. The last line shows the price: with equal shares, RTE is
+# repeated many times before MNLI has been seen once.
+
+# %% [markdown]
+# ## 9.5 A small memory
+#
+# If old tasks cannot be trained on as a whole, keep a few of their examples and mix them into what comes: **replay**.
+# The memory has places for $k$ examples, and nobody knows how many will come. Still, each of the $n$ that came so far
+# should be in it with the same probability. Algorithm R (Vitter 1985): the first $k$ are kept, and the $n$-th example,
+# $n > k$, is let in with probability
+#
+# $$\frac{k}{n}.$$
+#
+# It then takes the place of one of the $k$ that are there, each as likely as the others.
+#
+# **Predict first.** Let each newcomer in with probability one half. Whom does the memory hold after a while?
+#
+# **Exercise 9.5** (2 points, about 20 minutes). Write `Replay`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `rng.randrange(n)` is one of 0 to n - 1; `rng.sample(examples, n)` draws without replacement.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The newcomer itself counts in $n$. And `rng.sample` refuses to draw more than there are.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# add: count it; if there is a place, append it; else draw a number below the count, and if it is the number of a place,
+# put the newcomer there. sample: so many different ones, or all.
+# </details>
+
+
+# %% exercise="9.5"
+class Replay:
+    """A memory for at most `capacity` examples, 1 or more; each of all that were added is in it with the same chance.
+
+    `examples` is the list of those that are kept. They may be of any type, and equal ones may come again: each counts.
+    rng, a random.Random, is the only source of chance: memories with equal generators do the same.
+    """
+
+    def __init__(self, capacity, rng):
+        ### BEGIN SOLUTION
+        self.examples, self.capacity = [], capacity
+        self.count, self.rng = 0, rng
+        ### END SOLUTION
+
+    def add(self, example):
+        """Take note of one example, and keep it or not."""
+        ### BEGIN SOLUTION
+        self.count += 1
+        if self.count <= self.capacity:
+            self.examples += [example]
+        elif (lot := self.rng.randrange(self.count)) < self.capacity:
+            self.examples[lot] = example
+        ### END SOLUTION
+
+    def sample(self, n):
+        """A new list of n of the kept examples, drawn without replacement; of all of them if there are fewer."""
+        ### BEGIN SOLUTION
+        return self.rng.sample(self.examples, k=min(n, len(self.examples)))
+        ### END SOLUTION
+
+
+# %% check="9.5"
+checks.replay(Replay)
+
+# %%
+rng, repeats, stream = random.Random(0), 500, range(100)
+kept = {"Algorithm R": torch.zeros(100), "one half": torch.zeros(100), "the newest": torch.zeros(100)}
+for _ in range(repeats):
+    memory, half = Replay(10, rng), []
+    for number in stream:
+        memory.add(number)
+        if len(half) < 10:
+            half.append(number)
+        elif rng.random() < 0.5:
+            half[rng.randrange(10)] = number
+    for name, numbers in zip(kept, (memory.examples, half, stream[-10:])):
+        kept[name][list(numbers)] += 1 / repeats
+
+# %%
+alt = "How often each of a hundred examples is in a memory for ten at the end: with Algorithm R all alike; the newest "
+alt += "alone where the oldest is dropped; and where every second one is let in, those of the end by far most often."
+plots.curves(kept, x=stream, xlabel="number of the example", ylabel="share of memories that hold it", alt=alt)
+
+# %% [markdown]
+# Let in every second one, and the past fades: a memory of what happened lately helps no old task. Algorithm R lets in
+# fewer and fewer, just so many that all are alike.
+
+# %% [markdown]
+# ## 9.6 Which weights mattered?
+#
+# Without old examples, one can hold on to old weights. Not to all alike: elastic weight consolidation (Kirkpatrick et
+# al. 2017, equation 3) asks how much the answers depend on each. That is the diagonal of the **Fisher information**,
+# over the answers $y$ that the model itself gives:
+#
+# $$F_k = \frac{1}{N} \sum_n \sum_y p(y \mid x_n) \left(\frac{\partial \log p(y \mid x_n)}{\partial
+# \theta_k}\right)^2, \qquad \text{penalty} = \frac{\lambda}{2} \sum_k F_k\, (\theta_k - \theta^*_k)^2.$$
+#
+# No labels take part. The **anchor** $\theta^*$ is how the weights were when the old task was done: a copy, which does
+# not move when they move.
+#
+# **Predict first.** What is the Fisher information of a weight if the model is quite sure of all its answers?
+#
+# **Exercise 9.6** (3 points, about 25 minutes). Write `remember`, `fisher` and `ewc`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.autograd.grad(output, parameters, retain_graph=True, allow_unused=True)` leaves every `.grad` alone.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The mean gradient squared is not the mean of squares: gradients of examples cancel. Square first, for each alone.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# fisher: evaluation mode. For each example and each class: the gradient of that class's log-probability, squared, times
+# its probability, added up; divide by the number of examples; the mode as before. ewc: a sum over the names of
+# `importance`.
+# </details>
+
+
+# %% exercise="9.6"
+def remember(model):
+    """The parameters of a model as they are now, copies, in a dict by name; no gradient flows to or from them."""
+    ### BEGIN SOLUTION
+    return {name: part.detach().clone() for name, part in model.named_parameters()}
+    ### END SOLUTION
+
+
+def fisher(model, inputs):
+    """The diagonal of the Fisher information: a dict of tensors by name, of all parameters that learn, in their shapes.
+
+    model: an nn.Module from inputs (N, ...), N of 1 or more, to logits (N, C), each row for itself. It is asked in
+    evaluation mode and left as it was: mode, weights, gradients. Parameters with requires_grad=False are left out;
+    where no answer depends on one, it has zeros. No tensor needs a gradient, or holds NaN, however sure the model is.
+    """
+    ### BEGIN SOLUTION
+    was_training = model.training
+    model.eval()
+    learning = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    found = {name: torch.zeros_like(weight) for name, weight in learning.items()}
+    for row in inputs.split(1):
+        for log_p in model(row).log_softmax(-1)[0]:
+            slopes = torch.autograd.grad(log_p, [*learning.values()], retain_graph=True, allow_unused=True)
+            for name, slope in zip(learning, slopes):
+                if slope is not None:
+                    found[name] += slope**2 * log_p.exp().detach() / len(inputs)
+    model.train(was_training)
+    return found
+    ### END SOLUTION
+
+
+def ewc(model, importance, anchor, strength):
+    """Kirkpatrick's penalty on the parameters that `importance` names, a tensor with one number; others are free.
+
+    importance: what `fisher` gave; anchor: what `remember` gave, both perhaps before the model got more parameters.
+    strength: lambda. Gradients flow to the model's parameters.
+    """
+    ### BEGIN SOLUTION
+    named = dict(model.named_parameters())
+    moved = {name: named[name] - anchor[name] for name in importance}
+    return strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)
+    ### END SOLUTION
+
+
+# %% check="9.6"
+checks.consolidation(remember, fisher, ewc)
+
+# %%
+torch.manual_seed(0)
+x = torch.randn(400, 6) * torch.tensor([2.0, 1.0, 1.0, 0.1, 1.0, 1.0])
+labels = ((x[:, 0] > 0).long() + (x[:, 1] > 0.5)) % 3
+
+# %%
+model = nn.Linear(6, 3)
+information = {}
+for steps in (0, 30, 600):
+    rule = torch.optim.Adam(model.parameters(), lr=0.05)
+    for _ in range(steps):
+        rule.zero_grad()
+        F.cross_entropy(model(x), labels).backward()
+        rule.step()
+    information[f"{steps} more steps"] = fisher(model, x)["weight"]
+
+# %%
+alt = "The Fisher information of a linear map with six inputs and three classes, early and late in training: large for "
+alt += "the input of the largest values, nothing for the one with the smallest, and falling everywhere in the end."
+plots.heatmaps(information, limits=None, xlabel="input", ylabel="class", alt=alt)
+
+# %% [markdown]
+# An input that hardly varies has weights that hardly matter. And the surer the model, the less information: where
+# $p$ is 0 or 1, small moves change no answer. So EWC holds on least to a model that fits its task perfectly, which
+# is one reason why its strength must be tuned.
+
+# %% [markdown]
+# ## 9.7 Back to where it started
+#
+# Weight decay pulls towards zero. For a pretrained model, zero is a poor place: what it knows lies where it starts.
+# L2-SP (Li et al. 2018) pulls towards the **starting point** $\theta^0$ instead, all weights alike. Weights that are
+# new, such as those of a head, have no start worth keeping, and are pulled to zero:
+#
+# $$\text{penalty} = \frac{\alpha}{2} \sum_{\text{shared}} \lVert \theta - \theta^0 \rVert^2 + \frac{\beta}{2}
+# \sum_{\text{new}} \lVert \theta \rVert^2.$$
+#
+# A head for another number of classes is new, too, even if it has the old one's name.
+#
+# **Predict first.** With $\theta^0 = 0$ and $\alpha = \beta$, what is L2-SP?
+#
+# **Exercise 9.7** (2 points, about 15 minutes). Write `l2_sp`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `model.named_parameters()`; `anchor.get(name)` is None for a name that is not there.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A (4, 8) weight minus an anchor of (1, 8) is no error: the smaller one is repeated. Compare shapes first.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# for each parameter: if the anchor has one of its name and shape, the squares of the difference, times alpha; else its
+# own squares, times beta. Half of the sum.
+# </details>
+
+
+# %% exercise="9.7"
+def l2_sp(model, anchor, alpha, beta):
+    """The penalty of Li et al. (2018), a tensor with one number from which gradients flow to the model's parameters.
+
+    model: an nn.Module with one parameter or more; all of them count, and no buffers.
+    anchor: a dict of tensors by name, the parameters where they started. A parameter is shared if the anchor has a
+        tensor of its name and its shape, otherwise it is new. Names that the model does not have are passed over.
+    """
+    ### BEGIN SOLUTION
+    total = 0
+    for name, part in model.named_parameters():
+        if name in anchor and anchor[name].shape == part.shape:
+            total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
+        else:
+            total = total + beta / 2 * part.pow(2).sum()
+    return total
+    ### END SOLUTION
+
+
+# %% check="9.7"
+checks.starting_point(l2_sp)
+
+# %%
+torch.manual_seed(4)
+x, (first, second) = torch.randn(800, 24), torch.randn(2, 24)
+tasks = {"A": (x @ first > 0).long(), "B": (x @ second > 0).long()}
+origin = nn.Sequential(nn.Linear(24, 32), nn.Tanh(), nn.Linear(32, 2))
+
+
+def trained(start, labels, alpha=0.0):
+    model = nn.Sequential(nn.Linear(24, 32), nn.Tanh(), nn.Linear(32, 2))
+    model.load_state_dict(start)
+    rule, anchor = torch.optim.SGD(model.parameters(), lr=0.2), {n: w.clone() for n, w in start.items()}
+    for _ in range(300):
+        rule.zero_grad()
+        (F.cross_entropy(model(x[:400]), labels[:400]) + l2_sp(model, anchor, alpha, 0.0)).backward()
+        rule.step()
+    return model
+
+
+# %%
+knows_a = trained(origin.state_dict(), tasks["A"]).state_dict()
+exponents, lines = [-3 + k / 2 for k in range(8)], {"A": [], "B": []}
+for exponent in exponents:
+    model = trained(knows_a, tasks["B"], 10**exponent)
+    for name, line in lines.items():
+        line.append((model(x[400:]).argmax(-1) == tasks[name][400:]).float().mean().item())
+
+# %%
+alt = "Accuracy at A and B after B was learned, by the strength of the pull to the weights that knew A: the stronger, "
+alt += "the better A is kept and the worse B is learned."
+plots.curves(lines, x=exponents, xlabel="strength, as a power of ten", ylabel="accuracy", alt=alt)
+
+# %% [markdown]
+# With a start at zero, L2-SP is plain weight decay. The two curves cross: a pull cannot tell what B needs from what A
+# needs. It buys the old task with the new one, at a rate that the strength sets.
+
+# %% [markdown]
+# ## 9.8 Gradients in conflict
+#
+# Tasks that are trained together may pull shared weights in opposite directions. Seen as one long vector each, over
+# **all** weights, their gradients $g_A$ and $g_B$ have a cosine, and below zero a step for one harms the other. Yu et
+# al. (2020, algorithm 1) then take out of $g_A$ the part that works against B:
+#
+# $$g_A' = g_A - \frac{g_A \cdot g_B}{\lVert g_B \rVert^2}\, g_B \quad \text{if } g_A \cdot g_B < 0, \quad \text{else }
+# g_A.$$
+#
+# Weights on which a loss does not depend, such as the other task's head, have a gradient of zero.
+#
+# **Predict first.** What is the cosine of $g_A'$ and $g_B$ after a conflict?
+#
+# **Exercise 9.8** (2 points, about 20 minutes). Write `gradient_cosine` and `without_conflict`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.autograd.grad(loss, parameters, retain_graph=True, materialize_grads=True)` has zeros in place of None.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `model.parameters()` can be gone through once. The second loss would find nothing left.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# cosine: a list of the parameters; both losses' gradients, flattened and joined; their product over the product of
+# their norms, 0 if that is 0. without_conflict: the sum of all products; below zero: subtract, tensor by tensor, that
+# sum over the squares of g_b, times g_b.
+# </details>
+
+
+# %% exercise="9.8"
+def gradient_cosine(loss_a, loss_b, parameters):
+    """The cosine of two losses' gradients, over all parameters together; a float, 0 if one of the gradients is zero.
+
+    Args:
+        loss_a, loss_b: tensors with one number. Both can still be backpropagated afterwards, and no `.grad` changes.
+        parameters: an iterable of parameters, such as `model.parameters()`; a loss need not depend on all.
+    """
+    ### BEGIN SOLUTION
+    parameters, flat = list(parameters), []
+    for loss in (loss_a, loss_b):
+        slopes = torch.autograd.grad(loss, parameters, retain_graph=True, materialize_grads=True)
+        flat.append(torch.cat([slope.flatten() for slope in slopes]))
+    norms = flat[0].norm() * flat[1].norm()
+    return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
+    ### END SOLUTION
+
+
+def without_conflict(g_a, g_b):
+    """g_a without what works against g_b, a list of tensors in the same shapes; equal to g_a if there is no conflict.
+
+    g_a, g_b: lists of tensors, one a parameter, in the same order. Neither is changed.
+    """
+    ### BEGIN SOLUTION
+    product = sum((a * b).sum() for a, b in zip(g_a, g_b))
+    if product >= 0:
+        return list(g_a)
+    scale = product / sum((b * b).sum() for b in g_b)
+    return [a - scale * b for a, b in zip(g_a, g_b)]
+    ### END SOLUTION
+
+
+# %% check="9.8"
+checks.conflicts(gradient_cosine, without_conflict)
+
+# %%
+torch.manual_seed(0)
+x, (first, second), degrees = torch.randn(500, 12), torch.linalg.qr(torch.randn(12, 2))[0].T, range(0, 181, 15)
+model = nn.Linear(12, 2)
+labels = {angle: (x @ (first * torch.tensor(angle).deg2rad().cos() + second * torch.tensor(angle).deg2rad().sin()) > 0)
+          for angle in degrees}  # fmt: skip
+cosines = {"as they are": [], "without conflict": []}
+
+# %%
+for angle in degrees:
+    losses = [F.cross_entropy(model(x), labels[one].long()) for one in (0, angle)]
+    cosines["as they are"].append(gradient_cosine(*losses, model.parameters()))
+    g_a, g_b = (torch.autograd.grad(loss, [*model.parameters()], retain_graph=True) for loss in losses)
+    new, old = (torch.cat([one.flatten() for one in g]) for g in (without_conflict(list(g_a), list(g_b)), g_b))
+    cosines["without conflict"].append((new @ old / (new.norm() * old.norm())).item())
+
+# %%
+alt = "The cosine of two tasks' gradients by the angle between what they ask: it falls from one to below zero. Without "
+alt += "conflict it is the same as long as it is positive, and zero beyond."
+plots.curves(cosines, x=degrees, xlabel="angle between the tasks, degrees", ylabel="cosine", alt=alt)
+
+# %% [markdown]
+# What is left is at a right angle to the other gradient: a small step along it neither helps nor harms the other task.
+# Nothing is decided about who is right. If the two ask for opposite things, hardly anything is left to do.
+
+# %% [markdown]
+# ## 9.9 A part of one's own
+#
+# What cannot be overwritten is not forgotten. Leave the encoder as it is, and give each task an **adapter** and a head
+# (notebook 06), which it trains, and nothing else. Then the answers to an old task stay the same, to the last bit.
+#
+# Three things undo this: a weight that all share and that still learns, one adapter for everyone, and asking with the
+# parts of the wrong task. The library keeps several adapters in a model, of which one is **active**, and the active
+# head is a setting of its own.
+#
+# **Predict first.** With adapters, how large is forgetting? And forward transfer?
+#
+# **Exercise 9.9** (3 points, about 25 minutes). Write `learn` and `answer`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `model.add_adapter(task, config="seq_bn")`, `model.add_classification_head`, `model.train_adapter(task)`,
+# `model.set_active_adapters(task)`; `model.heads` is a dict by name.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `train_adapter` does not touch the active head. That is the one added last, or that of the task asked last:
+# `model.active_head = task` sets it.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# learn: if the task is new, add adapter and head. Train its adapter, its head active; SGD over what learns; for each
+# batch: zero gradients, cross-entropy, backward, step. answer: evaluation mode, the task's adapter active, no
+# gradients, logits; the mode as before.
+# </details>
+
+
+# %% exercise="9.9"
+def learn(model, task, n_classes, batches, lr):
+    """Train the adapter and the head that are called `task`, by plain SGD without decay, and nothing else.
+
+    Args:
+        model: a BertAdapterModel of the adapters library, with or without other tasks.
+        task: its name. If the model has no such adapter, it first gets one with the config "seq_bn", and a
+            classification head with n_classes as the library makes it. Otherwise both learn on from where they are.
+        batches: a list of dicts with `input_ids`, `token_type_ids`, `attention_mask`, each (B, T), and `labels` (B).
+            One step for each, in their order and in training mode, on the mean cross-entropy. It may be empty.
+    """
+    ### BEGIN SOLUTION
+    if task not in model.heads:
+        model.add_adapter(task, config="seq_bn")
+        model.add_classification_head(task, num_labels=n_classes)
+    model.train_adapter(task)
+    model.active_head = task
+    rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr)
+    for batch in batches:
+        inputs = {key: part for key, part in batch.items() if key != "labels"}
+        rule.zero_grad()
+        F.cross_entropy(model(**inputs).logits, batch["labels"]).backward()
+        rule.step()
+    ### END SOLUTION
+
+
+def answer(model, task, batch):
+    """The logits (B, classes) of a task that was learned, whichever was learned or asked last.
+
+    batch: as in `learn`, with or without labels. It is asked in evaluation mode; the logits need no gradient, and the
+    model is afterwards in the mode in which it was.
+    """
+    ### BEGIN SOLUTION
+    was_training = model.training
+    model.eval()
+    model.set_active_adapters(task)
+    with torch.no_grad():
+        logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
+    model.train(was_training)
+    return logits
+    ### END SOLUTION
+
+
+# %% check="9.9"
+checks.adapters(learn, answer)
+
+# %%
+torch.manual_seed(0)
+model = tiny_bert.bert()
+data = {task: tiny_bert.pairs(16, [(12, 6)], 29, seed) for seed, task in enumerate(("A", "B", "C"))}
+share = {task: [] for task in data}
+
+# %%
+for task, batches in data.items():
+    learn(model, task, 2, batches * 60, 0.5)
+    for old in share:
+        labels = data[old][0]["labels"]
+        known = old in model.heads
+        right = (answer(model, old, data[old][0]).argmax(-1) == labels).float().mean().item() if known else float("nan")
+        share[old].append(right)
+
+# %%
+alt = "The share of right answers to three tasks, after each of them was learned: what a task was when it was learned, "
+alt += "it stays. Before a task was learned, it has no head that could answer."
+rows = [f"after {task}" for task in data]
+plots.tables({"right": torch.tensor([*share.values()]).T}, rows=rows, columns=list(data), alt=alt)
+
+# %% [markdown]
+# Forgetting is zero by construction. So is every other transfer: no task learns anything from another one, neither
+# forward nor backward. Notebook 06 put its fusion on top for that reason.
+
+# %% [markdown]
+# ## Experiment: six libraries, two at a time
+#
+# Which library's documentation says this sentence? One head has a class for each of six libraries. In each of three
+# phases an encoder learns two of them. Its lower layers are frozen, the upper ones learn. Six arms differ in what is
+# done for what came before:
+#
+# | arm | what it does in later phases |
+# |---|---|
+# | in sequence | nothing |
+# | replay | keeps 15% of the sentences of earlier phases, and mixes some into each step |
+# | L2-SP | pulls all weights to where they were when the last phase was over |
+# | EWC | the same, each weight by its Fisher information |
+# | adapters | leaves the encoder as it is; each phase has adapters and two classes of the head |
+# | all together | one phase with all six libraries: the upper bound |
+#
+# `COURSE_PROFILE` decides the size: `cpu` is a small encoder, `gpu` is BERT, and `smoke` a tiny encoder and made-up
+# sentences. Smoke runs show that everything works, and earn nothing.
+
+# %% tags=["experiment"]
+experiments = phases.experiments("09_forgetting")
+print(f"{profiles.name()} on {profiles.device()}, seeds {phases.seeds()}")
+for name, one in experiments.items():
+    print(f"{name}: {one.encoder}, {one.examples} sentences a library, {one.epochs} epochs a phase, rate {one.lr}")
+mine = {"Replay": Replay, "remember": remember, "fisher": fisher}
+student.use(checks, **mine, ewc=ewc, l2_sp=l2_sp)
+results = results_folder(say=True)
+
+# %% tags=["experiment"]
+for library, (sentence,) in phases.sentences(experiments["in sequence"]).items():
+    print(f"{library:>10}: {sentence}")
+
+# %% [markdown]
+# The runs use your `Replay`, `remember`, `fisher`, `ewc` and `l2_sp` where you have passed their checks in this
+# session, and the course's otherwise. Yours are compared with the course's as they run, and left where they give
+# something else, even something as good, such as a sum in another order: whoever grades must be able to repeat a run
+# without your code.
+
+# %% [markdown]
+# ## 9.10 All runs
+#
+# Every run leaves one file with a row for each test sentence: the class that the **one head** gives it before anything
+# and after each phase; the same if it chooses among the two libraries of the sentence's phase, as if that had its **own
+# head**; and what a linear map says that is **fitted again** in the end, to sentences of all phases. An edited or
+# copied file is refused, and so is a seed that is not yours.
+#
+# **Predict first.** After the second phase, how many sentences of the first does one head get right?
+#
+# **Exercise 9.10** (4 points, about 5 minutes). The machine needs minutes. Write `run_all`. Interrupt it as you
+# like: finished seeds are kept.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# </details>
+
+
+# %% exercise="9.10"
+def run_all(results):
+    """Run the experiments of `phases.experiments("09_forgetting")` with all of `phases.seeds()`.
+
+    results: the folder that `run_seeds` keeps its files in.
+    Returns a dict from each experiment's name to its list of runs.
+    """
+    ### BEGIN SOLUTION
+    experiments = phases.experiments("09_forgetting")
+    return {name: run_seeds(experiment, phases.seeds(), results) for name, experiment in experiments.items()}
+    ### END SOLUTION
+
+
+# %% tags=["experiment"]
+runs = run_all(results)
+across(runs, phases.METRICS)
+
+# %% check="9.10"
+checks.every_run(run_all)
+
+# %% tags=["experiment"]
+phases.picture(runs, "Your runs: for each arm the share that one head gets right, own heads, and one fitted again.")
+
+# %% [markdown]
+# Where did it go? Below are matrices as in 9.2, means over your seeds: first of the one head, then of own heads.
+
+
+# %% tags=["experiment"]
+def mean_matrices(runs, own=False):
+    in_phases = {name: some for name, some in runs.items() if name != "all together"}
+    return {name: torch.tensor([phases.matrix(run, own) for run in some]).mean(0) for name, some in in_phases.items()}
+
+
+names = {"rows": ["before", "after 1", "after 2", "after 3"], "columns": ["1", "2", "3"]}
+alt = "Accuracy at the sentences of each phase, before anything and after each phase, for five arms: one head."
+plots.tables(mean_matrices(runs), **names, alt=alt)
+
+# %% tags=["experiment"]
+alt = "The same for own heads, which choose among the two libraries of a sentence's own phase."
+plots.tables(mean_matrices(runs, own=True), **names, alt=alt)
+
+# %% [markdown]
+# Your functions of 9.3 sum them up.
+
+# %% tags=["experiment"]
+for own, how in ((False, "one head"), (True, "own heads")):
+    print(f"{how:12}  average  backward  forgetting")
+    for name, R in mean_matrices(runs, own).items():
+        print(f"{name:12}", *(f"{f(R):9.2f}" for f in (average_accuracy, backward_transfer, forgetting)))
+
+# %% [markdown]
+# How fast is it? One more model learns the first phase, and goes on into the second.
+
+# %% tags=["experiment"]
+shares = phases.fall(experiments["in sequence"], phases.seeds()[0], steps=12)
+alt = "Accuracy at the first phase's sentences, from its end on over a dozen steps of the second: one head, own head."
+plots.curves(shares, x=range(13), xlabel="steps of the second phase", ylabel="accuracy at the first phase", alt=alt)
+
+# %% [markdown]
+# Which differences are shown? Asked are the same pairs of everyone: each remedy against training in sequence, and all
+# together against replay. First for one head, then for own heads, last for the head that is fitted again.
+
+# %% tags=["experiment"]
+for metric in phases.METRICS:
+    print(f"--- {metric.name}", *SeedTable(runs, metric).compared(phases.questions(runs)), sep="\n\n")
+
+# %% [markdown]
+# Below are the runs that came with the course: profile `cpu`, and seeds that no student has.
+
+# %% tags=["experiment"]
+recorded = phases.recorded()
+print(f"{sum(map(len, recorded.values()))} recorded runs came with this copy of the course")
+across(recorded, phases.METRICS) if recorded else None
+
+# %% tags=["experiment"]
+phases.picture(recorded, "The recorded runs, as above.") if recorded else None
+
+# %% tags=["experiment"]
+plots.tables(mean_matrices(recorded), **names, alt="The recorded runs, one head.") if recorded else None
+
+# %% [markdown]
+# In the recorded runs, who learns in sequence ends with one head that gives no sentence of the first two phases its
+# library. It took a handful of steps: an old class is never right any more, so its row is pushed down. Own heads are
+# better off, but for the first phase they are no better than a coin: the encoder has moved, and the old rows do not
+# fit it. A head that is fitted again finds as much as on the encoder of the adapters, which never learned anything.
+# So little of this is gone. It is out of reach.
+#
+# Replay brings one head two thirds of the way to all together. L2-SP and EWC do nothing for it: a pull that leaves room
+# for what is new does not keep the old rows up. For own heads they look better by about ten points, which five seeds
+# do not show. Adapters keep own heads as they were, and their one head is as good as replay's, without one old
+# sentence. It, too, falls from phase to phase, although no answer of an adapter changes: more classes compete, and
+# nobody has compared them in training.
+
+# %% [markdown]
+# **Question 9.W1** (2 points). Read your own table and matrices (in the profile `smoke`: the recorded ones, if there
+# are any). For training in sequence there are three numbers: one head, own heads, fitted again. Which part of the loss
+# is forgotten, and which is only out of reach? Which remedies help with which part, what do they cost, and which of
+# these differences are shown?
+
+# %% [markdown] written="9.W1" points=2
+# ### BEGIN SOLUTION
+# One head gives no sentence of an earlier phase its library: the loss pushed the rows of old classes down. Choosing
+# among the two libraries of a phase takes this away. What then is missing (in the recorded runs the first phase is at a
+# coin) is no longer the choice between phases, but the old rows that do not fit the moved encoder. A head fitted again
+# gets nearly all of it back: as much as on the encoder that never learned. This part was out of reach, in head and
+# rows, not forgotten by the encoder. What is forgotten is what the encoder itself had gained: the rest up to the head
+# fitted again to all together, some points, which are not among the pairs asked, and which few seeds hardly show.
+# Replay helps with both, and is the only one but adapters that helps one head; it costs stored sentences and longer
+# steps. L2-SP and EWC help at best own heads (it is said whether this is shown in the own table), cost a strength that
+# must be tuned, a copy of the weights and, for EWC, the Fisher information; they also hold back what is new. Adapters
+# forget nothing by construction, cost parameters for each phase and, for own heads, somebody who says which phase it
+# is; one head has to compare rows that were never compared in training.
+# === BEGIN MARK SCHEME ===
+# One point: the three numbers are read right and told apart (choice between phases; rows that no longer fit the
+# encoder; what the encoder holds), and most of the loss is called out of reach.
+# One point: replay and adapters for one head, L2-SP and EWC at best for own heads, each with a cost; "shown" only where
+# the comparisons say so.
+# Half a point off for "the encoder has forgotten everything" or for "EWC works" without a difference that is shown.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **Question 9.W2** (2 points). A report says: "Multi-task training suffers from catastrophic forgetting, which is why
+# each task got worse when the others were added." What is right about this, what is not, and what is the right word?
+# Say which measurement would tell the two apart.
+
+# %% [markdown] written="9.W2" points=2
+# ### BEGIN SOLUTION
+# Right: tasks that share weights can harm each other, and each can be worse than alone. Wrong: nothing is forgotten.
+# Forgetting is a loss over time: a task was learned, its examples no longer come, and later training overwrites it. In
+# multi-task training the examples of all tasks come all the time; their gradients disagree in the same step (9.8), or
+# tasks compete for capacity and for their share of the batches (9.4). That is interference, or negative transfer.
+# To tell them apart: follow each task's accuracy over training. Forgetting rises first and falls when the task's
+# examples stop coming (R of 9.2: best minus end). With interference it never gets as high as alone, and does not fall.
+# Compare with a model of that task alone, of the same size and with as many steps, over seeds; a negative cosine of
+# the tasks' gradients supports it. Remedies differ, too: replay mends forgetting and is what multi-task training does
+# anyway; against interference help sampling, projection, more capacity, or parts of one's own.
+# === BEGIN MARK SCHEME ===
+# One point: forgetting needs a sequence (examples that no longer come); the right word is interference or negative
+# transfer; that tasks can be worse than alone is granted.
+# One point: a measurement that separates them: a curve or matrix over time against one task alone.
+# Half a point off if gradient conflict is named and no measurement.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("09_forgetting")
+
+# %% [markdown]
+# **What you can do now:** measure what a model forgets, say which of its weights are to blame, and choose a remedy
+# knowing what it costs: data, memory, strength, or parameters.
+
+# %%
+scoreboard(checks)

@@ -1,0 +1,312 @@
+"""Cases of notebook 09 that students never see: other tasks, other sizes, edges, drawn for each hand-in."""
+
+import math
+import random
+
+import torch
+
+from autograder.author.checks import private
+from utils import tiny_bert
+from utils.checks import nb09_forgetting as seen
+from utils.grading import expect, toys
+from utils.grading.expect import draw, generator, normal
+from utils.tiny_bert import Sizes
+
+
+def some_names(some: random.Random, count: int) -> list[str]:
+    """So many names of tasks that nobody has thought of."""
+    names: list[str] = []
+    while len(names) < count:
+        name = "".join(some.choices("bcdfghjklmnpqrstvwxz", k=some.randint(3, 8)))
+        names += [name] if name not in names else []
+    return names
+
+
+# 9.1
+
+
+@private("9.1", tells="other tasks, sizes or numbers of tokens are answered wrongly, or their training is wrong")
+def other_tasks(MultiTask, lib):
+    for place in range(4):
+        some = draw(9100 + place)
+        V, d = some.randint(6, 20), some.randint(2, 9)
+        tasks = {name: some.randint(1, 6) for name in some_names(some, some.randint(2, 6))}
+        theirs, _ = seen.encoders(lib, V, d, 9110 + place)
+        model, state = seen.with_heads(MultiTask, theirs, V, d, tasks, 9120 + place)
+        B = (d, 1, some.randint(2, 6), some.randint(2, 9))[place]
+        T = (d, 1, 1, some.randint(2, 9))[place]
+        tokens = torch.randint(V, (B, T), generator=generator(9130 + place))
+        if place == 2:  # texts of a single token, of which no two are equal
+            tokens = torch.tensor(some.sample(range(V), B)).unsqueeze(1)
+        seen.asked(model, state, tasks, tokens)
+        task = some.choice([name for name, count in tasks.items() if count > 1] or [*tasks])
+        labels = torch.tensor([some.randrange(tasks[task]) for _ in range(B)])
+        if tasks[task] > 1:
+            seen.one_step(model, lib, state, tokens, task, labels, some.uniform(0.1, 1))
+        seen.asked(model, state, tasks, tokens)
+
+
+@private("9.1", tells="no text at all is an error, a model in double precision or evaluation mode is not kept so")
+def edges_of_heads(MultiTask, lib):
+    some = draw(9150)
+    V, d, name = some.randint(6, 20), some.randint(2, 9), some_names(some, 1)[0]
+    theirs, _ = seen.encoders(lib, V, d, 9151)
+    model, state = seen.with_heads(MultiTask, theirs, V, d, {name: 4}, 9152)
+    empty = model(torch.zeros(0, some.randint(1, 5), dtype=torch.long), name)
+    assert type(empty) is torch.Tensor and empty.shape == (0, 4), "no text gives no logits"
+    model.eval()
+    tokens = torch.randint(V, (3, 2), generator=generator(9153))
+    seen.asked(model, state, {name: 4}, tokens)
+    assert seen.read(model.training) is False, "the mode changes"
+    exact = model.double()(tokens, name)
+    assert exact.dtype is torch.float64, "double precision is lost"
+
+
+# 9.2
+
+
+@private("9.2", tells="for other numbers of tasks, or a model in another mode, the matrix is wrong")
+def other_sequences(accuracy_matrix, lib):
+    for place in range(6):
+        some = draw(9200 + place)
+        seen.measured(
+            accuracy_matrix, lib, some_names(some, (1, 2, 5, 6, 8, some.randint(2, 9))[place]), place % 2 == 0
+        )
+
+
+@private("9.2", tells="a model that has learned something before is not measured as it is")
+def not_new(accuracy_matrix, lib):
+    some = draw(9250)
+    tasks = some_names(some, some.randint(3, 5))
+    model = lib(toys).Learner()
+    seen.taught_in_turn(accuracy_matrix, lib, model, tasks, [])
+    seen.taught_in_turn(accuracy_matrix, lib, model, tasks[::-1], tasks)
+
+
+# 9.3
+
+
+@private(
+    "9.3", tells="one of the numbers is wrong for other matrices: more tasks, two tasks, or another order in memory"
+)
+def other_matrices(average_accuracy, backward_transfer, forgetting, forward_transfer):
+    functions = average_accuracy, backward_transfer, forgetting, forward_transfer
+    for place in range(12):
+        T = (2, 12, 3, 7, 2, 4)[place % 6]
+        R = torch.rand(T + 1, T, generator=generator(9310 + place))
+        seen.summed_up((R, R.double(), R.T.contiguous().T)[place % 3], *functions)
+    for call in functions[1:]:
+        R = torch.rand(2, 1, generator=generator(9330))
+        assert expect.number(call(R), "for one task") == 0, "a single task"
+    seen.summed_up(torch.rand(2, 1, generator=generator(9331)), *functions)
+
+
+# 9.4
+
+
+@private("9.4", tells="the probabilities are wrong for other sizes, temperatures or caps")
+def other_sizes(sampling):
+    for place in range(20):
+        some = draw(9400 + place)
+        sizes = [some.choice([some.randint(1, 30), some.randint(100, 5000)]) for _ in range(some.randint(1, 9))]
+        temperature = some.choice([None, some.uniform(0.3, 1), some.uniform(1, 12), some.randint(1, 5)])
+        cap = some.choice([None, some.randint(1, 40), some.randint(50, 6000), some.choice(sizes)])
+        seen.shared_out(sampling, sizes, temperature, cap)
+
+
+@private(
+    "9.4", tells="very large sizes, or temperatures that are very small, very large, infinite or negative, go wrong"
+)
+def far_out(sampling):
+    for place in range(6):
+        some = draw(9450 + place)
+        sizes = [10 ** some.randint(1, 5), 10 ** some.randint(7, 12), 10 ** some.randint(1, 5)]
+        for temperature in (some.uniform(0.001, 0.02), some.uniform(1, 6), some.uniform(1e3, 1e6), math.inf):
+            seen.shared_out(sampling, sizes, temperature)
+        seen.shared_out(sampling, sizes, math.inf, some.choice(sizes))
+        expect.refuses(sampling, sizes, -some.uniform(0.01, 5), says="a negative temperature")
+    expect.refuses(sampling, sizes, 0, says="a temperature of 0")
+
+
+# 9.5
+
+
+@private(
+    "9.5", tells="in memories of other sizes, or for other numbers of examples, some are kept more often than others"
+)
+def other_memories(Replay, lib):
+    for place in range(3):
+        some = draw(9500 + place)
+        capacity = (1, some.randint(2, 4), some.randint(4, 8))[place]
+        seen.fair(Replay, lib, capacity, capacity + some.randint(1, 9), 1500, some.randrange(2**31))
+    some = draw(9510)
+    count, n = some.randint(4, 8), some.randint(1, 3)
+    drawn = lib(toys).drawn_counts(Replay, count, n, 1500, some.randrange(2**31))
+    assert not any(seen.far(one, n / count, 1500) for one in drawn), "some are drawn more often"
+
+
+@private("9.5", tells="other examples are not kept or drawn as they should be, or chance comes from elsewhere")
+def other_streams(Replay, lib):
+    for place in range(8):
+        some = draw(9550 + place)
+        pool = [0, "", None, [some.randint(0, 9)], {"label": some.randint(0, 9)}, False, some.uniform(0, 1), "text"]
+        long = some.randint(30, 300)
+        stream = some.choices(pool, k=long if place == 0 else some.choice([0, 1, some.randint(2, 9), long]))
+        capacity, n = some.randint(7 if place == 0 else 1, 11), some.randint(7 if place == 0 else 0, 14)
+        seen.sound(Replay, lib, capacity, stream, n, some.randrange(2**31))
+    seen.chance(Replay, lib, draw(9570).sample(range(10**6), 4))
+
+
+# 9.6
+
+
+@private("9.6", tells="the Fisher information of other models or inputs is wrong")
+def other_models(fisher, lib):
+    for place in range(4):
+        some = draw(9600 + place)
+        d, width, classes = some.randint(1, 5), some.randint(2, 6), (2, 3, 5, 4)[place]
+        theirs, ours = seen.nets(lib, d, width, classes, some.randrange(2**31))
+        theirs.train(place % 2 == 0)
+        N = (1, classes, some.randint(2, 9), d)[place]
+        if place == 3:
+            theirs[3].bias.requires_grad_(False)
+            ours[3].bias.requires_grad_(False)
+        x = normal(N, d, seed=9620 + place)
+        seen.informed(fisher, theirs, ours, x)
+        seen.informed(fisher, theirs, ours, x)
+        assert expect.agree(theirs.state_dict(), ours.state_dict()), "the weights change"
+        assert seen.read(theirs.training) is (place % 2 == 0), "the mode changes"
+
+
+@private("9.6", tells="for inputs of token numbers or of more axes, the Fisher information is wrong")
+def other_inputs(fisher, lib):
+    some = draw(9650)
+    V, T, classes = some.randint(4, 9), some.randint(1, 3), some.randint(2, 4)
+
+    def build(parts):
+        return parts.Sequential(parts.Embedding(V, 3), parts.Flatten(), parts.Linear(3 * T, classes))
+
+    theirs, ours = expect.twins(lib, build, some.randrange(2**31))
+    tokens = torch.randint(V, (some.randint(1, 5), T), generator=generator(9651))
+    seen.informed(fisher, theirs, ours, tokens)
+
+    def flat(parts):
+        return parts.Sequential(parts.Flatten(), parts.Linear(2 * T, classes))
+
+    theirs, ours = expect.twins(lib, flat, some.randrange(2**31))
+    seen.informed(fisher, theirs, ours, normal(some.randint(2, 5), 2, T, seed=9652))
+
+
+@private("9.6", tells="the penalty, its gradient, or what is remembered is wrong for other models and strengths")
+def other_anchors(remember, ewc, lib):
+    for place in range(4):
+        some = draw(9670 + place)
+        d, width, classes = some.randint(1, 5), some.randint(1, 6), some.randint(1, 5)
+        theirs, ours = seen.nets(lib, d, width, classes, some.randrange(2**31))
+        every = {name: part.detach().clone() for name, part in ours.named_parameters()}
+        anchor = {name: value + normal(*value.shape, seed=some.randrange(2**31)) for name, value in every.items()}
+        names = some.sample(sorted(anchor), some.randint(1, 4))
+        importance = {name: normal(*anchor[name].shape, seed=some.randrange(2**31)) ** 2 for name in names}
+        given = anchor if place % 2 else {name: anchor[name] for name in names}
+        seen.consolidated(ewc, lib, theirs, ours, importance, given, some.uniform(0.1, 9))
+        seen.remembered(remember, lib, theirs, ours)
+        seen.consolidated(ewc, lib, theirs, ours, importance, every, some.uniform(0.1, 9))
+
+
+# 9.7
+
+
+@private("9.7", tells="the penalty or its gradient is wrong for other models, anchors or strengths")
+def other_starts(l2_sp, lib):
+    for place in range(6):
+        some = draw(9700 + place)
+        d, width, classes = some.randint(2, 5), some.randint(2, 6), some.randint(2, 5)
+        theirs, ours = seen.nets(lib, d, width, classes, some.randrange(2**31))
+        named = {name: part.detach() for name, part in ours.named_parameters()}
+        anchor = {}
+        for name, value in named.items():
+            shape = list(value.shape)
+            match some.choice(["same", "same", "none", "one", "more"]):
+                case "none":
+                    continue
+                case "one":
+                    shape[0] = 1
+                case "more":
+                    shape[0] += some.randint(1, 3)
+            anchor[name] = normal(*shape, seed=some.randrange(2**31))
+        anchor["elsewhere.weight"] = normal(3, seed=some.randrange(2**31))
+        seen.starts_of(l2_sp, lib, theirs, ours, anchor, some.uniform(0, 3), some.uniform(0, 3))
+
+
+@private("9.7", tells="a model of one parameter, with buffers, or whose shapes differ in the number of axes goes wrong")
+def odd_models(l2_sp, lib):
+    some = draw(9750)
+    d = some.randint(2, 5)
+    theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, 1, bias=False)), 9751)
+    for shape in ((d,), (1, d), (d, 1), (1, 1, d)):
+        anchor = {"0.weight": normal(*shape, seed=some.randrange(2**31))}
+        seen.starts_of(l2_sp, lib, theirs, ours, anchor, some.uniform(0.1, 3), some.uniform(0.1, 3))
+    theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, 3), parts.BatchNorm1d(3)), 9752)
+    state = {name: value + 1 for name, value in ours.state_dict().items() if value.is_floating_point()}
+    seen.starts_of(l2_sp, lib, theirs, ours, state, some.uniform(0.1, 3), some.uniform(0.1, 3))
+
+
+# 9.8
+
+
+@private("9.8", tells="the cosine is wrong for other models, losses or parameters")
+def other_gradients(gradient_cosine, lib):
+    for place in range(4):
+        some = draw(9800 + place)
+        d, width, N = some.randint(2, 5), some.randint(2, 5), some.randint(2, 8)
+        classes = [some.randint(2, 4), some.randint(2, 4)]
+        pair = lib(toys).TwoHeads(d, width, classes), toys.TwoHeads(d, width, classes)
+        expect.same_weights(*pair, some.randrange(2**31))
+        labels = [torch.tensor([some.randrange(count) for _ in range(N)]) for count in classes]
+        x = normal(N, d, seed=9820 + place)
+        for part in ("", "shared"):
+            seen.aligned(gradient_cosine, lib, pair, x, labels, some.choice([-1, 1]) * some.uniform(0.1, 20), part)
+        seen.aligned(gradient_cosine, lib, pair, x, labels, 0.0)
+
+
+@private("9.8", tells="other gradients are projected wrongly, or though there is no conflict")
+def other_conflicts(without_conflict):
+    for place in range(8):
+        some = draw(9850 + place)
+        shapes = [tuple(some.randint(1, 4) for _ in range(some.randint(0, 3))) for _ in range(some.randint(1, 5))]
+        shapes.append((3, 2))
+        g_b = [some.uniform(0.1, 30) * one for one in seen.bundle(some.randrange(2**31), shapes)]
+        g_a = [some.uniform(0.1, 30) * one for one in seen.bundle(some.randrange(2**31), shapes)]
+        for sign in (-1.0, 1.0, some.uniform(-0.5, -0.05)):
+            seen.projected(without_conflict, seen.set_apart(g_a, g_b, sign), g_b)
+    seen.projected(without_conflict, [-one for one in g_b], g_b)
+
+
+# 9.9
+
+
+@private("9.9", tells="with other tasks, sizes or orders, weights move that should not, or answers change")
+def other_adapters(learn, answer, lib):
+    some = draw(9900)
+    sizes, seed = Sizes(vocab=23, d_model=8, n_layers=3, n_heads=2, d_ff=18, places=14), some.randrange(2**31)
+    names, tasks, data = some_names(some, 3), {}, {}
+    model, old = lib(tiny_bert).bert(vars(sizes), seed), {}
+    for task in names:
+        count, lr = some.randint(2, 4), some.uniform(0.1, 0.4)
+        data[task] = tiny_bert.pairs(
+            some.randint(2, 5), [(some.randint(7, 12), 5)] * 2, sizes.vocab, some.randrange(10**6)
+        )
+        for batch in data[task]:
+            batch["labels"] = torch.tensor([some.randrange(count) for _ in batch["labels"]])
+        state = seen.named(learn, model, task, count, seed, tasks, sizes)
+        tasks[task] = count
+        twin = seen.library_twin(sizes, seed, tasks)
+        if old and some.random() < 0.7:
+            asked = some.choice([*old])
+            seen.answered(answer, model, twin, state, asked, data[asked][0], tasks[asked])
+        learn(model, task, count, data[task], lr)
+        seen.only_own(model.state_dict(), state, seen.after_steps(state, twin, task, data[task], lr), task)
+        state = model.state_dict()
+        for known in some.sample([*tasks], len(tasks)):
+            found = seen.answered(answer, model, twin, state, known, data[known][0], tasks[known])
+            assert torch.equal(old.setdefault(known, found), found), "an old answer changes"

@@ -1,0 +1,496 @@
+"""Notebook 09's experiment: sentences of six libraries, phases, what runs show at the size smoke, whose functions."""
+
+import dataclasses
+import json
+import types
+
+import numpy as np
+import pytest
+import torch
+
+from autograder import course
+from autograder.author import answers, build
+from data import documentation, libraries
+from utils.experiments import forgetting, forgetting_loop, likeness, student
+from utils.experiments.experiment import dumps, parse, path_of, read_files
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable
+from utils.experiments.standing import NO_STANDING
+from utils.grading.evidence import examine
+from utils.grading.results_check import results_check
+from utils.grading.verdict import Outcome, Verdict
+
+COURSE = course.load()
+NAMES = ("Replay", "remember", "fisher", "ewc", "l2_sp")
+SMOKE = forgetting.experiments(profile="smoke")
+SHORT = {
+    name: dataclasses.replace(one, name=f"short {name}", pool=8, examples=6, test=4, epochs=1, batch=4)
+    for name, one in SMOKE.items()
+}
+ADA = "Ada Lovelace"
+SEEDS = student.seeds_of(ADA, "", 5)
+CPU = torch.device("cpu")
+
+
+@results_check("9.10", points=4, source=forgetting, notebook=forgetting.NOTEBOOK)
+def over_seeds(run_all):
+    """All experiments, all seeds."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """The folder of a student who ran everything."""
+    folder = tmp_path_factory.mktemp("honest")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(student, "_signed", (ADA, ""))
+        for experiment in SMOKE.values():
+            run_seeds(experiment, SEEDS, folder)
+    return folder
+
+
+def files_of(folder, experiment):
+    name = experiment.folder("").name
+    return {file: text for file, text in read_files(folder).items() if file.split("/")[0] == name}
+
+
+def model_of(experiment, seed=1):
+    torch.manual_seed(seed)
+    return (
+        forgetting_loop.Learner(experiment).eval(),
+        forgetting_loop.given(experiment, seed, CPU, torch.float32),
+    )
+
+
+# Sentences
+
+
+def test_sentences_have_so_many_words_without_the_names(monkeypatch):
+    texts = [
+        "one two three four scipy",
+        "one two three four",
+        "one torch two , three four",
+        "one two three four five six",
+    ]
+    said = [documentation.Sentence(text, "torch", "m.py") for text in texts]
+    monkeypatch.setattr(documentation, "sentences", lambda names: said)
+    monkeypatch.setattr(documentation, "_is_validation", lambda item: False)
+
+    def found(count, **more):
+        return {text for text, _ in documentation.labelled_sentences(["torch"], count, **more)}
+
+    with pytest.raises(ValueError, match="has 2 sentences for this, not 3"):
+        found(3, words=(5, 6))
+    assert found(4) == {texts[0], texts[1], "one two , three four", texts[3]}
+    assert found(3, words=(4, 5)) == {texts[0], texts[1], "one two , three four"}
+    assert found(2, words=(5, 6)) == {texts[0], texts[3]}
+
+
+def test_sentences_of_documentation_are_put_class_by_class(monkeypatch):
+    asked = []
+
+    def labelled(names, count, **more):
+        asked.append((names, more))
+        return [(f"{name} {number}", label) for number in range(count) for label, name in enumerate(names)]
+
+    monkeypatch.setattr(documentation, "labelled_sentences", labelled)
+    sides = [libraries.load("documentation", split, 2) for split in libraries.SPLITS]
+    assert sides[0] == [[f"{name} 0", f"{name} 1"] for name in libraries.CLASSES]
+    wanted = [(libraries.CLASSES, {"validation": side, "words": (8, 16)}) for side in (False, True)]
+    assert asked == wanted
+
+
+def test_made_up_sentences_belong_to_their_class():
+    sides = [libraries.load("made-up-libraries", split, 100) for split in libraries.SPLITS]
+    for side in sides:
+        assert [len(some) for some in side] == [100] * 6
+        own = [{word for line in some for word in line.split()} for some in side]
+        shared = set.intersection(*own)
+        assert all(len(one - shared) == libraries.KNOWN for one in own)
+        assert not set.intersection(*(one - shared for one in own))
+        assert all(len({*line.split()}) == libraries.MADE_UP_LENGTH for some in side for line in some)
+    assert sides[0] != sides[1]
+    with pytest.raises(ValueError, match="there is no dev of 'documentation'"):
+        libraries.load("documentation", "dev", 3)
+
+
+# Experiments
+
+
+def test_experiments_of_all_sizes():
+    sizes = [forgetting.experiments(profile=one) for one in ("smoke", "cpu", "gpu")]
+    made = [one for some in sizes for one in some.values()]
+    assert len({one.digest() for one in made}) == len(made) == 18
+    assert all([*some] == [*forgetting.METHODS] for some in sizes)
+    assert [one.made_up for one in made] == [True] * 6 + [False] * 12
+    for some in sizes:
+        kept = some["replay"]
+        assert kept.memory == round(0.15 * kept.examples * (forgetting.CLASSES - forgetting.TOGETHER))
+        assert some["all together"].seen[-1] == some["in sequence"].seen[-1]
+        shared = {"name", "method", "memory", "replayed", "strength", "observed", "bottleneck"}
+        first, *others = ({**one.plain()} for one in some.values() if one.name != "adapters")
+        assert all(other[key] == first[key] for other in others for key in {*first} - shared)
+    for notebook, profile in (("05_seed_variance", "cpu"), (forgetting.NOTEBOOK, "tpu")):
+        with pytest.raises(ValueError, match="no experiments of"):
+            forgetting.experiments(notebook, profile)
+
+
+@pytest.mark.parametrize("changes, says", [({"method": "SI"}, "the methods are"), ({"pool": 9}, "be drawn")])
+def test_what_cannot_be_run_is_refused(changes, says):
+    with pytest.raises(ValueError, match=says):
+        dataclasses.replace(SMOKE["replay"], **changes)
+
+
+def test_the_arms_differ_as_the_notebook_says(honest):
+    """In sequence one head gives old classes to no sentence; replay keeps some; all together is the best."""
+    runs = {name: [parse(text) for text in files_of(honest, one).values()] for name, one in SMOKE.items()}
+    assert {len(some) for some in runs.values()} == {5}
+    one_head, own_head, again = (
+        {name: np.mean([metric.of(run) for run in some]) for name, some in runs.items()}
+        for metric in forgetting.METRICS
+    )
+    for name in ("in sequence", "L2-SP", "EWC"):
+        last = np.mean([forgetting.matrix(run) for run in runs[name]], axis=0)
+        assert last[1, 0] > 0.7 and last[3, :2].max() < 0.1, name
+    assert one_head["all together"] > one_head["replay"] + 15 > one_head["in sequence"] + 25, one_head
+    assert own_head["adapters"] > own_head["in sequence"] + 15, own_head
+    assert again["in sequence"] > one_head["in sequence"] + 30, again
+    pairs = forgetting.questions(runs)
+    assert len(pairs) == 5 and {name for pair in pairs for name in pair} == {*runs}
+
+
+def test_a_matrix_is_counted_from_the_rows():
+    rows = [[0, 1, 2, 5, 0, 1, 2, 4, 3, 0.5, 0.5]] * 6
+    curve = [{"examples": count} for count in range(4)]
+    run = forgetting_loop.Run({}, 1, [0, 1, 2, 3, 4, 5], rows, [], curve)
+    assert forgetting.matrix(run) == [[0.5, 0, 0], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5]]
+    assert forgetting.matrix(run, own=True) == [[0.5, 0, 0], [0.5, 0, 0], [0, 0.5, 0], [0, 0, 0.5]]
+    assert [metric.of(run) for metric in forgetting.METRICS] == [pytest.approx(100 / 6)] * 3
+    other = dataclasses.replace(run, predictions=[[*row[:3], 1, *row[4:7], 3, 5, 0.5, 0.5] for row in rows])
+    assert forgetting.matrix(other)[3] == [0.5, 0, 0] and forgetting.matrix(other, own=True)[3] == [0, 0.5, 0]
+
+
+def test_honest_runs_pass_and_nobody_suspects_them(honest):
+    verdict, against, unsure = over_seeds.verdict_on(read_files(honest), ["smoke"], NO_STANDING)
+    assert (verdict.outcome, verdict.score, against, unsure) == (Outcome.PASSED, 4, [], [])
+    assert not likeness.disguises(np.array([parse(text).outputs for text in read_files(honest).values()]))
+
+
+def with_entry(place, value):
+    return lambda rows: [[*row[:place], value(row), *row[place + 1 :]] for row in rows]
+
+
+@pytest.mark.parametrize(
+    "says, change",
+    [
+        ("labels, 71 predictions", lambda rows: rows[1:]),
+        ("9 classes and two margins", lambda rows: [row[1:] for row in rows]),
+        ("9 classes and two margins", with_entry(10, lambda row: 1)),
+        ("classes from 0 to 5", with_entry(3, lambda row: 6)),
+        ("a class of another phase", with_entry(7, lambda row: (row[7] + 2) % 6)),
+        ("two classes of one phase", with_entry(3, lambda row: row[7] ^ 1)),
+        ("not that of the class", with_entry(9, lambda row: -row[9])),
+        ("not that of the class", with_entry(10, lambda row: -row[10])),
+        ("no margins", with_entry(10, lambda row: 0.0)),
+    ],
+)
+def test_what_no_run_holds_is_refused(honest, says, change):
+    files = read_files(honest)
+    name = next(iter(files_of(honest, SMOKE["replay"])))
+    run = parse(files[name])
+    forged = files | {name: dumps(dataclasses.replace(run, predictions=change(run.predictions))).encode()}
+    verdict, against, _ = over_seeds.verdict_on(forged, ["smoke"], NO_STANDING)
+    assert verdict.score == 0 and says in against[0], against
+
+
+@pytest.mark.parametrize(
+    "says, curve", [("one for each time", lambda curve: curve[1:]), ("as many examples", lambda curve: curve[::-1])]
+)
+def test_a_run_has_learned_from_all_of_them(honest, says, curve):
+    one = SMOKE["replay"]
+    run = parse(next(iter(files_of(honest, one).values())))
+    one.check(run, whole=True)
+    with pytest.raises(ValueError, match=says):
+        one.check(dataclasses.replace(run, curve=curve(run.curve)), whole=True)
+
+
+def test_the_recorded_text_has_a_name(tmp_path, monkeypatch):
+    one = SHORT["in sequence"]
+    monkeypatch.setattr(forgetting, "RECORDED", tmp_path)
+    forgetting._recorded_text.cache_clear()
+    try:
+        assert one.recorded_examples == ""
+        run_seeds(one, [1], tmp_path)
+        forgetting._recorded_text.cache_clear()
+        assert one.recorded_examples == forgetting_loop.text_of(one).fingerprint
+    finally:
+        forgetting._recorded_text.cache_clear()
+
+
+def test_the_recorded_runs_show_what_notebook_09_says_of_them():
+    experiments = forgetting.experiments(profile="cpu")
+    runs, refused = examine(read_files(forgetting.RECORDED), experiments.values(), range(1, 6), whole=True)
+    assert not refused and [*map(len, runs.values())] == [5] * 6
+    assert {path.name for path in forgetting.RECORDED.iterdir()} == {
+        one.folder("").name for one in experiments.values()
+    }
+    assert likeness.suspicious(experiments.values(), runs, {}) == ([], [])
+    assert len({one.recorded_examples for one in experiments.values()}) == 1
+    found = {one.name: SeedTable(runs, one).compared(forgetting.questions(runs)) for one in forgetting.METRICS}
+    shown = {name: {(one.first, one.second) for one in some if one.shown} for name, some in found.items()}
+    first, helped = "in sequence", {("in sequence", "replay"), ("in sequence", "adapters")}
+    assert shown == {"one head": helped | {("replay", "all together")}, "own head": helped, "fitted again": set()}
+    one_head, own_head, again = (
+        {name: np.mean([metric.of(run) for run in some]) for name, some in runs.items()}
+        for metric in forgetting.METRICS
+    )
+    way = (one_head["replay"] - one_head[first]) / (one_head["all together"] - one_head[first])
+    assert way == pytest.approx(2 / 3, abs=0.07)
+    assert (
+        abs(one_head["adapters"] - one_head["replay"]) < 1 and abs(own_head["adapters"] - own_head["all together"]) < 2
+    )
+    assert all(7 < own_head[name] - own_head[first] < 13 for name in ("L2-SP", "EWC"))
+    assert abs(again[first] - again["adapters"]) < 1 and 5 < again["all together"] - again[first] < 9
+
+    def ends(name, own=False):
+        return np.array([forgetting.matrix(run, own) for run in runs[name]])
+
+    assert ends(first)[:, 3, :2].max() == 0 and abs(ends(first, own=True)[:, 3, 0].mean() - 0.5) < 0.03
+    assert (np.diff(ends("adapters").mean(0)[1:, 0]) < 0).all()
+    assert all(len({*map(tuple, one[1:, :1])}) == 1 for one in ends("adapters", own=True))
+
+
+# One run
+
+
+def test_pads_and_neighbours_change_no_vector():
+    model, known = model_of(SMOKE["in sequence"])
+    row, longer = known.test[0][:5], known.test[1]
+    with torch.no_grad():
+        alone = model.vectors(row[None])
+        padded = model.vectors(forgetting_loop.padded([row, longer], CPU))
+    assert len(longer) > len(row) and torch.allclose(alone, padded[:1], atol=1e-5)
+
+
+def test_states_are_those_of_the_whole_encoder():
+    """What learns goes on where the frozen layers end."""
+    one = SMOKE["in sequence"]
+    model, known = model_of(one)
+    whole, tokenizer = forgetting_loop.encoder_of("tiny").eval(), forgetting_loop.encoders.tokenizer("tiny")
+    text = forgetting_loop.text_of(one).test[2][3]
+    with torch.no_grad():
+        wanted = whole(**tokenizer(text, return_tensors="pt")).last_hidden_state.mean(1)
+        found = model.vectors(known.test[2 * one.test + 3][None])
+    assert torch.allclose(found, wanted, atol=1e-5)
+
+
+def test_classes_and_margins_of_own_heads():
+    logits = torch.tensor(
+        [[3.0, 1, 9, 9, 9, 9], [3, 1, 9, 9, 9, 9], [0, 0, -2, -1.5, 0, 0], [0, 0, 1, 4, 0, 0]] + [[0.0] * 6] * 2
+    )
+    assert forgetting_loop.own(logits).tolist()[:4] == [0, 0, 3, 3]
+    assert forgetting_loop.margins(logits)[:4] == [2.0, -2.0, -0.5, 3.0]
+    assert forgetting_loop.loss_of(logits[3:4], torch.tensor([3]), [2, 3]).item() == pytest.approx(np.log1p(np.exp(-3)))
+
+
+def test_replay_draws_from_earlier_phases_alone():
+    one = SMOKE["replay"]
+    batches = forgetting_loop.orders(one, forgetting_loop.random.Random(1))
+    drawn = forgetting_loop.replayed(one, batches, 1)
+    assert [len(phase) for phase in drawn] == [len(phase) for phase in batches]
+    assert {place for batch in batches[1] for place in batch} == {*range(2 * one.examples, 4 * one.examples)}
+    for phase, steps in enumerate(drawn):
+        seen = {place for step in steps for place in step}
+        assert {len(step) for step in steps} == {one.replayed if phase else 0}
+        assert len(seen) <= one.memory and all(place < 2 * phase * one.examples for place in seen)
+    assert {place // (2 * one.examples) for step in drawn[2] for place in step} == {0, 1}
+    assert drawn != forgetting_loop.replayed(one, batches, 2)
+
+
+def test_adapters_leave_everything_else_as_it_is():
+    """What earlier phases gave stays to the last bit, and so does the encoder, once adapters are off."""
+    one = SMOKE["adapters"]
+    model, known = model_of(one)
+    parts = {name: part.clone() for name, part in model.state_dict().items() if ".down." not in name}
+    tables = []
+    for _, over in forgetting_loop.learn(one, model, known, 1, CPU, torch.float32):
+        if over:
+            tables.append(forgetting_loop.test(one, model, known, CPU, torch.float32))
+    assert torch.equal(tables[0][:, :2], tables[2][:, :2]) and torch.equal(tables[1][:, 2:4], tables[2][:, 2:4])
+    assert not torch.equal(tables[0][:, 2:4], tables[1][:, 2:4])
+    now = model.state_dict()
+    kept = [name for name in parts if ".up." not in name and "head" not in name]
+    assert len(kept) > 10 and all(torch.equal(parts[name], now[name]) for name in kept)
+    fresh, _ = model_of(one)
+    assert forgetting_loop.fitted_again(model, known, CPU, torch.float32) == forgetting_loop.fitted_again(
+        fresh, known, CPU, torch.float32
+    )
+
+
+@pytest.mark.parametrize("name", ["L2-SP", "EWC"])
+def test_a_pull_begins_after_the_first_phase_and_is_nothing_at_its_anchor(name):
+    ends = []
+    for strength in (0.0, SHORT[name].strength):
+        one = dataclasses.replace(SHORT[name], strength=strength)
+        model, known = model_of(one)
+        phases = forgetting_loop.learn(one, model, known, 1, CPU, torch.float32)
+        ends.append([forgetting_loop.remember(model) for _, over in phases if over])
+    free, held = ([torch.cat([*map(torch.ravel, weights.values())]) for weights in some] for some in ends)
+    assert torch.equal(free[0], held[0]) and not torch.equal(free[1], held[1])
+    pull = forgetting_loop.Pull(one, model)
+    assert pull.add is None
+    pull.remember(known.training[:3])
+    assert pull.add().item() == 0
+    with torch.no_grad():
+        model.head.weight += 1
+    assert pull.add().item() > 0
+
+
+def test_the_information_of_all_phases_is_added_up():
+    one = SHORT["EWC"]
+    model, known = model_of(one)
+    pull = forgetting_loop.Pull(one, model)
+    pull.remember(known.training[:2])
+    first = {name: part.clone() for name, part in pull.importance.items()}
+    pull.remember(known.training[:2])
+    assert all(torch.allclose(pull.importance[name], 2 * first[name]) for name in first)
+    assert float(first["head.weight"].sum()) > 0
+
+
+# Whose functions
+
+
+@pytest.fixture(scope="module")
+def theirs():
+    """The solution's functions, as those of a student, by name."""
+    entry, found = COURSE.notebook("09"), {}
+    for case in answers.reference_cases(COURSE, entry):
+        space = answers.at_home(build.student_notebook(COURSE, entry), case.source, case.exercise)
+        found |= {name: space[name] for name in NAMES if name in space and space[name].__module__ == "__main__"}
+    assert {*found} == {*NAMES}
+    return found
+
+
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch):
+    monkeypatch.setattr(student, "_own", {})
+
+
+def use(**functions):
+    latest = Verdict("9.5", 1, Outcome.PASSED)
+    student.use(types.SimpleNamespace(one=types.SimpleNamespace(latest=latest, names=(*functions,))), **functions)
+
+
+def numbers():
+    runs = [SHORT[name].run_seed(1) for name in ("replay", "L2-SP", "EWC")]
+    return json.dumps([(run.predictions, run.curve) for run in runs])
+
+
+@pytest.fixture(scope="module")
+def usual():
+    return numbers()
+
+
+def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
+    called = set()
+
+    def counted(name):
+        def function(*args, **kwargs):
+            called.add(name)
+            return theirs[name](*args, **kwargs)
+
+        return function
+
+    use(**{name: counted(name) for name in NAMES})
+    assert numbers() == usual
+    assert called == {*NAMES} == {*student._own}
+    assert "instead of yours" not in capsys.readouterr().out
+
+
+def newest(theirs):
+    class Other(theirs["Replay"]):
+        def add(self, example):
+            self.examples = [*self.examples, example][-self.capacity :]
+
+    return Other
+
+
+def alias(theirs):
+    return lambda model: dict(model.named_parameters())
+
+
+def less(theirs):
+    return lambda model: {name: part for name, part in theirs["remember"](model).items() if "head" not in name}
+
+
+def mean_first(theirs):
+    return lambda model, inputs: theirs["fisher"](model, inputs.mean(0, keepdim=True))
+
+
+def no_half(theirs):
+    return lambda *args: 2 * theirs["ewc"](*args)
+
+
+def to_zero(theirs):
+    return lambda model, anchor, alpha, beta: theirs["l2_sp"](model, {}, alpha, beta)
+
+
+def raises(theirs):
+    def ewc(*args):
+        raise RuntimeError("never mind")
+
+    return ewc
+
+
+@pytest.mark.parametrize(
+    "name, made",
+    [
+        ("Replay", newest),
+        ("remember", alias),
+        ("remember", less),
+        ("fisher", mean_first),
+        ("ewc", no_half),
+        ("ewc", raises),
+        ("l2_sp", to_zero),
+    ],
+)
+def test_what_does_something_else_is_left_and_named(name, made, theirs, usual, capsys):
+    use(**{name: made(theirs)})
+    assert numbers() == usual
+    assert f"The runs use the course's `{name}` instead of yours" in capsys.readouterr().out
+    assert student.own(name) is None
+
+
+def test_the_notebook_offers_what_the_loop_can_use():
+    cells = build.student_notebook(COURSE, COURSE.notebook("09")).cells
+    (used,) = [cell.source for cell in cells if "student.use(" in cell.source]
+    assert [name for name in NAMES if used.count(name) >= 2] == [*NAMES]
+
+
+def test_a_seed_decides_all_and_runs_leave_their_files(tmp_path):
+    one = SHORT["replay"]
+    (run,) = run_seeds(one, [1], tmp_path)
+    again, other = one.run_seed(1), one.run_seed(2)
+    assert run.predictions == again.predictions != other.predictions
+    assert run.versions["text"] == forgetting_loop.text_of(one).fingerprint
+    assert parse(path_of(one, 1, tmp_path).read_bytes()) == run
+
+
+def test_the_first_phase_falls_in_a_few_steps_of_the_second():
+    one = SMOKE["in sequence"]
+    shares, run = forgetting.fall(one, 1, 8), one.run_seed(1)
+    assert {name: len(values) for name, values in shares.items()} == {"one head": 9, "own head": 9}
+    assert shares["one head"][0] == shares["own head"][0] == forgetting.matrix(run)[1][0] > 0.7
+    assert shares["one head"][-1] < 0.2 < shares["own head"][-1]
+
+
+def test_sentences_are_shown_by_library():
+    shown = forgetting.sentences(SMOKE["replay"], 2)
+    assert [*shown] == [*libraries.CLASSES] and {len(some) for some in shown.values()} == {2}

@@ -1,0 +1,1362 @@
+"""Checks of notebook 09: heads, accuracies, transfer, shares, a memory, two penalties, conflicts, adapters."""
+
+import functools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from utils import tiny_bert
+from utils.experiments import forgetting as phases
+from utils.grading import expect, toys
+from utils.grading.check import check
+from utils.grading.expect import normal
+from utils.grading.forbidden import MODELS
+from utils.grading.remote import Library, Remote, kind, read
+from utils.grading.results_check import results_check
+from utils.tiny_bert import Sizes
+
+State = dict[str, torch.Tensor]
+
+# 9.1
+
+
+def encoders(lib: Library, V: int, d: int, seed: int) -> tuple[Remote, Any]:
+    """An encoder in the student's process and its twin here, from tokens (B, T) to states (B, T, d)."""
+    return expect.twins(lib, lambda parts: parts.Sequential(parts.Embedding(V, d), parts.Linear(d, d)), seed)
+
+
+def task_shapes(V: int, d: int, tasks: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of all weights of an encoder with heads."""
+    shapes: dict[str, tuple[int, ...]] = {
+        "encoder.0.weight": (V, d),
+        "encoder.1.weight": (d, d),
+        "encoder.1.bias": (d,),
+    }
+    for name, count in tasks.items():
+        shapes |= {f"heads.{name}.weight": (count, d), f"heads.{name}.bias": (count,)}
+    return shapes
+
+
+def with_heads(MultiTask: Remote, encoder: Remote, V: int, d: int, tasks: Mapping[str, int], seed: int) -> Any:
+    """A model with these tasks, added one after the other, and its known weights."""
+    model = MultiTask(encoder, d)
+    fresh = expect.state(model, "MultiTask")
+    assert not any(name.startswith("heads.") for name in fresh), "a new model has heads already. It has no tasks yet."
+    for place, (name, count) in enumerate(tasks.items()):
+        before = model.state_dict()
+        model.add_task(name, count)
+        state = model.state_dict()
+        told = "the heads are not known to `state_dict()` and `parameters()`: a plain dict or list hides them."
+        assert any(key.startswith("heads.") for key in state), told
+        told = "adding a task changes other weights. Only a head is new."
+        for key, value in before.items():
+            assert key in state and state[key].shape == value.shape and torch.equal(state[key], value), told
+        if place:
+            told = "`heads` should hold the head of each task by the task's name."
+            assert f"heads.{name}.weight" in state, told
+    state = expect.weights(model, task_shapes(V, d, tasks), "MultiTask", seed)
+    theirs = encoder.state_dict()
+    told = "the encoder is a copy. All should share the one that was given."
+    assert all(torch.equal(theirs[name], state[f"encoder.{name}"]) for name in theirs), told
+    return model, state
+
+
+def states_of(state: Mapping[str, torch.Tensor], tokens: torch.Tensor) -> torch.Tensor:
+    """The encoder's states (B, T, d)."""
+    return F.linear(state["encoder.0.weight"][tokens], state["encoder.1.weight"], state["encoder.1.bias"])
+
+
+def head_of(state: Mapping[str, torch.Tensor], task: str, states: torch.Tensor) -> torch.Tensor:
+    """The logits of a task."""
+    return F.linear(states, state[f"heads.{task}.weight"], state[f"heads.{task}.bias"])
+
+
+def asked(model: Remote, state: State, tasks: Mapping[str, int], tokens: torch.Tensor) -> None:
+    """Fail unless each task is answered by its own head, from the first token's state."""
+    states, B = states_of(state, tokens), len(tokens)
+    for task, count in tasks.items():
+        others = {
+            f"a task is answered by the head of another one, `{other}`.": head_of(state, other, states[:, 0])
+            for other in tasks
+            if other != task
+        }
+        value = model(tokens, task)
+        told = "there are logits for each token. One row for each text is meant, from its first token."
+        assert type(value) is not torch.Tensor or value.ndim != 3, told
+        wanted = head_of(state, task, states[:, 0])
+        expect.like(
+            expect.floats(value, (B, count), f"the logits of a task with {count} classes"),
+            wanted,
+            "the logits are not those of the task's head for the state of the first token.",
+            {
+                "the head reads the mean of the states. It reads the first token's.": head_of(
+                    state, task, states.mean(1)
+                ),
+                "the head reads the last token's state. It reads the first token's.": head_of(
+                    state, task, states[:, -1]
+                ),
+                "the head reads the largest of the states. It reads the first token's.": head_of(
+                    state, task, states.amax(1)
+                ),
+                "these are probabilities. Give logits.": wanted.softmax(-1),
+                "these are logarithms of probabilities. Give logits.": wanted.log_softmax(-1),
+                "the bias of the head is missing.": wanted - state[f"heads.{task}.bias"],
+                **others,
+            },
+        )
+
+
+def one_step(
+    model: Remote, lib: Library, state: State, tokens: torch.Tensor, task: str, labels: torch.Tensor, lr: float
+) -> None:
+    """Fail unless a step on a task moves encoder and its head as it should, and no other head."""
+    leaves = {name: value.clone().requires_grad_() for name, value in state.items()}
+    with torch.enable_grad():
+        loss = F.cross_entropy(head_of(leaves, task, states_of(leaves, tokens)[:, 0]), labels)
+        slopes = torch.autograd.grad(loss, [*leaves.values()], allow_unused=True)
+    told = "nothing learns: no gradient flows back from the logits."
+    expect.answers(lib(toys).step_on_task, model, tokens, task, labels, lr, says=told, kinds=("RuntimeError",))
+    now = model.state_dict()
+    for (name, old), slope in zip(state.items(), slopes, strict=True):
+        if slope is None:
+            told = "a step on one task moves the head of another one. It should stay as it is, to the last bit."
+            assert torch.equal(now[name], old), told
+            continue
+        part = "the encoder" if name.startswith("encoder") else "the head of the task"
+        told = f"{part} does not move in a step on a task: no gradient reaches it, or the optimizer does not know it."
+        assert not torch.equal(now[name], old), told
+        expect.close(now[name], old - lr * slope, f"{part} does not move as the gradient of the loss says.")
+    model.load_state_dict(state)
+
+
+@check("9.1", points=2, forbids=MODELS)
+def multi_task(MultiTask, lib):
+    """One shared encoder; heads that are registered, of their own sizes, and untouched by other tasks."""
+    V, d, tasks = 11, 5, {"A": 3, "B": 2, "C": 3}
+    theirs, _ = encoders(lib, V, d, 910)
+    model, state = with_heads(MultiTask, theirs, V, d, tasks, 911)
+    tokens = torch.tensor([[1, 4, 9, 2], [7, 0, 3, 3], [10, 5, 5, 8]])
+    asked(model, state, tasks, tokens)
+    asked(model, state, tasks, tokens[:1, :1])
+    one_step(model, lib, state, tokens, "B", torch.tensor([1, 0, 1]), 0.5)
+    one_step(model, lib, state, tokens, "C", torch.tensor([2, 0, 1]), 0.5)
+    asked(model, state, tasks, tokens)
+    told = "a second task of the same name should raise ValueError. It would replace what was learned."
+    expect.refuses(model.add_task, "B", 2, says=told)
+    expect.refuses(model.add_task, "A", 5, says=told)
+    told = "the refused task has changed the model."
+    assert expect.agree(model.state_dict(), state), told
+    told = "a task that there is not should raise KeyError."
+    expect.refuses(model, tokens, "D", says=told, kinds=("KeyError",))
+    model.add_task("late", 4)
+    told = "adding a task changes other weights. Only a head is new."
+    assert expect.agree(model.state_dict(), state), told
+    heads = model.state_dict()["heads.late.weight"]
+    told = "two new heads begin with the same weights. Each should be a new linear map."
+    model.add_task("later", 4)
+    assert not torch.equal(model.state_dict()["heads.later.weight"], heads), told
+    for device, dtype in (("cpu", "float64"), ("meta", "float32")):
+        told = "a new head does not lie where the encoder lies, or has another dtype."
+        assert lib(toys).head_beside(MultiTask, theirs, d, device, dtype) == [device, dtype], told
+    expect.one_device(lib, model, tokens, "A")
+    found = expect.answers(lib(toys).strided, model, tokens, "B", says="tokens that are not contiguous are an error.")
+    expect.close(
+        found, head_of(state, "B", states_of(state, tokens)[:, 0]), "tokens that are not contiguous are wrong."
+    )
+
+
+# 9.2
+
+
+def matrix_of(
+    tasks: Sequence[str], taught: Sequence[Sequence[str]], asked_in: Sequence[str] | None = None
+) -> torch.Tensor:
+    """Accuracies at `tasks` of a learner with each of these lists of lessons."""
+    rows = []
+    for lessons in taught:
+        learner = toys.Learner().eval()
+        learner.lessons = list(lessons)
+        with torch.no_grad():
+            rows.append([toys.examine(learner, task) for task in asked_in or tasks])
+    return torch.tensor(rows)
+
+
+def measured(accuracy_matrix: Remote, lib: Library, tasks: list[str], training: bool) -> None:
+    """Fail unless R is right for a new model, in either mode, and the model keeps its mode."""
+    model = lib(toys).Learner()
+    model.train(training)
+    taught_in_turn(accuracy_matrix, lib, model, tasks, [])
+    told = "the model is not in the mode in which it came."
+    assert read(model.training) is training, told
+
+
+def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: list[str], before: list[str]) -> None:
+    """Fail unless R is the matrix of this one model, taught `before`, that goes through all tasks."""
+    toy, T = lib(toys), len(tasks)
+    value = accuracy_matrix(model, tasks, toy.teach, toy.examine)
+    lessons = read(model.lessons)
+    if type(value) is torch.Tensor and value.ndim == 2:
+        shape = tuple(value.shape)
+        assert shape != (T, T), "there are T rows. The first of T + 1 comes before anything was learned."
+        assert shape != (T, T + 1) or T == 1, "rows and columns are exchanged: a row for each moment, a column a task."
+    R = expect.floats(value, (T + 1, T), "the matrix")
+    wanted = matrix_of(tasks, [before + tasks[:i] for i in range(T + 1)])
+    told = "accuracies are in percent. They should be as `evaluate` gives them."
+    assert not torch.allclose(R, 100 * wanted), told
+    told = "a model is examined in training mode: dropout would act, and what it is asked could change it."
+    assert not any("examined" in lesson for lesson in lessons) and ((R % 2) < 1).all(), told
+    assert (R < 2).all(), "a model is examined while gradients are recorded: use torch.no_grad()."
+    told = "a model is trained in evaluation mode. After a look, switch back to training mode."
+    assert not any("in evaluation" in lesson for lesson in lessons), told
+    told = "the model that was given is not trained, or not with each task once: it goes through all of them itself."
+    below = torch.arange(1, T + 2)[:, None] > torch.arange(1, T + 1)  # row i, column j (from 1): i >= j
+    expect.like(
+        R,
+        wanted,
+        "the matrix does not hold the accuracy at each task after so many were learned.",
+        {
+            "tasks are left out before their turn. What is above the diagonal tells of transfer.": wanted * below,
+            "a fresh model learns each task. It is one model that goes through all of them.": lambda: matrix_of(
+                tasks, [before, *([*before, task] for task in tasks)]
+            ),
+            "the rows are in the wrong order: row 0 comes before anything was learned.": lambda: wanted.roll(-1, 0),
+            "row 0 was measured after something had been learned.": lambda: torch.cat([wanted[1:2], wanted[1:]]),
+            "the tasks are learned from the last to the first.": lambda: matrix_of(
+                tasks, [before + tasks[::-1][:i] for i in range(T + 1)]
+            ),
+            "all rows are the same: the model is examined after all tasks alone.": lambda: wanted[-1:].expand_as(
+                wanted
+            ),
+            "nothing was learned between the rows: copies are trained, and the model is examined.": lambda: wanted[
+                :1
+            ].expand_as(wanted),
+            "all tasks learned so far are learned again before each row.": lambda: matrix_of(
+                tasks, [before + [task for k in range(1, i + 1) for task in tasks[:k]] for i in range(T + 1)]
+            ),
+        },
+    )
+    assert lessons == before + tasks, told
+
+
+@check("9.2", points=2, forbids=MODELS)
+def accuracy_matrix(accuracy_matrix, lib):
+    """A row before, and one after each task; looking changes nothing."""
+    for training in (True, False):
+        measured(accuracy_matrix, lib, ["tags", "names", "spans"], training)
+    measured(accuracy_matrix, lib, ["one"], True)
+    measured(accuracy_matrix, lib, ["d", "a", "c", "b"], False)
+
+
+# 9.3
+
+
+def entry(R: torch.Tensor, i: int, j: int) -> float:
+    """R_{i,j} of the formulas, with tasks that count from 1."""
+    return float(R[i, j - 1])
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """The mean, 0 of nothing."""
+    return sum(values) / len(values) if values else 0.0
+
+
+def end_of(R: torch.Tensor) -> dict[str, float]:
+    """Misreadings of the average accuracy."""
+    T = R.size(1)
+    last = [entry(R, T, j) for j in range(1, T + 1)]
+    return {
+        "the average is over all rows. Only the end counts.": float(R.mean()),
+        "row 0 counts in the average. Only the end counts.": float(R[0].mean()),
+        "the average is that of the diagonal: what had just been learned. Only the end counts.": mean_of(
+            [entry(R, j, j) for j in range(1, T + 1)]
+        ),
+        "this is the last task's accuracy. The average is over all tasks.": last[-1],
+        "this is the sum. Take the mean.": sum(last),
+        "the last task is left out. In the average, all tasks count.": mean_of(last[:-1]),
+        "the average is over a column. A row holds all tasks at one moment.": float(R[:, -1].mean()),
+    }
+
+
+def backward_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
+    """Backward transfer and its misreadings."""
+    changes = [entry(R, T, j) - entry(R, j, j) for j in range(1, T)]
+    wanted = mean_of(changes)
+    return wanted, {
+        "the sign is wrong: what falls is negative backward transfer.": -wanted,
+        "the sum is divided by T. T - 1 tasks take part.": sum(changes) / T,
+        "this is the sum. Take the mean.": sum(changes),
+        "what had just been learned is looked up one row too early: row 0 comes before the first task.": mean_of(
+            [entry(R, T, j) - entry(R, j - 1, j) for j in range(1, T)]
+        ),
+        "all T tasks are compared, one row too early.": mean_of(
+            [entry(R, T, j) - entry(R, j - 1, j) for j in range(1, T + 1)]
+        ),
+        "the end is compared with row 0. Compare it with what had just been learned.": mean_of(
+            [entry(R, T, j) - entry(R, 0, j) for j in range(1, T)]
+        ),
+        "the end is compared with the best. That is forgetting; compare it with what had just been learned.": mean_of(
+            [entry(R, T, j) - max(entry(R, i, j) for i in range(1, T)) for j in range(1, T)]
+        ),
+        "each task is compared with the row after it, not with the end.": mean_of(
+            [entry(R, j + 1, j) - entry(R, j, j) for j in range(1, T)]
+        ),
+        "rows and columns are exchanged.": mean_of([float(R[j, T - 1] - R[j, j - 1]) for j in range(1, T)]),
+    }
+
+
+def forgetting_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
+    """Forgetting and its misreadings."""
+
+    def lost(first: int, last: int, clip: bool = False) -> list[float]:
+        falls = [max(entry(R, i, j) for i in range(first, last + 1)) - entry(R, T, j) for j in range(1, T)]
+        return [max(0.0, fall) for fall in falls] if clip else falls
+
+    falls = lost(1, T - 1) if T > 1 else []
+    wanted = mean_of(falls)
+    return wanted, {
+        "the sign is wrong: what falls is positive forgetting.": -wanted,
+        "the sum is divided by T. T - 1 tasks take part.": sum(falls) / T,
+        "this is the sum. Take the mean.": sum(falls),
+        "this is minus the backward transfer: compare the end with the best, not with what had just been learned.": (
+            mean_of([entry(R, j, j) - entry(R, T, j) for j in range(1, T)])
+        ),
+        "row 0 counts as a best. Nothing had been learned then.": mean_of(lost(0, T - 1)),
+        "negative forgetting is cut off at 0, or the end counts among what it is compared with. A task may end better "
+        "than it ever was.": mean_of(lost(1, T - 1, True) if T > 1 else []),
+        "row 0 and the end count among what the end is compared with.": mean_of(lost(0, T)),
+        "the best is looked for only from the moment on when the task was learned. Any of the tasks before counts.": (
+            mean_of([max(entry(R, i, j) for i in range(j, T)) - entry(R, T, j) for j in range(1, T)])
+        ),
+        "the last task counts. It has had no time to be forgotten.": mean_of(
+            [max([entry(R, i, j) for i in range(1, T)] or [entry(R, T, j)]) - entry(R, T, j) for j in range(1, T + 1)]
+        ),
+    }
+
+
+def forward_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
+    """Forward transfer and its misreadings."""
+    gains = [entry(R, j - 1, j) - entry(R, 0, j) for j in range(2, T + 1)]
+    wanted = mean_of(gains)
+    return wanted, {
+        "the sign is wrong: what is better before its turn is positive.": -wanted,
+        "the sum is divided by T. T - 1 tasks take part.": sum(gains) / T,
+        "this is the sum. Take the mean.": sum(gains),
+        "row 0 is not subtracted. It is what is known before anything was learned.": mean_of(
+            [entry(R, j - 1, j) for j in range(2, T + 1)]
+        ),
+        "each task is looked up after its turn. Forward transfer comes before it.": mean_of(
+            [entry(R, j, j) - entry(R, 0, j) for j in range(2, T + 1)]
+        ),
+        "each task is looked up two rows before its turn is over: take the row just before it was learned.": mean_of(
+            [entry(R, j - 2, j) - entry(R, 0, j) for j in range(2, T + 1)]
+        ),
+        "every moment before a task's turn counts. Only the one just before it does.": mean_of(
+            [entry(R, i, j) - entry(R, 0, j) for j in range(2, T + 1) for i in range(1, j)]
+        ),
+        "the first task counts, for whom there is nothing before.": mean_of(
+            [entry(R, j, j) - entry(R, 0, j) for j in range(1, T + 1)]
+        ),
+        "the end is compared with row 0. Forward transfer is what a task gains before its turn.": mean_of(
+            [entry(R, T, j) - entry(R, 0, j) for j in range(2, T + 1)]
+        ),
+    }
+
+
+def summed_up(R: torch.Tensor, average: Remote | None, backward: Remote, lost: Remote, forward: Remote) -> None:
+    """Fail unless the four numbers are right for a matrix."""
+    T = R.size(1)
+    exact = R.double()
+    wanted = [(float(exact[-1].mean()), end_of(exact))]
+    wanted += [function(exact, T) for function in (backward_of, forgetting_of, forward_of)]
+    names = ("average_accuracy", "backward_transfer", "forgetting", "forward_transfer")
+    for call, name, (right, guesses) in zip((average, backward, lost, forward), names, wanted, strict=True):
+        if call is None:
+            continue
+        found = expect.number(call(R), f"what {name} gives")
+        # One more, so that nearly nothing has a relative error worth the name.
+        expect.number_like(
+            found + 1,
+            right + 1,
+            name,
+            f"`{name}` is not what its formula says.",
+            {f"`{name}`: {sentence}": guess + 1 for sentence, guess in guesses.items()},
+        )
+
+
+HISTORY = torch.tensor(
+    [
+        [0.50, 0.89, 0.42, 0.25, 0.15],
+        [0.90, 0.40, 0.97, 0.20, 0.30],
+        [0.95, 0.81, 0.47, 0.31, 0.22],
+        [0.72, 0.85, 0.88, 0.43, 0.35],
+        [0.66, 0.74, 0.90, 0.77, 0.28],
+        [0.61, 0.70, 0.93, 0.84, 0.66],
+    ]
+)
+
+
+@check("9.3", points=2)
+def measures(average_accuracy, backward_transfer, forgetting, forward_transfer):
+    """Four numbers of matrices with one to five tasks, in both precisions, in any order in memory."""
+    functions = average_accuracy, backward_transfer, forgetting, forward_transfer
+    early = torch.tensor([[0.1, 0.5, 0.4], [0.8, 0.7, 0.3], [0.6, 0.65, 0.2], [0.7, 0.6, 0.9]])
+    for R in (HISTORY, HISTORY.double(), early, normal(6, 5, seed=93), normal(3, 2, seed=94)):
+        summed_up(R, *functions)
+        summed_up(R.T.contiguous().T, *functions)
+    for call in functions[1:]:
+        told = "with a single task there is nothing to compare: the number is 0."
+        found = expect.answers(call, torch.tensor([[0.5], [0.9]]), says=told)
+        assert expect.number(found, "for a single task, what is given") == 0, told
+    found = expect.number(average_accuracy(torch.tensor([[0.5], [0.75]])), "what average_accuracy gives")
+    assert found == 0.75, "`average_accuracy` is wrong for a single task."
+
+
+# 9.4
+
+
+def powers(sizes: Sequence[float], exponent: float) -> torch.Tensor:
+    """Shares in proportion to these sizes to the power of `exponent`."""
+    logs = [exponent * math.log(size) for size in sizes]
+    scaled = [math.exp(one - max(logs)) for one in logs]
+    return torch.tensor([one / sum(scaled) for one in scaled])
+
+
+def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = None, cap: int | None = None) -> None:
+    """Fail unless tasks are drawn with the right probabilities."""
+    T = 1.0 if temperature is None else temperature
+    given: dict[str, Any] = {"temperature": temperature, "cap": cap}
+    says = "large sizes and small temperatures overflow. Logarithms do not."
+    value = expect.answers(
+        functools.partial(sampling, **{name: one for name, one in given.items() if one is not None}),
+        sizes,
+        says=says,
+        kinds=("OverflowError", "ZeroDivisionError"),
+    )
+    told = f"sampling should return a tensor of probabilities, not {kind(value)}."
+    assert type(value) is torch.Tensor and value.shape == (len(sizes),) and value.is_floating_point(), told
+    assert not value.isnan().any(), "there is NaN among the probabilities: sizes or temperatures overflow."
+    capped = [min(size, cap) if cap is not None else size for size in sizes]
+    wanted = powers(capped, 1 / T)
+    uncut = powers(sizes, 1 / T)
+    most = max(uncut.tolist())
+
+    def scaled(numbers: Sequence[float]) -> torch.Tensor:
+        total = sum(numbers)
+        return torch.tensor([one / total for one in numbers])
+
+    mild = 0.2 < T < 20
+    guesses: dict[str, expect.Guess] = {
+        "the cap comes after the power. It is a number of examples: cut sizes first.": lambda: scaled(
+            [min(float(one) ** (1 / T), cap or math.inf) for one in sizes] if mild else [1.0] * len(sizes)
+        ),
+        "the cap is not used.": uncut,
+        "the temperature is not used.": powers(capped, 1.0),
+        "sizes are taken to the power of T. It is 1 / T.": lambda: powers(capped, T) if mild else wanted,
+        "this is a softmax of the sizes. They are taken to a power.": lambda: torch.softmax(
+            torch.tensor(capped, dtype=torch.float64) / T, 0
+        ).float(),
+        "these are the powers. Divide by their sum.": lambda: torch.tensor(
+            [float(one) ** (1 / T) if mild else 0.0 for one in capped]
+        ),
+        "all probabilities are the same, whatever the sizes.": torch.full((len(sizes),), 1 / len(sizes)),
+        "the cap cuts shares of all examples. It is a number of examples: cut sizes first.": lambda: scaled(
+            [min(one, cap / sum(sizes)) if cap else one for one in scaled(sizes).tolist()]
+        ),
+        "tasks above the cap are left out. They count for so many examples.": lambda: scaled(
+            [float(one) ** (1 / T) if mild and (cap is None or one <= cap) else 0.0 for one in sizes]
+            if cap is None or min(sizes) <= cap
+            else [1.0] * len(sizes)
+        ),
+        "the probability of the largest task is the smallest: the exponent has the wrong sign.": powers(capped, -1 / T),
+    }
+    assert most <= 1
+    otherwise = "the probabilities are not those of the formula."
+    rough = T < 0.1  # in single precision the logarithms of large sizes, divided by that, have few digits left
+    expect.like(value.float(), wanted, otherwise, guesses, 2e-3 if rough else 1e-4)
+    assert abs(float(value.double().sum()) - 1) < (2e-3 if rough else 1e-5), "the probabilities do not sum to 1."
+
+
+@check("9.4", points=2, forbids=MODELS)
+def sampling(sampling):
+    """Powers of sizes, cut first; proportional at 1, equal at infinity, without overflow."""
+    sizes = [40, 3, 700, 61]
+    for temperature in (None, 2.0, 0.5, 1 / 0.7, 5, 1):
+        shared_out(sampling, sizes, temperature)
+        for cap in (50, 4, 1000, 3):
+            shared_out(sampling, sizes, temperature, cap)
+    large = [1_000_000, 20, 3_000, 1_000_000]
+    for temperature in (0.01, 0.001, 1e4, math.inf):
+        shared_out(sampling, large, temperature)
+        shared_out(sampling, [7, 7, 2], temperature)
+        shared_out(sampling, large, temperature, 3_000)
+    shared_out(sampling, [12], 3.0)
+    shared_out(sampling, [12], 3.0, 5)
+    shared_out(sampling, [1, 1], 0.7)
+    told = "a temperature that is not above 0 should raise ValueError."
+    for temperature in (0, 0.0, -1.0):
+        expect.refuses(sampling, sizes, temperature, says=told)
+
+
+# 9.5
+
+
+SIGMAS = 7  # of a binomial share: chance alone gets there once in 10^11 draws
+
+
+def far(count: int, share: float, repeats: int) -> bool:
+    """Whether so many of `repeats` are too far from this share to be chance."""
+    return abs(count - share * repeats) > SIGMAS * math.sqrt(repeats * share * (1 - share)) + 1e-9
+
+
+def fair(Replay: Remote, lib: Library, capacity: int, count: int, repeats: int, seed: int) -> None:
+    """Fail unless each of `count` examples is kept as often as the others."""
+    *counts, odd = lib(toys).kept_counts(Replay, capacity, count, repeats, seed)
+    assert odd == 0, "a memory holds more examples than its capacity, or fewer than it could."
+    if count <= capacity:
+        return
+    newest = [0] * (count - capacity) + [repeats] * capacity
+    assert counts != newest[::-1], "newcomers are never let in: the memory keeps what came first."
+    told = "memories always keep the same places of what was added: `rng` is not used, or seeded anew."
+    assert counts == newest or not all(one in (0, repeats) for one in counts), told
+    told = "every newcomer is let in. The n-th example should be, with probability k / n."
+    assert counts[-1] < repeats, told
+    late = sum(counts[capacity:]) / (count - capacity)
+    first = sum(counts[:capacity]) / capacity
+    if any(far(one, capacity / count, repeats) for one in counts):
+        told = "late examples are kept more often than early ones: all should have the same chance."
+        assert late <= first, told
+        told = "early examples are kept more often than late ones, or some places change less often than others."
+        raise AssertionError(told)
+
+
+def sound(Replay: Remote, lib: Library, capacity: int, stream: list[Any], n: int, seed: int) -> None:
+    """Fail unless a memory keeps and draws examples of the stream, as many as it should."""
+    says = "the memory or its sample stops with an error: for few examples, or for those of some type."
+    kept, drawn, left, after, name = expect.answers(
+        lib(toys).kept_and_drawn, Replay, capacity, stream, n, seed, says=says
+    )
+    size = min(capacity, len(stream))
+    assert len(kept) <= capacity, "a memory holds more examples than its capacity."
+    told = "a memory holds more than was added to it. Do all memories share one list?"
+    assert len(kept) <= size, told
+    told = (
+        "a memory holds fewer examples than it could: equal ones count each, and so do those that are 0, empty or None."
+    )
+    assert len(kept) == size, told
+
+    def within(some: list[Any], all_of: list[Any]) -> bool:
+        rest = list(all_of)
+        for one in some:
+            if one not in rest:
+                return False
+            rest.remove(one)
+        return True
+
+    assert within(kept, stream), "a memory holds what was not added, or one example twice."
+    told = "sample should return a list."
+    assert name == "list", told
+    told = "if n are more than are kept, all of them are the sample."
+    assert len(drawn) == size or n < size, told
+    assert len(drawn) == min(n, size), "a sample should have n examples."
+    told = "a sample has an example twice that is kept once: it is drawn without replacement."
+    assert within(drawn, kept), told
+    assert left == kept, "drawing a sample changes what is kept."
+    assert after == kept, "whoever changes a sample changes the memory: give a new list."
+
+
+@check("9.5", points=2, forbids=MODELS)
+def replay(Replay, lib):
+    """Everyone has the same chance to be kept, and to be drawn; chance comes from the generator alone."""
+    mixed: list[Any] = [0, None, "", [1, 2], {"text": "a"}, "a", "a", 0, [1, 2], 7]
+    for capacity, stream, n in (
+        (4, [], 2),
+        (4, [5], 3),
+        (5, mixed[:3], 2),
+        (5, mixed[:5], 5),
+        (6, mixed, 4),
+        (3, mixed, 9),
+        (1, mixed, 1),
+        (12, mixed, 12),
+        (4, list(range(50)), 2),
+        (4, list(range(50)), 0),
+    ):
+        for seed in range(3):
+            sound(Replay, lib, capacity, stream, n, 95 + seed)
+    for capacity, count, repeats in ((2, 20, 600), (2, 5, 1000), (1, 4, 800), (3, 4, 800), (4, 12, 600)):
+        fair(Replay, lib, capacity, count, repeats, 950 + capacity)
+    drawn = lib(toys).drawn_counts(Replay, 5, 2, 800, 960)
+    told = "some of the kept examples are drawn more often than others."
+    assert not any(far(one, 2 / 5, 800) for one in drawn), told
+    chance(Replay, lib, [1, 2, 3])
+
+
+def chance(Replay: Remote, lib: Library, seeds: list[int]) -> None:
+    """Fail unless the generator decides, and nothing else."""
+    *found, again = lib(toys).outcomes(Replay, 6, 60, 3, seeds)
+    told = "with equal generators, two memories differ: `rng` should be the only source of chance."
+    assert found[0] == again, told
+    told = "with other generators, memories keep or draw the same: `rng` is not used, or seeded anew."
+    assert all(one[0] != found[0][0] and one[1:] != found[0][1:] for one in found[1:]), told
+    told = "every sample is the same. Each should be drawn anew."
+    assert any(one[1] != one[2] for one in found), told
+
+
+# 9.6
+
+
+def small_net(parts: Any, d: int, width: int, classes: int) -> Any:
+    """Linear, tanh, dropout, linear, without known weights."""
+    return parts.Sequential(parts.Linear(d, width), parts.Tanh(), parts.Dropout(0.5), parts.Linear(width, classes))
+
+
+def jacobians(model: nn.Module, names: Sequence[str], x: torch.Tensor) -> list[torch.Tensor]:
+    """For each parameter the slopes of all logits of one row: (C, ...)."""
+    named = dict(model.named_parameters())
+    with torch.enable_grad():
+        logits = model(x[None])[0]
+        rows = [
+            torch.autograd.grad(one, [named[name] for name in names], retain_graph=True, materialize_grads=True)
+            for one in logits
+        ]
+    return [torch.stack(column) for column in zip(*rows, strict=True)]
+
+
+def information(
+    model: nn.Module, inputs: torch.Tensor, weigh: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] | None = None
+) -> State:
+    """The diagonal of the Fisher information, from the slopes of the logits: the variance of them under p.
+
+    `weigh`, for misreadings, makes an example's number of slopes of log-probabilities (C, ...) and probabilities (C).
+    """
+    names = [name for name, part in model.named_parameters() if part.requires_grad]
+    total = [torch.zeros_like(part) for name, part in model.named_parameters() if name in names]
+    for x in inputs:
+        with torch.no_grad():
+            p = model(x[None])[0].softmax(-1)
+        for place, J in enumerate(jacobians(model, names, x)):
+            share = p.reshape(-1, *[1] * (J.ndim - 1))
+            expected = (share * J).sum(0)
+            if weigh is None:
+                total[place] = total[place] + (share * J**2).sum(0) - expected**2
+            else:
+                total[place] = total[place] + weigh(J - expected, share)
+    return {name: value.detach() / len(inputs) for name, value in zip(names, total, strict=True)}
+
+
+def best_only(slopes: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+    """The most likely answer in place of all."""
+    return slopes[int(p.flatten().argmax())] ** 2
+
+
+MISREADINGS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "only the most likely answer counts. All count, with their probabilities.": best_only,
+    "all answers count alike. Each counts with its probability.": lambda slopes, p: (slopes**2).sum(0),
+    "the mean over the answers is taken. Each counts with its probability.": lambda slopes, p: (slopes**2).mean(0),
+    "the gradients are those of probabilities. Take them of their logarithms.": lambda slopes, p: (
+        p * (p * slopes) ** 2
+    ).sum(0),
+    "the gradients are not squared.": lambda slopes, p: (p * slopes.abs()).sum(0),
+    "gradients are summed over the answers before they are squared: they cancel.": lambda slopes, p: (
+        (p * slopes).sum(0) ** 2
+    ),
+    "a probability is squared, too. It is a weight.": lambda slopes, p: (p**2 * slopes**2).sum(0),
+}
+
+
+def batch_squares(model: nn.Module, inputs: torch.Tensor) -> list[State]:
+    """What comes out where gradients are averaged over the batch and squared then."""
+    found = []
+    named = {name: part for name, part in model.named_parameters() if part.requires_grad}
+    with torch.enable_grad():
+        logs = model(inputs).log_softmax(-1)
+        best = logs.max(-1).values.mean()
+        slopes = torch.autograd.grad(best, [*named.values()], retain_graph=True, materialize_grads=True)
+        found.append({name: slope**2 for name, slope in zip(named, slopes, strict=True)})
+        whole = {name: torch.zeros_like(part) for name, part in named.items()}
+        for answer, share in zip(logs.mean(0), logs.exp().mean(0).detach(), strict=True):
+            slopes = torch.autograd.grad(answer, [*named.values()], retain_graph=True, materialize_grads=True)
+            for name, slope in zip(named, slopes, strict=True):
+                whole[name] = whole[name] + share * slope**2
+        found.append(whole)
+    return found
+
+
+def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tensor) -> None:
+    """Fail unless the Fisher information is that of the twin, in evaluation mode."""
+    value = expect.of_type(fisher(theirs, inputs), dict, "fisher should return a dict")
+    wanted = information(ours.eval(), inputs)
+    extra = [name for name in value if name not in wanted]
+    frozen = [name for name in extra if name in dict(ours.named_parameters())]
+    assert not frozen, "a parameter that does not learn is in the dict. Leave it out."
+    assert not extra, "the dict has a name that is no parameter's."
+    missing = [name for name in wanted if name not in value]
+    assert not missing, f"`{missing[0]}` is missing. Each parameter that learns has its place, also with zeros."
+    found = {
+        name: expect.floats(value[name], tuple(part.shape), f"the information of `{name}`")
+        for name, part in wanted.items()
+    }
+    flat = torch.cat([found[name].flatten() for name in wanted])
+    right = torch.cat([part.flatten() for part in wanted.values()])
+    assert not right.any() or flat.any(), (
+        "all numbers are 0: gradients are summed over the answers before they are squared, and cancel."
+    )
+    N = len(inputs)
+
+    def joined(state: State) -> torch.Tensor:
+        return torch.cat([state[name].flatten() for name in wanted])
+
+    guesses: dict[str, expect.Guess] = {
+        sentence: lambda weigh=weigh: joined(information(ours, inputs, weigh))
+        for sentence, weigh in MISREADINGS.items()
+    }
+    squares = "gradients are averaged over the batch before they are squared. Square first, for each example alone."
+    told = "the numbers are not the mean over the examples, or of another model: it is asked in evaluation mode."
+    guesses["the examples are summed. Take their mean."] = N * right
+    guesses["the root of the information is given."] = right.sqrt()
+    guesses["the numbers are negative. A square is not."] = -right
+    with torch.no_grad():
+        count = ours(inputs[:1]).size(-1)
+    guesses["the answers are averaged: divide by the number of examples alone."] = right / count
+    for one in batch_squares(ours, inputs):
+        assert (
+            N == 1
+            or torch.allclose(joined(one), right, 1e-3, 1e-6)
+            or not torch.allclose(flat, joined(one), 1e-3, 1e-6)
+        ), squares
+    # Some numbers are small: a hundredth of the largest is what an error is measured by.
+    unit = float(right.max()) or 1.0
+    expect.like(
+        flat / unit,
+        right / unit,
+        told,
+        {
+            sentence: lambda one=one: (one if isinstance(one, torch.Tensor) else one()) / unit
+            for sentence, one in guesses.items()
+        },
+        1e-3,
+    )
+
+
+def surely(fisher: Remote, theirs: Remote, x: torch.Tensor, classes: int) -> None:
+    """Fail unless a model that is quite sure of all its answers has no information, and no NaN. Its weights are set."""
+    bias = 1000.0 * torch.arange(classes)
+    theirs.load_state_dict({"0.weight": normal(classes, x.size(1), seed=973), "0.bias": bias})
+    for value in fisher(theirs, x).values():
+        told = "where the model is quite sure there is NaN: the logarithm of a probability of 0. Use log_softmax."
+        assert not value.isnan().any(), told
+        assert (value.abs() < 1e-6).all(), "a model that is quite sure of all its answers has no information."
+
+
+def penalised(call: Callable[..., Any], wanted: float, guesses: Mapping[str, float], what: str, *given: Any) -> None:
+    """Fail unless a penalty is this number, a tensor."""
+    value = call(*given)
+    told = f"{what} should return a tensor with one number, not {kind(value)}: it is a part of the loss."
+    assert type(value) is torch.Tensor and value.numel() == 1, told
+    expect.number_like(
+        float(value) + 1,
+        wanted + 1,
+        what,
+        f"{what} is not what its formula says.",
+        {sentence: guess + 1 for sentence, guess in guesses.items()},
+    )
+
+
+def sloped(lib: Library, call: Remote, theirs: Remote, wanted: State, *rest: Any) -> None:
+    """Fail unless the gradient of a penalty is this one, by name."""
+    slopes = lib(toys).slopes_by_name(call, theirs, *rest)
+    if any(value.any() for value in wanted.values()):
+        told = "no gradient flows from the penalty to the parameters: it would change nothing."
+        assert any(value.any() for value in slopes.values()), told
+    for name, value in wanted.items():
+        expect.close(slopes[name], value, "the gradient of the penalty is wrong.", 1e-3)
+
+
+def consolidated(
+    ewc: Remote, lib: Library, theirs: Remote, ours: nn.Module, importance: State, anchor: State, strength: float
+) -> None:
+    """Fail unless Kirkpatrick's penalty and its gradient are right."""
+    named = {name: part.detach() for name, part in ours.named_parameters()}
+
+    def total(term: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], names: Sequence[str] = ()) -> float:
+        return sum(float(term(importance[name], named[name] - anchor[name]).sum()) for name in names or importance)
+
+    def squares(f: torch.Tensor, move: torch.Tensor) -> torch.Tensor:
+        return f * move**2
+
+    whole = total(squares)
+    count = sum(value.numel() for value in importance.values())
+    zero = sum(float((f * named[name] ** 2).sum()) for name, f in importance.items())
+    free = sum(float((named[name] - anchor[name]).pow(2).sum()) for name in anchor if name not in importance)
+    penalised(
+        ewc,
+        strength / 2 * whole,
+        {
+            "`ewc` lacks the half.": strength * whole,
+            "`ewc` lacks the strength.": whole / 2,
+            "`ewc` is half of the sum, without the strength, or without the half.": whole,
+            "`ewc` is always 0: it compares the parameters with themselves.": 0.0 if whole else 1.0,
+            "`ewc` does not use the anchor: it pulls to zero.": strength / 2 * zero,
+            "`ewc` does not use the information: all weights count alike.": strength / 2 * total(lambda f, m: m**2),
+            "`ewc` does not square how far a weight has moved.": strength / 2 * total(lambda f, m: f * m.abs()),
+            "`ewc` squares the information, too.": strength / 2 * total(lambda f, m: (f * m) ** 2),
+            "`ewc` is a mean. It is a sum.": strength / 2 * whole / max(1, count),
+            "`ewc` is a mean for each tensor. It is a sum.": strength
+            / 2
+            * sum(float((f * (named[n] - anchor[n]) ** 2).mean()) for n, f in importance.items()),
+            "`ewc` has the root of the information.": strength / 2 * total(lambda f, m: f.sqrt() * m**2),
+            "`ewc` also holds what `importance` does not name.": strength / 2 * (whole + free),
+        },
+        "what `ewc` gives",
+        theirs,
+        importance,
+        anchor,
+        strength,
+    )
+    wanted = {
+        name: strength * importance[name] * (named[name] - anchor[name])
+        if name in importance
+        else torch.zeros_like(part)
+        for name, part in named.items()
+        if dict(ours.named_parameters())[name].requires_grad
+    }
+    sloped(lib, ewc, theirs, wanted, importance, anchor, strength)
+
+
+def remembered(remember: Remote, lib: Library, theirs: Remote, ours: nn.Module) -> None:
+    """Fail unless the anchor is the parameters as they were, and copies. The model is moved, here and there."""
+    wanted = {name: part.detach().clone() for name, part in ours.named_parameters()}
+    anchor, flowing = lib(toys).anchor_after_moves(remember, theirs)
+    with torch.no_grad():
+        for part in ours.parameters():
+            part.add_(1)
+    told = "`remember` should give all parameters, by the names that `named_parameters()` gives, and no buffers."
+    assert {*anchor} == {*wanted}, told
+    for name, value in wanted.items():
+        told = "what was remembered moves when the model moves: these are the parameters themselves. Copy them."
+        assert anchor[name].shape != value.shape or not torch.equal(anchor[name], value + 1), told
+        told = "`remember` does not give the parameters as they are."
+        assert anchor[name].dtype == value.dtype and torch.equal(anchor[name], value), told
+    told = "what was remembered still needs a gradient, or drags a graph along: detach it."
+    assert not flowing, told
+
+
+def nets(lib: Library, d: int, width: int, classes: int, seed: int) -> tuple[Remote, Any]:
+    """A small net there and here."""
+    return expect.twins(lib, lambda parts: small_net(parts, d, width, classes), seed)
+
+
+@check("9.6", points=3, forbids=MODELS)
+def consolidation(remember, fisher, ewc, lib):
+    """Copies of parameters; the variance of slopes under the model's own answers; half of weighted squares."""
+    d, width, classes = 4, 5, 3
+    theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, 2), parts.BatchNorm1d(2)), 961)
+    theirs[0].weight.requires_grad_(False)
+    remembered(remember, lib, theirs, ours)
+
+    theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, classes)), 962)
+    for N in (6, 1, classes):
+        x = normal(N, d, seed=963)
+        informed(fisher, theirs, ours, x)
+        found = fisher(theirs, x)
+        with torch.no_grad():
+            p = ours(x).softmax(-1)
+        closed = torch.einsum("nc,nd->cd", p * (1 - p), x**2) / N  # of a linear map, on paper
+        expect.close(found["0.weight"].float(), closed, "the information of a linear map is not p (1 - p) x^2.", 1e-3)
+    theirs, ours = nets(lib, d, width, classes, 964)
+    x = normal(7, d, seed=965)
+    for training in (True, False):
+        theirs.train(training)
+        before = theirs.state_dict()
+        informed(fisher, theirs, ours, x)
+        assert read(theirs.training) is training, "fisher leaves the model in another mode."
+        assert expect.agree(theirs.state_dict(), before), "fisher changes the model's weights."
+    told = "fisher removes or changes the gradients that the parameters had. Use torch.autograd.grad."
+    assert lib(toys).forgets_gradients(lib(functools).partial(fisher, inputs=x), theirs, x) is False, told
+    told = "what fisher gives needs a gradient, or drags a graph along: detach it."
+    assert lib(toys).flows_from(fisher, theirs, x) is False, told
+    theirs[0].weight.requires_grad_(False)
+    ours[0].weight.requires_grad_(False)
+    informed(fisher, theirs, ours, x)
+    assert lib(toys).learning(theirs) == [False, True, True, True], "fisher changes which parameters learn."
+    theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Embedding(9, classes), parts.Flatten()), 966)
+    named = fisher(theirs, torch.tensor([[4], [1], [4]]))
+    told = "a parameter on which no answer depends should have zeros."
+    assert not named["0.weight"][[0, 2, 3, 5, 6, 7, 8]].any() and named["0.weight"][[1, 4]].all(), told
+    theirs, ours = lib(toys).Idle(d, classes), toys.Idle(d, classes)
+    expect.same_weights(theirs, ours, 970)
+    says = "a parameter on which no answer depends is an error. It should have zeros."
+    expect.answers(informed, fisher, theirs, ours, x, says=says, kinds=("RuntimeError", "TypeError", "AttributeError"))
+    theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, classes)), 972)
+    surely(fisher, theirs, x, classes)
+    theirs, ours = nets(lib, d, width, classes, 967)
+    exact = fisher(lib(toys).double(theirs), x.double())["3.weight"]
+    assert exact.dtype is torch.float64, "with a model in double precision, the information should be, too."
+    told = "on another device (a GPU) this would stop: what you make must lie on the device of the parameters."
+    assert lib(toys).meets_other_devices(fisher, theirs, x[:1]) is False, told
+    says = "inputs that are not contiguous are an error."
+    found = expect.answers(lib(toys).strided, fisher, theirs, x, says=says)
+    expect.close(
+        found["3.weight"], information(ours.eval(), x)["3.weight"], "inputs that are not contiguous are wrong."
+    )
+
+    every = {name: part.detach() for name, part in ours.named_parameters()}
+    for strength in (3.0, 0.5):
+        anchor = {name: value + 0.5 * normal(*value.shape, seed=968) for name, value in every.items()}
+        importance = {name: normal(*value.shape, seed=969) ** 2 for name, value in every.items()}
+        consolidated(ewc, lib, theirs, ours, importance, anchor, strength)
+        old = {name: value for name, value in anchor.items() if name.startswith("0")}
+        consolidated(ewc, lib, theirs, ours, {name: importance[name] for name in old}, old, strength)
+        consolidated(ewc, lib, theirs, ours, {name: importance[name] for name in old}, anchor, strength)
+    consolidated(ewc, lib, theirs, ours, importance, every, 2.0)
+    expect.one_device(lib, ewc, theirs, importance, anchor, 2.0)
+
+
+# 9.7
+
+
+def starts_of(
+    l2_sp: Remote, lib: Library, theirs: Remote, ours: nn.Module, anchor: State, alpha: float, beta: float
+) -> None:
+    """Fail unless the penalty of Li et al. and its gradient are right."""
+    named = {name: part.detach() for name, part in ours.named_parameters()}
+    shared = [name for name, part in named.items() if name in anchor and anchor[name].shape == part.shape]
+    new = [name for name in named if name not in shared]
+    moved = {name: named[name] - anchor[name] for name in shared}
+    near = sum(float(value.pow(2).sum()) for value in moved.values())
+    fresh = sum(float(named[name].pow(2).sum()) for name in new)
+    zero = sum(float(value.pow(2).sum()) for value in named.values())
+    broadcast = 0.0
+    clash = [name for name in new if name in anchor]
+    for name in clash:
+        try:
+            broadcast += alpha / 2 * float((named[name] - anchor[name]).pow(2).sum())
+        except RuntimeError:
+            continue
+    rest = sum(float(named[name].pow(2).sum()) for name in new if name not in clash)
+    held = {name: state for name, state in ours.named_buffers() if state.is_floating_point()}
+    buffers = sum(float(value.pow(2).sum()) for value in held.values())
+    right = alpha / 2 * near + beta / 2 * fresh
+    learning = {name for name, part in ours.named_parameters() if part.requires_grad}
+    penalised(
+        l2_sp,
+        right,
+        {
+            "the half is missing.": 2 * right,
+            "everything is pulled to zero. Shared weights are pulled to their start.": alpha
+            / 2
+            * sum(float(named[name].pow(2).sum()) for name in shared)
+            + beta / 2 * fresh,
+            "everything is pulled to zero, with the strength of shared weights.": alpha / 2 * zero,
+            "everything is pulled to zero, with the strength of new weights.": beta / 2 * zero,
+            "a weight with the name of an old one and another shape is left out. It is new.": alpha / 2 * near
+            + beta / 2 * rest,
+            "new weights are free. They are pulled to zero, by beta.": alpha / 2 * near,
+            "shared weights are free. They are pulled to their start, by alpha.": beta / 2 * fresh,
+            "alpha and beta are exchanged.": beta / 2 * near + alpha / 2 * fresh,
+            "new weights are pulled with alpha. Theirs is beta.": alpha / 2 * (near + fresh),
+            "shared weights are pulled with beta. Theirs is alpha.": beta / 2 * (near + fresh),
+            "a weight is compared with one of another shape. With another shape it is new.": alpha / 2 * near
+            + broadcast
+            + beta / 2 * rest,
+            "these are lengths. Take their squares.": alpha / 2 * sum(float(v.norm()) for v in moved.values())
+            + beta / 2 * sum(float(named[name].norm()) for name in new),
+            "these are means. Take sums.": alpha / 2 * sum(float(v.pow(2).mean()) for v in moved.values())
+            + beta / 2 * sum(float(named[name].pow(2).mean()) for name in new),
+            "buffers count. Only parameters do.": right + beta / 2 * buffers,
+            "parameters that do not learn are left out. All count.": alpha
+            / 2
+            * sum(float(moved[name].pow(2).sum()) for name in shared if name in learning)
+            + beta / 2 * sum(float(named[name].pow(2).sum()) for name in new if name in learning),
+            "these are sums of absolute values. Take squares.": alpha
+            / 2
+            * sum(float(v.abs().sum()) for v in moved.values())
+            + beta / 2 * sum(float(named[name].abs().sum()) for name in new),
+        },
+        "the penalty",
+        theirs,
+        anchor,
+        alpha,
+        beta,
+    )
+    wanted = {name: alpha * moved[name] if name in moved else beta * named[name] for name in learning}
+    sloped(lib, l2_sp, theirs, wanted, anchor, alpha, beta)
+
+
+@check("9.7", points=2, forbids=MODELS)
+def starting_point(l2_sp, lib):
+    """Shared weights to their start, new ones to zero; another shape is new; buffers do not count."""
+    d, width, classes = 4, 5, 3
+    theirs, ours = nets(lib, d, width, classes, 970)
+    named = {name: part.detach() for name, part in ours.named_parameters()}
+    start = {name: value + normal(*value.shape, seed=971) for name, value in named.items()}
+    body = {name: value for name, value in start.items() if name.startswith("0")}
+    other = body | {"3.weight": normal(1, width, seed=972), "3.bias": normal(1, seed=973)}
+    wide = body | {"3.weight": normal(classes + 1, width, seed=974), "3.bias": normal(classes + 1, seed=975)}
+    for anchor in (start, body, other, wide, {}, start | {"gone.weight": normal(2, 2, seed=976)}, named):
+        for alpha, beta in ((0.7, 0.2), (0.1, 3.0), (1.0, 0.0), (0.0, 1.0)):
+            starts_of(l2_sp, lib, theirs, ours, anchor, alpha, beta)
+    theirs[0].weight.requires_grad_(False)
+    ours[0].weight.requires_grad_(False)
+    starts_of(l2_sp, lib, theirs, ours, body, 0.7, 0.2)
+    theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(d, 2), parts.BatchNorm1d(2)), 977)
+    state = {name: value.clone() for name, value in ours.state_dict().items() if "num" not in name}
+    shifted = {name: value + 1 for name, value in state.items()}
+    for anchor in ({}, shifted, {name: value for name, value in shifted.items() if name.startswith("0")}):
+        starts_of(l2_sp, lib, theirs, ours, anchor, 0.4, 0.9)
+    expect.one_device(lib, l2_sp, theirs, shifted, 0.4, 0.9)
+
+
+# 9.8
+
+
+def flat(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """All numbers in one row, in double precision."""
+    return torch.cat([one.detach().double().flatten() for one in tensors])
+
+
+def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    """The cosine of two rows, 0 if one has no length."""
+    length = float(a.norm() * b.norm())
+    return float(a @ b) / length if length else 0.0
+
+
+def aligned(
+    call: Remote,
+    lib: Library,
+    pair: tuple[Remote, Any],
+    x: torch.Tensor,
+    labels: list[torch.Tensor],
+    factor: float,
+    part: str = "",
+) -> None:
+    """Fail unless the cosine of two tasks' gradients is right, and nothing is used up."""
+    theirs, ours = pair
+    found, alone, alive = lib(toys).cosine_of(call, theirs, x, labels, factor, part)
+    names = [(n, p) for n, p in ours.named_parameters() if n.startswith(part)]
+    with torch.enable_grad():
+        losses = ours(x, labels, factor)
+        slopes = [
+            torch.autograd.grad(loss, [p for _, p in names], retain_graph=True, materialize_grads=True)
+            for loss in losses
+        ]
+    a, b = (flat(one) for one in slopes)
+    each = [cosine(one.double().flatten(), other.double().flatten()) for one, other in zip(*slopes, strict=True)]
+    both = [c for c, one, other in zip(each, *slopes, strict=True) if one.any() and other.any()]
+    common = [(one, other) for one, other in zip(*slopes, strict=True) if one.any() and other.any()]
+    wanted = cosine(a, b)
+    number = expect.number(found, "the cosine")
+    shared = cosine(flat([one for one, _ in common]), flat([other for _, other in common])) if common else 0.0
+    expect.number_like(
+        number + 2,
+        wanted + 2,
+        "the cosine",
+        "this is not the cosine of both gradients, over all parameters together.",
+        {
+            sentence: guess + 2
+            for sentence, guess in {
+                "this is the mean of the cosines of single tensors. The gradient is one long vector.": mean_of(each),
+                "this is the mean of the cosines of single tensors, of those that both have.": mean_of(both),
+                "this is the sum of the cosines of single tensors. The gradient is one long vector.": sum(each),
+                "parameters on which only one loss depends are left out. Their other gradient is zero.": shared,
+                "this is the product, not divided by both lengths.": float(a @ b),
+                "the sign is lost.": abs(wanted),
+                "the sign is wrong.": -wanted,
+                "the product is divided by one length, twice.": float(a @ b) / float(a.norm() ** 2 or 1.0),
+                "this is the angle. Give its cosine.": math.acos(max(-1.0, min(1.0, wanted))),
+            }.items()
+        },
+    )
+    assert alone, "the `.grad` of a parameter changes. Use torch.autograd.grad."
+    assert alive, "the losses can no longer be backpropagated: retain_graph=True."
+
+
+def projected(call: Remote, g_a: list[torch.Tensor], g_b: list[torch.Tensor]) -> None:
+    """Fail unless g_a has lost what works against g_b, and nothing else."""
+    value = expect.items(
+        call(g_a, g_b), len(g_a), "without_conflict should return a list with a tensor for each of g_a"
+    )
+    for one, given in zip(value, g_a, strict=True):
+        expect.tensor(one, tuple(given.shape), "a tensor of the result")
+        assert one.dtype is given.dtype, "the dtype of the gradients is lost."
+    a, b = flat(g_a), flat(g_b)
+    product, square = float(a @ b), float(b @ b)
+    wanted = a - product / square * b if product < 0 else a
+    per_tensor = []
+    for one, other in zip(g_a, g_b, strict=True):
+        left, right = one.double().flatten(), other.double().flatten()
+        inner, size = float(left @ right), float(right @ right)
+        per_tensor.append(left - inner / size * right if inner < 0 else left)
+    size_a = float(a @ a)
+    unit = math.sqrt(size_a) or 1.0  # gradients of any size are right or wrong alike
+    guesses = {
+        "the projection is made though there is no conflict.": a - product / (square or 1.0) * b,
+        "each tensor is projected for itself. The gradient is one long vector.": torch.cat(per_tensor),
+        "g_a is unchanged though there is a conflict.": a,
+        "the part is added, not subtracted.": a + product / (square or 1.0) * b,
+        "the product is divided by the length of g_b. It is the length squared.": a
+        - product / (math.sqrt(square) or 1.0) * b,
+        "the product is not divided by the squared length of g_b.": a - product * b,
+        "the product is divided by the squared length of g_a. It is that of g_b.": a - product / (size_a or 1.0) * b,
+        "g_b is projected. It is g_a that gives way.": b - product / (size_a or 1.0) * a,
+        "g_b is given, not g_a.": b,
+        "the part along itself is taken out of g_a.": a - product / (square or 1.0) * a,
+        "what is left is only the part along g_b.": product / (square or 1.0) * b,
+        "nothing is left of g_a. Only the part along g_b goes.": torch.zeros_like(a),
+        "the two gradients are added.": wanted + b,
+    }
+    expect.like(
+        flat(value) / unit,
+        wanted / unit,
+        "the result is not g_a without its part along g_b." if product < 0 else "without a conflict, g_a changes.",
+        {sentence: guess / unit for sentence, guess in guesses.items()},
+        1e-3,
+    )
+
+
+def bundle(seed: int, shapes: Sequence[tuple[int, ...]]) -> list[torch.Tensor]:
+    """Normal numbers in these shapes."""
+    return [normal(*shape, seed=seed + place) for place, shape in enumerate(shapes)]
+
+
+def set_apart(g_a: list[torch.Tensor], g_b: list[torch.Tensor], sign: float) -> list[torch.Tensor]:
+    """g_a with so much of g_b that their product has this sign."""
+    a, b = flat(g_a), flat(g_b)
+    shift = sign * 0.7 * float(a.norm() / b.norm()) - float(a @ b) / float(b @ b)
+    return [one + shift * other for one, other in zip(g_a, g_b, strict=True)]
+
+
+SHAPES = ((3, 4), (5,), (), (2, 1, 3))
+
+
+@check("9.8", points=2, forbids=MODELS)
+def conflicts(gradient_cosine, without_conflict, lib):
+    """One cosine over all parameters; the part against the other goes, where there is one."""
+    d, width, classes, N = 4, 3, [2, 3], 6
+    theirs = lib(toys).TwoHeads(d, width, classes)
+    ours = toys.TwoHeads(d, width, classes)
+    expect.same_weights(theirs, ours, 980)
+    x = normal(N, d, seed=981)
+    labels = [torch.arange(N) % 2, (torch.arange(N) * 2 + 1) % 3]
+    for factor in (1.0, -1.0, 30.0):
+        for part in ("", "shared", "heads"):
+            aligned(gradient_cosine, lib, (theirs, ours), x, labels, factor, part)
+    aligned(gradient_cosine, lib, (theirs, ours), x, labels, 0.0)
+    for seed in range(3):
+        g_b = bundle(982 + 10 * seed, SHAPES)
+        for sign in (-1.0, 1.0, -0.1):
+            g_a = set_apart(bundle(1020 + 10 * seed, SHAPES), g_b, sign)
+            projected(without_conflict, g_a, g_b)
+    projected(without_conflict, [one.double() for one in g_a], [one.double() for one in g_b])
+    projected(without_conflict, [0.01 * one for one in set_apart(g_a, g_b, -1.0)], [0.01 * one for one in g_b])
+    projected(without_conflict, [-2 * one for one in g_b], g_b)
+    zeros = [torch.zeros_like(one) for one in g_b]
+    says = "a gradient of zeros is an error, or NaN. It is in conflict with nothing."
+    for one, other in ((g_a, zeros), (zeros, g_b), (zeros, zeros)):
+        found = expect.answers(without_conflict, one, other, says=says)
+        assert type(found) is list and not flat(found).isnan().any(), says
+        projected_to(found, one, "a gradient changes though it is in conflict with nothing.")
+    g_a = set_apart(bundle(990, ((3, 4), (4, 2))), g_b := bundle(991, ((3, 4), (4, 2))), -1.0)
+    projected(without_conflict, g_a, g_b)
+    found = expect.answers(
+        lib(toys).strided, without_conflict, g_a, g_b, says="gradients that are not contiguous are an error."
+    )
+    projected_to(found, without_conflict(g_a, g_b), "gradients that are not contiguous are wrong.")
+    expect.one_device(lib, without_conflict, g_a, g_b)
+
+
+def projected_to(found: Any, wanted: Sequence[torch.Tensor], told: str) -> None:
+    """Fail unless these tensors are equal."""
+    assert type(found) is list and len(found) == len(wanted), told
+    for one, other in zip(found, wanted, strict=True):
+        expect.close(one, other, told, 1e-5)
+
+
+# 9.9
+
+
+def task_names(task: str, name: str) -> bool:
+    """Whether a weight of this name is the task's own: of its adapter or its head."""
+    return f".adapters.{task}." in name or name.startswith(f"heads.{task}.")
+
+
+def library_twin(sizes: Sizes, seed: int, tasks: Mapping[str, int]) -> Any:
+    """The library's model in this process, with adapters and heads for these tasks."""
+    model = tiny_bert.bert({**vars(sizes), "dropout": 0.0}, seed)
+    for task, count in tasks.items():
+        model.add_adapter(task, config="seq_bn")
+        model.add_classification_head(task, num_labels=count)
+    return model
+
+
+def named(
+    learn: Remote, model: Remote, task: str, count: int, seed: int, tasks: Mapping[str, int], sizes: Sizes
+) -> State:
+    """The model's state after it was told of a new task; the task's own weights get known numbers."""
+    before = model.state_dict()
+    learn(model, task, count, [], 0.3)
+    state = model.state_dict()
+    twin = library_twin(sizes, seed, {**tasks, task: count}).state_dict()
+    every = list(state)
+    assert any(f".adapters.{task}." in name for name in every), (
+        "after learning a task, the model has no adapter of its name. Each task has one of its own."
+    )
+    assert any(name.startswith(f"heads.{task}.") for name in every), (
+        "after learning a task, the model has no classification head of its name."
+    )
+    missing, extra = [name for name in twin if name not in state], [name for name in every if name not in twin]
+    assert not extra, f"the model has a part too many: `{extra[0]}`."
+    assert not missing, f'`{missing[0]}` is missing: the adapter is not as the config "seq_bn" makes it, or the head.'
+    for name, value in twin.items():
+        told = f"`{name}` has shape {tuple(state[name].shape)}, not {tuple(value.shape)}."
+        assert state[name].shape == value.shape, told
+    told = "without a batch, a weight moves."
+    assert all(torch.equal(state[name], value) for name, value in before.items()), told
+    own = {name: tiny_bert.weight(name, state[name].shape, seed) for name in state if task_names(task, name)}
+    model.load_state_dict(own, False)
+    return state | own
+
+
+def after_steps(state: State, twin: Any, task: str, batches: Sequence[Mapping[str, torch.Tensor]], lr: float) -> State:
+    """The weights after plain gradient descent on the task's own ones; the twin is left with them."""
+    twin.load_state_dict(state)
+    twin.set_active_adapters(task)
+    twin.eval()  # it has no dropout
+    own = [(name, part) for name, part in twin.named_parameters() if task_names(task, name)]
+    for _, part in own:
+        part.requires_grad_(True)
+    for batch in batches:
+        with torch.enable_grad():
+            logits = twin(**{name: value for name, value in batch.items() if name != "labels"}).logits
+            slopes = torch.autograd.grad(F.cross_entropy(logits, batch["labels"]), [part for _, part in own])
+        with torch.no_grad():
+            for (_, part), slope in zip(own, slopes, strict=True):
+                part.sub_(lr * slope)
+    return {name: value.clone() for name, value in twin.state_dict().items()}
+
+
+def only_own(now: State, before: State, wanted: State, task: str) -> None:
+    """Fail unless a task's own weights moved as they should, and no others."""
+    for name, value in before.items():
+        if task_names(task, name):
+            continue
+        if ".adapters." in name:
+            told = "the adapter of another task moves."
+        elif name.startswith("heads."):
+            told = "the head of another task moves."
+        elif "LayerNorm" in name:
+            told = "a LayerNorm of the encoder learns. All tasks share it: whoever moves it moves all answers."
+        else:
+            told = "the encoder learns. All tasks share it: whoever moves it moves all answers."
+        assert torch.equal(now[name], value), told
+    for part in ("heads.", ".adapters."):
+        own = [name for name in before if part in name and task_names(task, name)]
+        word = "head" if part == "heads." else "adapter"
+        assert any(not torch.equal(now[name], before[name]) for name in own), f"the {word} of the task does not learn."
+    told = "the task's own weights are not where plain SGD takes them, a step for each batch."
+    for name, value in wanted.items():
+        expect.close(now[name], value, told, 2e-3)
+
+
+def answered(answer: Remote, model: Remote, twin: Any, state: State, task: str, batch: Any, count: int) -> Any:
+    """Fail unless a task is answered with its own adapter and head; the logits."""
+    twin.load_state_dict(state)
+    twin.eval()
+    told = "a task is not answered: perhaps its head or its adapter is not active."
+    value = expect.answers(answer, model, task, batch, says=told)
+    wrong = f"the logits of a task with {count} classes come from another head, or are none: {kind(value)}."
+    assert type(value) is torch.Tensor and value.shape == (len(batch["input_ids"]), count), wrong
+
+    def says(asked_task: str | None, head: str, **changed: torch.Tensor) -> torch.Tensor:
+        inputs = {name: item for name, item in batch.items() if name != "labels"} | changed
+        twin.set_active_adapters(asked_task)
+        with torch.no_grad():
+            return twin(**inputs, head=head).logits
+
+    zeros, ones = torch.zeros_like(batch["input_ids"]), torch.ones_like(batch["input_ids"])
+    right = says(task, task)
+    others = [other for other in twin.heads if other != task]
+    guesses: dict[str, expect.Guess] = {
+        "`token_type_ids` are dropped: the model cannot tell the two sentences apart.": lambda: says(
+            task, task, token_type_ids=zeros
+        ),
+        "`attention_mask` is dropped: padding is read as text.": lambda: says(task, task, attention_mask=ones),
+        "probabilities are returned. Give logits.": right.softmax(-1),
+        "the answer comes from the encoder without any adapter.": lambda: says(None, task),
+    }
+    for other in others:
+        guesses[f"the adapter of `{other}` is active while another task is asked."] = lambda other=other: says(
+            other, task
+        )
+        guesses["the head of another task answers."] = lambda other=other: says(task, other)
+    expect.like(
+        value.float(),
+        right,
+        "the logits are not those of the task's adapter and head, in evaluation mode.",
+        guesses,
+        1e-3,
+    )
+    return value
+
+
+@check("9.9", points=3)
+def adapters(learn, answer, lib):
+    """Own adapters and heads learn, nothing else; each task is asked with its own, to the last bit as before."""
+    sizes = Sizes()
+    seed = 99
+    model = lib(tiny_bert).bert(vars(sizes), seed)
+    first = tiny_bert.pairs(4, [(11, 6), (8, 5), (9, 7)], sizes.vocab, 991)
+    second = tiny_bert.pairs(3, [(10, 5), (7, 5)], sizes.vocab, 992)
+    for batch in first:
+        batch["labels"] = (torch.arange(4) * 2 + 1) % 3
+    state = named(learn, model, "A", 3, seed, {}, sizes)
+    twin = library_twin(sizes, seed, {"A": 3})
+    learn(model, "A", 3, first, 0.3)
+    only_own(model.state_dict(), state, after_steps(state, twin, "A", first, 0.3), "A")
+    state = model.state_dict()
+    old = answered(answer, model, twin, state, "A", first[0], 3)
+
+    state = named(learn, model, "B", 2, seed, {"A": 3}, sizes)
+    twin = library_twin(sizes, seed, {"A": 3, "B": 2})
+    answered(answer, model, twin, state, "A", first[0], 3)
+    learn(model, "B", 2, second, 0.3)
+    only_own(model.state_dict(), state, after_steps(state, twin, "B", second, 0.3), "B")
+    state = model.state_dict()
+    for batch in (first[0], second[0]):
+        bare = {name: value for name, value in batch.items() if name != "labels"}
+        answered(answer, model, twin, state, "A", bare, 3)
+        answered(answer, model, twin, state, "B", bare, 2)
+    answered(answer, model, twin, state, "A", first[0], 3)
+    told = "after B was learned, A is answered otherwise than before. It should be the same, to the last bit."
+    assert torch.equal(answer(model, "A", first[0]), old), told
+    learn(model, "A", 3, first[1:], 0.2)
+    only_own(model.state_dict(), state, after_steps(state, twin, "A", first[1:], 0.2), "A")
+    modes(learn, answer, lib, first, seed)
+
+
+def modes(learn: Remote, answer: Remote, lib: Library, batches: list[Any], seed: int) -> None:
+    """Fail unless dropout acts while a task is learned and not while it is asked, and modes stay."""
+    sizes = Sizes(dropout=0.5)
+    model = lib(tiny_bert).bert(vars(sizes), seed)
+    state = named(learn, model, "A", 3, seed, {}, sizes)
+    twin = library_twin(sizes, seed, {"A": 3})
+    for training in (True, False):
+        model.train(training)
+        answered(answer, model, twin, state, "A", batches[0], 3)
+        assert read(model.training) is training, "asking leaves the model in another mode."
+    told = "the logits need a gradient: ask without one."
+    assert lib(toys).needs_gradient(answer, model, "A", batches[0]) is False, told
+    wanted = after_steps(state, twin, "A", batches, 0.3)
+    model.eval()
+    learn(model, "A", 3, batches, 0.3)
+    now, name = model.state_dict(), "heads.A.1.weight"
+    told = "a task is learned in evaluation mode: dropout does not act."
+    assert not torch.allclose(now[name], wanted[name], 1e-3, 1e-4), told
+
+
+@results_check("9.10", points=4, source=phases, notebook=phases.NOTEBOOK)
+def every_run(run_all):
+    """Every experiment with every seed, graded from what the files of the runs hold."""

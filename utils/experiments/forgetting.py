@@ -1,0 +1,296 @@
+"""The experiments of notebook 09, in the size of each profile, and their recorded runs: what is forgotten, what helps.
+
+Which library says this sentence? One head has a class for each of six libraries, and an encoder learns them two at a
+time. The arms differ in what is done for the libraries that came before: nothing, some of their sentences again
+(replay), a pull to the weights as they were (L2-SP, EWC), weights of their own for each two (adapters). Whoever learns
+all six together is the bound that they are measured by.
+
+Imports nothing heavy: graders read it, too. `utils.experiments.forgetting_loop` trains.
+"""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from utils.experiments import profiles, runs
+from utils.experiments.experiment import BadRun, Experiment, Metric, Run, path_of, read
+from utils.experiments.runs import RECORDED_SEEDS, load_table
+
+if TYPE_CHECKING:
+    from utils.plots import Picture
+
+IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
+NOTEBOOK = "09_forgetting"
+RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "forgetting"
+CLASSES, TOGETHER = 6, 2  # libraries, and how many of them a phase has
+PHASES = CLASSES // TOGETHER
+SEQUENCE, REPLAY, L2_SP, EWC, ADAPTERS = "in sequence", "replay", "L2-SP", "EWC", "adapters"
+ALL = "all together"
+METHODS = (SEQUENCE, REPLAY, L2_SP, EWC, ADAPTERS, ALL)
+
+
+__all__ = ["RECORDED_SEEDS", "experiments", "recorded", "seeds"]
+
+
+def times(run: Run) -> int:
+    """How often a run was tested: before anything, and after each phase. All together are one phase."""
+    return len(run.curve)
+
+
+def phase_of(label: int) -> int:
+    """The phase in which a class is learned, from 0."""
+    return label // TOGETHER
+
+
+def _right(place: Callable[[Run], int], run: Run) -> Any:
+    """Whether the entry at a place of each row is the label, and 1 to count."""
+    return [(row[place(run)] == label, 1.0) for row, label in zip(run.predictions, run.labels, strict=True)]
+
+
+def _share(sums: np.ndarray) -> np.ndarray:
+    return 100 * sums[..., 0] / sums[..., 1]
+
+
+METRICS = (
+    Metric("one head", "%", partial(_right, lambda run: times(run) - 1), _share),
+    Metric("own head", "%", partial(_right, lambda run: 2 * times(run) - 1), _share),
+    Metric("fitted again", "%", partial(_right, lambda run: 2 * times(run)), _share),
+)
+
+
+@dataclass(frozen=True)
+class Forgetting(Experiment):
+    """An encoder whose last layers learn to tell six libraries by their sentences, and what keeps it from forgetting.
+
+    A run holds a row for each test sentence: the class that it was given at each time (before anything, after each
+    phase); the same if one chooses among the two classes of its phase alone ("own head"); the class that a new linear
+    map gives it, which is fitted to the sentences of all phases when training is over ("fitted again"); and last how
+    far the right one of its phase's two classes is ahead of the other, in nats: when that phase was over, and in the
+    end.
+
+    A seed varies which sentences of the pool it learns from, their order, the new weights and dropout. The sentences
+    are those of libraries on this machine: runs are of one text where their `versions` name one.
+    """
+
+    metrics = METRICS
+
+    encoder: str  # tiny, minilm or bert
+    method: str  # one of METHODS
+    frozen: int  # so many layers learn nothing, nor do the embeddings
+    pool: int  # sentences of each class, of which a seed draws `examples`
+    examples: int
+    test: int  # sentences of each class
+    epochs: int  # of a phase
+    batch: int
+    lr: float
+    memory: int = 0  # sentences that replay keeps
+    replayed: int = 0  # of them, in each step
+    strength: float = 0.0  # of the pull of L2-SP and EWC
+    observed: int = 0  # sentences of a phase from which EWC takes the Fisher information
+    bottleneck: int = 0  # width of an adapter
+    weight_decay: float = 0.01
+    max_len: int = 40  # pieces, special ones included
+
+    def __post_init__(self):
+        if self.method not in METHODS:
+            raise ValueError(f"{self.name}: the methods are {', '.join(METHODS)}")
+        if self.examples > self.pool:
+            raise ValueError(f"{self.name}: no {self.examples} sentences can be drawn from {self.pool}")
+
+    @property
+    def phases(self) -> list[list[int]]:
+        """The classes of each phase."""
+        if self.method == ALL:
+            return [[*range(CLASSES)]]
+        return [[label for label in range(CLASSES) if phase_of(label) == phase] for phase in range(PHASES)]
+
+    def gold(self) -> list[Any]:
+        """The class of each test sentence: equally many of each, one class after the other."""
+        return [label for label in range(CLASSES) for _ in range(self.test)]
+
+    def examples_of(self, run: Run) -> str:
+        """The fingerprint of the sentences, which differ with the versions of the libraries."""
+        return run.versions.get("text", "")
+
+    @property
+    def recorded_examples(self) -> str:
+        """That of the recorded runs; blank if there is none of this size."""
+        return _recorded_text(self)
+
+    def check(self, run: Run, whole: bool) -> None:
+        """Classes that can be, own ones where they are to be, and margins that say the same as these."""
+        count = len(self.phases) + 1
+        if len(run.curve) != count or {*run.curve[0]} != {"examples"}:
+            raise BadRun(f"its curve is not {count} numbers of examples, one for each time it was tested")
+        if [point["examples"] for point in run.curve] != self.seen:
+            raise BadRun("it has not learned from as many examples as it is to")
+        kinds = [int] * (2 * count + 1) + [float] * 2
+        for row, label in zip(run.predictions, run.labels, strict=True):
+            if type(row) is not list or [*map(type, row)] != kinds:
+                raise BadRun(f"its predictions are not {2 * count + 1} classes and two margins for each sentence")
+            classes, margins = row[:-2], row[-2:]
+            own = classes[count : 2 * count]
+            if not all(0 <= one < CLASSES for one in classes):
+                raise BadRun(f"its predictions are not classes from 0 to {CLASSES - 1}")
+            if any(phase_of(one) != phase_of(label) for one in own):
+                raise BadRun("an own head gives a class of another phase")
+            for one, other in zip(classes[:count], own, strict=True):
+                if phase_of(one) == phase_of(label) and one != other:
+                    raise BadRun("one head and an own head give two classes of one phase")
+            then = next(time for time, some in enumerate(self.phases, start=1) if label in some)
+            for margin, one in zip(margins, (own[then], own[-1]), strict=True):
+                if margin and (margin > 0) is not (one == label):
+                    raise BadRun("a margin is not that of the class that the own head gives")
+        if not any(row[-1] for row in run.predictions):
+            raise BadRun("it has no margins")
+
+    @property
+    def seen(self) -> list[int]:
+        """How many examples were learned from, replayed ones not counted, at each time it is tested."""
+        each = [len(classes) * self.examples * self.epochs for classes in self.phases]
+        return [sum(each[:place]) for place in range(len(each) + 1)]
+
+    def count_steps(self, folder: Path | str | None = None) -> int:
+        """The phases."""
+        return len(self.phases)
+
+    def run_seed(
+        self,
+        seed: int,
+        *,
+        precision: str | None = None,
+        folder: Path | str | None = None,
+        on_step: Callable[[str], None] = lambda what: None,
+    ) -> Run:
+        """Train once and test, see `utils.experiments.forgetting_loop.run_seed`."""
+        return _loop().run_seed(self, seed, precision=precision, on_step=on_step)
+
+
+@cache
+def _recorded_text(experiment: Forgetting) -> str:
+    path = path_of(experiment, RECORDED_SEEDS[0], RECORDED)
+    return experiment.examples_of(read(path)) if path.is_file() else ""
+
+
+def sentences(experiment: Forgetting, count: int = 1) -> dict[str, list[str]]:
+    """The first test sentences of each class, by the library's name."""
+    from data.libraries import CLASSES as names
+
+    return {name: some[:count] for name, some in zip(names, _loop().text_of(experiment).test, strict=True)}
+
+
+def fall(experiment: Forgetting, seed: int, steps: int = 10) -> dict[str, list[float]]:
+    """Accuracy, from 0 to 1, at the first phase's test sentences: when it is over, and after each step of the second.
+
+    A model is trained anew up to there, in one of the arms without adapters. The lists, of one head and of own heads,
+    have `steps` + 1 entries.
+
+    Raises:
+        ImportError, OSError: the encoder is nowhere; says what to do.
+    """
+    return _loop().fall(experiment, seed, steps)
+
+
+def _loop() -> Any:
+    return importlib.import_module("utils.experiments.forgetting_loop")  # which imports this module, and torch
+
+
+def seeds(profile: str | None = None) -> list[int]:
+    """The student's own seeds: five in each size, because there are six experiments. See `runs.seeds`."""
+    return runs.seeds(profile)[:5]
+
+
+SIZES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "task": "made-up-libraries", "encoder": "tiny",
+        "all": {"frozen": 1, "pool": 30, "examples": 24, "test": 12, "epochs": 3, "batch": 8, "lr": 1e-2},
+        REPLAY: {"memory": 14, "replayed": 8},
+        L2_SP: {"strength": 1.0},
+        EWC: {"strength": 1000.0, "observed": 8},
+        ADAPTERS: {"bottleneck": 8},
+    },
+    "cpu": {
+        "task": "documentation", "encoder": "minilm",
+        "all": {"frozen": 4, "pool": 240, "examples": 120, "test": 50, "epochs": 2, "batch": 16, "lr": 1e-3},
+        REPLAY: {"memory": 72, "replayed": 16},
+        L2_SP: {"strength": 0.3},
+        EWC: {"strength": 1e4, "observed": 32},
+        ADAPTERS: {"bottleneck": 48, "lr": 3e-3},
+    },
+    "gpu": {
+        "task": "documentation", "encoder": "bert",
+        "all": {"frozen": 6, "pool": 800, "examples": 500, "test": 150, "epochs": 3, "batch": 32, "lr": 5e-5},
+        REPLAY: {"memory": 300, "replayed": 32},
+        L2_SP: {"strength": 0.3},
+        EWC: {"strength": 1e4, "observed": 200},
+        ADAPTERS: {"bottleneck": 48, "lr": 5e-4},
+    },
+}  # fmt: skip
+
+
+def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[str, Forgetting]:
+    """The experiments of notebook 09 by name, in the order of its table: METHODS.
+
+    `profile` is smoke (a tiny encoder, made-up sentences), cpu (the packaged encoder, documentation) or gpu
+    (bert-base-uncased, documentation); by default that of this session.
+
+    Raises:
+        ValueError: there is no such notebook or profile.
+    """
+    chosen = profile or profiles.name()
+    if notebook != NOTEBOOK or chosen not in profiles.NAMES:
+        raise ValueError(f"no experiments of {notebook!r} in profile {profile!r}")
+    size = SIZES[chosen]
+    return {
+        one: Forgetting(one, size["task"], size["encoder"], one, **size["all"] | size.get(one, {})) for one in METHODS
+    }
+
+
+def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
+    """The pairs of experiments that are compared, the same for everyone, as far as there are runs of both.
+
+    Each remedy against training in sequence, and the best that can be had against replay.
+    """
+    pairs = [(SEQUENCE, one) for one in (REPLAY, L2_SP, EWC, ADAPTERS)] + [(REPLAY, ALL)]
+    return [pair for pair in pairs if all(some.get(name) for name in pair)]
+
+
+def matrix(run: Run, own: bool = False) -> list[list[float]]:
+    """The accuracies R[i][j] of a run, from 0 to 1, after i phases on the classes of phase j; R[0] before anything.
+
+    `own`: choosing among the two classes of a phase alone. All together are one phase, so that R has two rows.
+    """
+    phases = np.array([phase_of(label) for label in run.labels])
+    first = times(run) if own else 0
+    right = np.array([[one == label for one in row] for row, label in zip(run.predictions, run.labels, strict=True)])
+    return [[float(right[phases == j, first + i].mean()) for j in range(PHASES)] for i in range(times(run))]
+
+
+def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
+    """What each arm gets right in the end, by one head, by own heads and by one fitted again: means over seeds.
+
+    The bars' ends are one standard deviation over seeds.
+    """
+    from utils import plots
+
+    values = {one.name: [[one.of(run) for run in found] for found in some.values()] for one in METRICS}
+    return plots.bars(
+        {name: [float(np.mean(one)) for one in found] for name, found in values.items()},
+        errors={
+            name: [np.std(one, ddof=1) if len(one) > 1 else 0.0 for one in found] for name, found in values.items()
+        },
+        labels=[*some],
+        ylabel="test sentences, %",
+        alt=alt,
+    )
+
+
+def recorded() -> dict[str, list[Run]]:
+    """The runs of the profile cpu that come with the course (data/README.md says how they were made), by name."""
+    found = load_table(experiments(profile="cpu"), RECORDED)
+    return {name: some for name, some in found.items() if some}
