@@ -1,6 +1,7 @@
 """Every check proves itself: the solution and each right variant pass, each wrong answer is named."""
 
 import linecache
+import re
 from collections import Counter
 
 import pytest
@@ -115,6 +116,12 @@ def test_there_are_enough_answers(entry, exercise):
 def test_every_exercise_and_every_answer_is_known(entry):
     numbers = [number for one, number, _ in (param.values for param in BLANKS) if one is entry]
     assert [*checks.public_checks(entry)] == numbers and {case.exercise for case in WRITTEN[entry.name]} <= {*numbers}
+
+
+def test_the_command_of_the_authors_page_finds_an_exercise():
+    (line,) = re.findall(r"^python -m pytest .*test_checks.py.*$", (course.ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    assert line == "python -m pytest -q -n 0 tests/test_checks.py -k 2.8"
+    assert sum(one.id.startswith("2.7 ") for one in CASES) > 7 and "2.7" in [one.id for one in BLANKS]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import test_checks
 import typer
 from helpers import built_tree
 
@@ -178,13 +177,6 @@ def test_benchmarks_have_their_options():
     for words in found:
         source = (ROOT / words[1]).read_text()
         assert all(f'"{word}"' in source for word in words if word.startswith("--")), words
-
-
-def test_the_test_of_a_step_is_there():
-    (line,) = {line for _, line in ALL if "test_checks.py" in line}
-    assert shlex.split(line) == ["python", "-m", "pytest", "-q", "-n", "0", "tests/test_checks.py", "-k", "2.8"]
-    assert sum(one.id.startswith("2.7 ") for one in test_checks.CASES) > 7
-    assert "2.7" in [one.id for one in test_checks.BLANKS]
 
 
 def test_names_of_functions_resolve():
