@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import types
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -399,18 +400,20 @@ def usual():
 
 
 def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
-    called = set()
+    called = Counter()
 
     def counted(name):
         def function(*args, **kwargs):
-            called.add(name)
+            called[name] += 1
             return theirs[name](*args, **kwargs)
 
         return function
 
     use(**{name: counted(name) for name in NAMES})
     assert numbers() == usual
-    assert called == {*NAMES} == {*student._own}
+    assert {*called} == {*NAMES} == {*student._own}
+    steps = sum(map(len, forgetting_loop.orders(SHORT["EWC"], forgetting_loop.random.Random(1))[1:]))
+    assert called["fisher"] == 4 and called["ewc"] == called["l2_sp"] == steps + 2  # asked in two phases, then used
     assert "instead of yours" not in capsys.readouterr().out
 
 
