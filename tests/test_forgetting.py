@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import types
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -399,18 +400,20 @@ def usual():
 
 
 def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
-    called = set()
+    called = Counter()
 
     def counted(name):
         def function(*args, **kwargs):
-            called.add(name)
+            called[name] += 1
             return theirs[name](*args, **kwargs)
 
         return function
 
     use(**{name: counted(name) for name in NAMES})
     assert numbers() == usual
-    assert called == {*NAMES} == {*student._own}
+    assert {*called} == {*NAMES} == {*student._own}
+    steps = sum(map(len, forgetting_loop.orders(SHORT["EWC"], forgetting_loop.random.Random(1))[1:]))
+    assert called["fisher"] == 4 and called["ewc"] == called["l2_sp"] == steps + 2  # asked in two phases, then used
     assert "instead of yours" not in capsys.readouterr().out
 
 
@@ -483,10 +486,13 @@ def test_a_seed_decides_all_and_runs_leave_their_files(tmp_path):
     assert parse(path_of(one, 1, tmp_path).read_bytes()) == run
 
 
-def test_the_first_phase_falls_in_a_few_steps_of_the_second():
-    one = SMOKE["in sequence"]
-    shares, run = forgetting.fall(one, 1, 8), one.run_seed(1)
+def test_the_first_phase_falls_in_a_few_steps_of_the_second(monkeypatch):
+    one, steps, loss_of = SMOKE["in sequence"], [], forgetting_loop.loss_of
+    run = one.run_seed(1)
+    monkeypatch.setattr(forgetting_loop, "loss_of", lambda *args: steps.append(1) or loss_of(*args))
+    shares = forgetting.fall(one, 1, 8)
     assert {name: len(values) for name, values in shares.items()} == {"one head": 9, "own head": 9}
+    assert len(steps) == 2 * one.examples * one.epochs // one.batch + 8
     assert shares["one head"][0] == shares["own head"][0] == forgetting.matrix(run)[1][0] > 0.7
     assert shares["one head"][-1] < 0.2 < shares["own head"][-1]
 
