@@ -1049,7 +1049,8 @@ plots.tables(mean_matrices(recorded), **names, alt="The recorded runs, one head.
 # library. It took a handful of steps: an old class is never right any more, so its row is pushed down. Own heads are
 # better off, but for the first phase they are no better than a coin: the encoder has moved, and the old rows do not
 # fit it. A head that is fitted again finds as much as on the encoder of the adapters, which never learned anything.
-# So little of this is gone. It is out of reach.
+# So little of this is gone. It is out of reach. How much own heads lose is a matter of the setting, too: at half the
+# rate, two trial runs lost far less (`data/README.md`).
 #
 # Replay brings one head two thirds of the way to all together. L2-SP and EWC do nothing for it: a pull that leaves room
 # for what is new does not keep the old rows up. For own heads they look better by about ten points, which five seeds
