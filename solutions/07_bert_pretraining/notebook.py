@@ -1051,6 +1051,18 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 # ### END SOLUTION
 
 # %% [markdown]
+# **What you can do now:** cut words into pieces, hide some of them, train an encoder to fill them in, and say what each
+# part of the recipe buys.
+#
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("07_bert_pretraining")
+
+# %%
+scoreboard(checks)
+
+# %% [markdown]
 # ## 7.S1 Whole words
 #
 # A stretch exercise: it has a check, and nobody grades it.
@@ -1121,15 +1133,3 @@ for name, chosen in (("pieces", single), ("words", whole), ("the words of pieces
 
 # %% [markdown]
 # No: then a word of four pieces is chosen about three times as often as one of one piece.
-
-# %% [markdown]
-# **What you can do now:** cut words into pieces, hide some of them, train an encoder to fill them in, and say what each
-# part of the recipe buys.
-#
-# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
-
-# %% tags=["experiment"]
-pack("07_bert_pretraining")
-
-# %%
-scoreboard(checks)
