@@ -1680,14 +1680,14 @@ def choose_words(word_ids, p=0.15, generator=None):
 
 # %% wrong="7.S1" name="so many in each row" says="as many words are chosen in every row"
 def choose_words(word_ids, p=0.15, generator=None):
-    chosen = torch.zeros_like(word_ids, dtype=torch.bool)
-    for row, ids in zip(chosen, word_ids):
+    fates = torch.zeros_like(word_ids, dtype=torch.bool)
+    for row, ids in zip(fates, word_ids):
         words = ids[ids >= 0].unique()
         count = p * len(words)
         count = int(count) + int(torch.rand(1, generator=generator).item() < count % 1)
         picked = words[torch.randperm(len(words), generator=generator)[:count]]
         row |= torch.isin(ids, picked)
-    return chosen
+    return fates
 
 
 # %% wrong="7.S1" name="p is ignored" says="the share of the chosen words is not p"
@@ -1736,9 +1736,9 @@ def choose_words(word_ids, p=0.15, generator=None):
 
 # %% right="7.S1" name="loops"
 def choose_words(word_ids, p=0.15, generator=None):
-    chosen = torch.zeros_like(word_ids, dtype=torch.bool)
-    for row, ids in zip(chosen, word_ids):
+    fates = torch.zeros_like(word_ids, dtype=torch.bool)
+    for row, ids in zip(fates, word_ids):
         for word in {*ids.tolist()} - {-1}:
             if torch.rand(1, generator=generator, device=ids.device).item() < p:
                 row[ids == word] = True
-    return chosen
+    return fates
