@@ -31,6 +31,11 @@ def exercise_of(cell: str) -> str:
     return cell.split("_", 1)[1].replace("_", ".")
 
 
+def is_stretch(exercise: str) -> bool:
+    """Whether an exercise of this number is a stretch exercise, which is not graded: 7.S1 is one."""
+    return ".S" in exercise
+
+
 class CourseError(Exception):
     """Something about the course is not as it must be; the message says what to do."""
 

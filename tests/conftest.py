@@ -30,7 +30,7 @@ def group(nodeid: str) -> str:
     """
     file, _, test = nodeid.partition("::")
     name = Path(file).stem
-    exercise = re.search(r"\d\.\d+", test) if name == "test_checks" else None
+    exercise = re.search(r"\d\.S?\d+", test) if name == "test_checks" else None
     return "demonstration" if name in DEMONSTRATION else f"{name} {exercise[0]}" if exercise else name
 
 

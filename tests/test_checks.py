@@ -15,8 +15,15 @@ from utils.grading.check import Outcome
 from utils.grading.results_check import ResultsCheck
 
 COURSE = course.load()
-WRITTEN = {entry.name: answers.answer_cases(entry) for entry in COURSE.notebooks}
+WRITTEN = {
+    entry.name: [*answers.answer_cases(entry), *answers.answer_cases(entry, stretch=True)] for entry in COURSE.notebooks
+}
 RELEASED = {entry.name: build.student_notebook(COURSE, entry) for entry in COURSE.notebooks}
+
+
+def checks_of(entry):
+    """The checks of graded and of stretch exercises."""
+    return checks.public_checks(entry) | checks.stretch_checks(entry)
 
 
 SAMPLE = 3  # so many wrong answers to each exercise are in the quick half of the tests, besides all right ones
@@ -24,7 +31,7 @@ SAMPLE = 3  # so many wrong answers to each exercise are in the quick half of th
 
 def parameters(entry, exercise, *given, name, quick=True):
     """Of a test of one exercise: those of an exercise run in one process, and where runs are asked for they train."""
-    trains = isinstance(checks.public_checks(entry)[exercise], ResultsCheck)
+    trains = isinstance(checks_of(entry)[exercise], ResultsCheck)
     marks = [pytest.mark.grading] * (trains or not quick)
     return pytest.param(entry, *given, id=name, marks=marks)
 
@@ -32,7 +39,8 @@ def parameters(entry, exercise, *given, name, quick=True):
 def cases(entry):
     """Every answer whose verdict is known, as a parameter."""
     wrong = Counter()
-    for case in [*answers.reference_cases(COURSE, entry), *WRITTEN[entry.name]]:
+    reference = [case for stretch in (False, True) for case in answers.reference_cases(COURSE, entry, stretch)]
+    for case in [*reference, *WRITTEN[entry.name]]:
         wrong[case.exercise] += not case.right
         quick = case.right or wrong[case.exercise] <= SAMPLE
         yield parameters(entry, case.exercise, case, name=f"{case.exercise} {case.name}", quick=quick)
@@ -44,7 +52,7 @@ BLANKS = [
     parameters(entry, number, number, cell.source, name=number)
     for entry in COURSE.notebooks
     for cell in RELEASED[entry.name].cells
-    if cell.id.startswith("exercise_")
+    if cell.id.startswith(("exercise_", "stretch_"))
     for number in [exercise_of(cell.id)]
 ]
 
@@ -77,7 +85,7 @@ def ask_at_home(entry, source, name):
 @pytest.mark.parametrize("entry, case", CASES)
 def test_verdict_is_the_known_one(entry, case):
     ask = ask_at_home(entry, case.source, case.name)
-    check = checks.public_checks(entry)[case.exercise]
+    check = checks_of(entry)[case.exercise]
     verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
     if case.right or case.private:
         assert verdict.outcome is Outcome.PASSED, verdict.message
@@ -96,7 +104,7 @@ def test_verdict_is_the_known_one(entry, case):
 @pytest.mark.parametrize("entry, exercise, source", BLANKS)
 def test_blank_is_not_attempted(entry, exercise, source):
     ask = ask_at_home(entry, source, f"blank {exercise}")
-    assert checks.public_checks(entry)[exercise].verdict(ask, [forbidden.read_cell(source)]).outcome is Outcome.BLANK
+    assert checks_of(entry)[exercise].verdict(ask, [forbidden.read_cell(source)]).outcome is Outcome.BLANK
 
 
 @pytest.mark.parametrize(
@@ -106,8 +114,13 @@ def test_there_are_enough_answers(entry, exercise):
     cases = [case for case in WRITTEN[entry.name] if case.exercise == exercise]
     wrong = [case.name for case in cases if not case.right]
     right = [case.name for case in cases if case.right]
-    assert len(wrong) >= 5 and len(right) >= 2, f"{len(wrong)} wrong, {len(right)} right"
+    stretch = exercise in checks.stretch_checks(entry)
+    assert len(wrong) >= (3 if stretch else 5) and len(right) >= 1 + (not stretch), (
+        f"{len(wrong)} wrong, {len(right)} right"
+    )
     assert len({*wrong, *right}) == len(wrong) + len(right), "two answers have one name"
+    if stretch:  # nothing grades it: what its check does not see, its writer may know
+        return
     of_files = isinstance(checks.public_checks(entry)[exercise], ResultsCheck)  # all that is asked of them can be known
     assert checks.private_checks(entry).get(exercise) or of_files, "there is no private check"
 
@@ -115,7 +128,7 @@ def test_there_are_enough_answers(entry, exercise):
 @pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.name)
 def test_every_exercise_and_every_answer_is_known(entry):
     numbers = [number for one, number, _ in (param.values for param in BLANKS) if one is entry]
-    assert [*checks.public_checks(entry)] == numbers and {case.exercise for case in WRITTEN[entry.name]} <= {*numbers}
+    assert [*checks_of(entry)] == numbers and {case.exercise for case in WRITTEN[entry.name]} <= {*numbers}
 
 
 def test_the_command_of_the_authors_page_finds_an_exercise():

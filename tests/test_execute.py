@@ -37,6 +37,8 @@ def test_the_solution_runs_whole_and_passes_every_check(entry, monkeypatch, tmp_
     for number, check in checks.public_checks(entry).items():
         points = 0 if isinstance(check, ResultsCheck) else check.points  # runs of the size smoke earn nothing
         assert f"Exercise {number}: passed ({points:g} point" in printed[cell_id("check", number)]
+    for number in checks.stretch_checks(entry):
+        assert f"Exercise {number}: passed (not graded)" in printed[cell_id("stretchcheck", number)]
     if entry.has_experiments:
         assert (desk / f"{entry.name}.zip").exists()
     if entry.name in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION):

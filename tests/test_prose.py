@@ -16,7 +16,8 @@ FORMULA = re.compile(r"\$\$.*?\$\$|\$[^$]*\$", re.S)
 CODE = re.compile(r"```.*?```|`[^`]*`", re.S)
 # What needs no proof: exercise numbers, prices, years of papers, references to sections and equations, small counts.
 PLAIN = re.compile(
-    r"Exercise \d+\.\d+|\b\d+\.(?:\d+|W\d+)\b(?= |\)|,|\.|:|;|$)|\(\d+ points?, about \d+ minutes\)|\b(?:19|20)\d\d\b"
+    r"Exercise \d+\.\d+|\b\d+\.(?:\d+|[WS]\d+)\b(?= |\)|,|\.|:|;|$)|\((?:\d+ points?|not graded), about \d+ minutes\)|"
+    r"\b(?:19|20)\d\d\b"
     r"|(?:sections?|equations?|notebooks?|hint|page|chapter) \d[\d.]*|[A-Za-z]\w*[-_.]?\d[\w.]*",
     re.I,
 )
@@ -59,7 +60,7 @@ def test_each_exercise_is_introduced_in_60_to_120_words(entry):
         if re.match(r"##? ", cell.source) and cell.cell_type == "markdown":
             count = 0
         count += len(re.sub(r"^#+ .*$", "", prose(cell), flags=re.M).split())
-        if cell.id.startswith("exercise_"):
+        if cell.id.startswith(("exercise_", "stretch_")):
             words[cell.id] = count
     assert {name: count for name, count in words.items() if not 60 <= count <= 120} == {}
 
@@ -93,9 +94,10 @@ def test_every_exercise_has_hints_and_a_prediction(entry):
     for cell in cells(entry):
         if cell.cell_type == "markdown":
             before += cell.source
-        elif cell.id.startswith("exercise_"):
+        elif cell.id.startswith(("exercise_", "stretch_")):
+            price = "not graded" if cell.id.startswith("stretch_") else r"\d+ points?"
             assert before.count("<details><summary>Hint") >= 2, cell.id
-            assert "**Predict first.**" in before and re.search(r"\(\d+ points?, about \d+ minutes\)", before), cell.id
+            assert "**Predict first.**" in before and re.search(rf"\({price}, about \d+ minutes\)", before), cell.id
             before = ""
     assert "<details open" not in "".join(cell.source for cell in cells(entry))
 

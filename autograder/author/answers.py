@@ -38,7 +38,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from autograder.author import build, edits
-from autograder.course import Course, CourseError, NotebookEntry, exercise_of, folder_of
+from autograder.course import Course, CourseError, NotebookEntry, exercise_of, folder_of, is_stretch
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class AnswerCase:
         return self.says is None
 
 
-def answer_cases(entry: NotebookEntry) -> list[AnswerCase]:
-    """All answers of the notebook's `wrong_answers.py`; none without that file.
+def answer_cases(entry: NotebookEntry, stretch: bool = False) -> list[AnswerCase]:
+    """The answers to graded exercises, or to stretch ones, in `wrong_answers.py`; none without that file.
 
     Raises:
         CourseError: a marker is not as it must be, or an edit cannot be made.
@@ -76,11 +76,13 @@ def answer_cases(entry: NotebookEntry) -> list[AnswerCase]:
                     f"{path}: a cell is marked {marker}; see autograder/author/answers.py for the markers"
                 )
     solutions = {
-        cell.metadata.exercise: cell.source
+        cell.metadata[role]: cell.source
         for cell in build.parts(path.with_name("notebook.py"))
-        if "exercise" in cell.metadata
+        for role in ("exercise", "stretch")
+        if role in cell.metadata
     }
-    return [replace(case, source=_source(case, solutions, path)) for case in cases]
+    known = [replace(case, source=_source(case, solutions, path)) for case in cases]
+    return [case for case in known if is_stretch(case.exercise) == stretch]
 
 
 def _source(case: AnswerCase, solutions: dict[str, str], path: Path) -> str:
@@ -95,13 +97,13 @@ def _source(case: AnswerCase, solutions: dict[str, str], path: Path) -> str:
         raise CourseError(f'{path}: {case.exercise} "{case.name}": {problem}') from None
 
 
-def reference_cases(course: Course, entry: NotebookEntry) -> list[AnswerCase]:
-    """The author's own solution of each exercise."""
+def reference_cases(course: Course, entry: NotebookEntry, stretch: bool = False) -> list[AnswerCase]:
+    """The author's own solution of each graded exercise, or of each stretch one."""
     cells = build.solution_notebook(course, entry).cells
     return [
         AnswerCase(exercise_of(cell.id), "the solution", cell.source)
         for cell in cells
-        if cell.id.startswith("exercise_")
+        if cell.id.startswith("stretch_" if stretch else "exercise_")
     ]
 
 

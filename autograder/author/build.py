@@ -1,9 +1,10 @@
 """From what an author writes to a notebook: `solutions/NN_name/notebook.py` to nbgrader's cells.
 
-An author writes percent cells and four markers::
+An author writes percent cells and five markers::
 
     # %% exercise="1.2"                        a solution, the answer between ### BEGIN / END SOLUTION
     # %% check="1.2"                           the graded cell below it
+    # %% stretch="1.S1"                        the same of an exercise that is not graded; its check is check="1.S1"
     # %% [markdown] written="1.W1" points=2    a written answer, graded by hand
     # %% tags=["experiment"]                   a cell that grading does not run
 
@@ -17,11 +18,13 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.course import ROOT, Course, CourseError, NotebookEntry, cell_id, folder_of
+from autograder.course import ROOT, Course, CourseError, NotebookEntry, cell_id, exercise_of, folder_of, is_stretch
 from utils import files
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-ROLES = ("exercise", "check", "written")
+ROLES = ("exercise", "check", "written", "stretch")
+STRETCH_CHECK = "stretchcheck"  # the role of the cell below a stretch exercise, which nothing grades
+NOT_GRADED = "experiment"  # the tag of cells that grading does not run
 COLAB = "https://colab.research.google.com/github/{path}/blob/main/notebooks/{name}.ipynb"
 BADGE = "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({url})"
 FETCH = "test -d course || git clone -q --depth 1 {repository} course"
@@ -46,7 +49,7 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     import jupytext  # grading only writes notebooks, and does not wait for these
     from nbgrader.preprocessors import ClearOutput, ComputeChecksums, LockCells
 
-    from autograder.author.checks import public_checks
+    from autograder.author.checks import public_checks, stretch_checks
 
     notebook = jupytext.read(source)
 
@@ -66,15 +69,21 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
             cell.metadata.nbgrader = locked_metadata("setup")
         elif marker:
             ((role, exercise),) = marker.items()
+            role = STRETCH_CHECK if role == "check" and is_stretch(exercise) else role
             cell.id = cell_id(role, exercise)
             if section != exercise:  # an exercise and its check are one section
                 section, count = exercise, 0
-            cell.metadata.nbgrader = _graded(cell, role, exercise, worth, source)
+            if is_stretch(exercise):  # no cell of the gradebook: without nbgrader's metadata
+                cell.metadata.tags = [NOT_GRADED]
+            else:
+                cell.metadata.nbgrader = _graded(cell, role, exercise, worth, source)
         else:  # numbered within its section, so that an insertion elsewhere moves no id
             cell.id = f"{cell_id('after', section)}_{count:02d}"
             count += 1
         cell.metadata.id = cell.id  # Colab keeps this one and drops the other
-    _must_fit(notebook, entry, worth, source)
+    wanted = {cell_id(role, number) for number in worth for role in ("exercise", "check")}
+    wanted |= {cell_id(role, number) for number in stretch_checks(entry) for role in ("stretch", STRETCH_CHECK)}
+    _must_fit(notebook, entry, wanted, source)
     notebook.metadata = NotebookNode(
         {"kernelspec": KERNEL, "language_info": {"name": "python"}, "accelerator": "GPU", "colab": {"provenance": []}}
     )
@@ -89,7 +98,8 @@ def student_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     from nbgrader.preprocessors import CheckCellMetadata, ClearMarkScheme, ClearSolutions, ComputeChecksums
 
     notebook = solution_notebook(course, entry)
-    for step in (ClearSolutions(), ClearMarkScheme(), ComputeChecksums(), CheckCellMetadata()):
+    clear = ClearSolutions(enforce_metadata=False)  # those of stretch exercises, too; `_must_fit` finds others
+    for step in (clear, ClearMarkScheme(), ComputeChecksums(), CheckCellMetadata()):
         notebook, _ = step.preprocess(notebook, {})
     return notebook
 
@@ -130,10 +140,15 @@ def _graded(cell: NotebookNode, role: str, exercise: str, worth: dict[str, float
     return metadata
 
 
-def _must_fit(notebook: NotebookNode, entry: NotebookEntry, worth: dict[str, float], source: Path) -> None:
+def _must_fit(notebook: NotebookNode, entry: NotebookEntry, wanted: set[str], source: Path) -> None:
     ids = [cell.id for cell in notebook.cells]
+    for cell in notebook.cells:
+        answered = cell.id.startswith("stretch_") or cell.metadata.get("nbgrader", {}).get("solution")
+        if "BEGIN SOLUTION" in cell.source and not answered:
+            raise CourseError(f"{source}: there is a solution in cell {cell.id}, which is no exercise")
+        if cell.id.startswith("stretch") and cell.id not in wanted:
+            raise CourseError(f"{source}: there is no check of {exercise_of(cell.id)} in utils/checks/")
     twice = {name for name in ids if ids.count(name) > 1}
-    wanted = {cell_id(role, number) for number in worth for role in ("exercise", "check")}
     if twice or not wanted <= {*ids} or "setup" not in ids:
         missing = sorted(wanted - {*ids}) + (["a cell tagged setup"] if "setup" not in ids else [])
         raise CourseError(

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from autograder.course import NotebookEntry, folder_of
 from utils.grading import expect
-from utils.grading.check import Check, Outcome, checks_of, examine
+from utils.grading.check import Check, Outcome, Stretch, checks_of, examine, stretches_of
 from utils.grading.remote import Ask
 
 
@@ -23,8 +23,13 @@ def checks_module(entry: NotebookEntry) -> ModuleType:
 
 
 def public_checks(entry: NotebookEntry) -> dict[str, Check]:
-    """The public checks of a notebook by exercise number."""
+    """The public checks of a notebook's graded exercises by number."""
     return checks_of(checks_module(entry))
+
+
+def stretch_checks(entry: NotebookEntry) -> dict[str, Stretch]:
+    """The checks of a notebook's stretch exercises by number: students run them, and grading does not."""
+    return stretches_of(checks_module(entry))
 
 
 @dataclass(frozen=True)

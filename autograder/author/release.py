@@ -29,7 +29,7 @@ Or with conda: `conda env create -f environment.yml`, `conda activate attention-
 `pip install -c constraints.txt torch` first; else torch comes without its CUDA libraries, which saves gigabytes.
 
 Answer the cells that say `YOUR CODE HERE`, run the check below each, and hand in the notebook; of a notebook with
-`STUDENT` in it, the zip that its last cells make. There, write your name before you train. `COURSE_PROFILE` (`smoke`,
+`STUDENT` in it, the zip that its cell `pack` makes. There, write your name before you train. `COURSE_PROFILE` (`smoke`,
 `cpu`, `gpu`) says how much is trained; without it, `gpu` where there is one, else `cpu`.
 """
 

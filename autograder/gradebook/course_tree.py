@@ -37,6 +37,8 @@ c.Execute.kernel_name = {no_kernel!r}
 c.AssignLatePenalties.plugin_class = "autograder.gradebook.stock.LatePenalty"
 c.ExchangeFactory.collect = "autograder.gradebook.stock.Collect"
 c.ZipCollectApp.extractor_plugin = "autograder.gradebook.stock.Archives"
+# Answers to stretch exercises are withheld, too, and are no cells of the gradebook.
+c.ClearSolutions.enforce_metadata = False
 """
 SERVER_CONFIG = """\
 # Written by `autograder build`, for the server that shows formgrader: jupyter lab --config jupyter_server_config.py
@@ -218,6 +220,7 @@ def nbgrader_api(course: Course) -> "NbGraderAPI":
     config.CourseDirectory.db_url = database(course)
     config.HTMLExporter.sanitize_html = True
     config.SanitizeHTML.tags = html_cleaning.TAGS
+    config.ClearSolutions.enforce_metadata = False
     coursedir = CourseDirectory(config=config)
     return NbGraderAPI(coursedir, config=config)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nbformat import NotebookNode
 
 IMPORT = re.compile(r"\s*(import|from) [\w.]+( import [\w, ]+)?( as \w+)?$")
-MARKERS = ("check", "private", "results_check")  # the decorators that say which exercise a function is for
+MARKERS = ("check", "private", "results_check", "stretch")  # the decorators that say which exercise a function is for
 
 
 def fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:

@@ -123,7 +123,8 @@ def _match(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> N
     by_text = {_squeezed(cell.source): cell.id for cell in release.cells if cell.id not in taken}
     lost = [cell for cell in reversed(cells) if not cell.match and not any(name in taken for name in cell.names)]
     unknown = [cell for cell in lost if _squeezed(cell.source) not in by_text]
-    exercises = [cell for cell in release.cells if cell.id.startswith("exercise_")] if unknown else []
+    asked = ("exercise_", "stretch_")
+    exercises = [cell for cell in release.cells if cell.id.startswith(asked)] if unknown else []
     theirs, ours = _defines([cell.source for cell in unknown]), _defines([cell.source for cell in exercises])
     by_definition = {defined: cell.id for defined, cell in zip(ours, exercises, strict=True) if defined}
     defined = {id(cell): by_definition.get(names, "") for cell, names in zip(unknown, theirs, strict=True)}

@@ -1051,6 +1051,9 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 # ### END SOLUTION
 
 # %% [markdown]
+# **What you can do now:** cut words into pieces, hide some of them, train an encoder to fill them in, and say what each
+# part of the recipe buys.
+#
 # When you are done, save the notebook and pack it with its results: that zip is what you hand in.
 
 # %% tags=["experiment"]
@@ -1058,3 +1061,75 @@ pack("07_bert_pretraining")
 
 # %%
 scoreboard(checks)
+
+# %% [markdown]
+# ## 7.S1 Whole words
+#
+# A stretch exercise: it has a check, and nobody grades it.
+#
+# `mask_tokens` hides pieces one by one. Of a word in three pieces mostly two stay, and the third is easily guessed:
+# that asks for spelling. In 2019 BERT's authors published models for which all pieces of a chosen **word** were chosen
+# together. Each word is chosen with probability $p$, whatever its length, so the share of the pieces stays 15% in
+# the mean.
+#
+# **Predict first.** Choose single pieces, and then the whole word of each. Is the share still 15%?
+#
+# **Exercise 7.S1** (not graded, about 15 minutes). Write `choose_words`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `draws.gather(1, places)` takes from each row of draws what stands at the places of the same row.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `draws[-1]` is the last draw and no error: a special token would share the fate of a word.
+# </details>
+
+
+# %% stretch="7.S1"
+def choose_words(word_ids, p=0.15, generator=None):
+    """Choose whole words, each with probability p, independently of all others of its row and of other rows.
+
+    Args:
+        word_ids: int64 (B, T), not empty: for each piece the number of its word in its row, 0 or more, and -1 for
+            special tokens and pads, which are never chosen. Words may have no piece.
+        generator: all chance comes from this torch.Generator, which lies where word_ids lie; from torch's own if it is
+            None.
+
+    Returns:
+        booleans (B, T), true at all pieces of the chosen words.
+    """
+    ### BEGIN SOLUTION
+    size = word_ids.size(0), max(1, int(word_ids.max()) + 1)
+    draws = torch.rand(size, generator=generator, device=word_ids.device)
+    return (draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)
+    ### END SOLUTION
+
+
+# %% check="7.S1"
+checks.choose_words(choose_words)
+
+# %% tags=["experiment"]
+pieces = "[CLS] the ##an ##thro ##py of re ##play ##ing un ##abl ##e play ##ers [SEP]".split()
+of_word = torch.tensor([[-1, 0, 0, 0, 0, 1, 2, 2, 2, 3, 3, 3, 4, 4, -1]])
+seeded, drawn = torch.Generator().manual_seed(4), {}
+for n in range(4):
+    for name, numbers in (("pieces", torch.arange(15).where(of_word >= 0, -1)), ("words", of_word)):
+        chosen = choose_words(numbers, p=0.3, generator=seeded)[0]
+        drawn[f"{name}, draw {n + 1}"] = [(piece, "chosen" if yes else "") for piece, yes in zip(pieces, chosen)]
+drawn = {name: drawn[name] for name in sorted(drawn)}
+
+# %% tags=["experiment"]
+alt = "One sentence, eight times. Four times single pieces are chosen, mostly beside visible ones of their word; four "
+plots.pieces(drawn, kinds=("chosen",), alt=alt + "times whole words, of which nothing is left to see.")
+
+# %% tags=["experiment"]
+many = of_word.repeat(20_000, 1)
+single, whole = choose_words(many.new_tensor(range(15)).where(many >= 0, -1)), choose_words(many)
+pulled = torch.stack([(single & (many == word)).any(1) for word in range(5)], 1).gather(1, many.clamp(min=0))
+for name, chosen in (("pieces", single), ("words", whole), ("the words of pieces", pulled & (many >= 0))):
+    print(f"{name:>20}: {chosen[many >= 0].float().mean():.1%} of the pieces are chosen")
+
+# %% [markdown]
+# No: then a word of four pieces is chosen about three times as often as one of one piece.

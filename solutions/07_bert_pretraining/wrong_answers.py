@@ -1645,3 +1645,100 @@ def run_all(results):
     for one in experiments:
         run_seeds(one, pretraining.seeds()[:2], results)
     return {one.name: run_seeds(one, pretraining.seeds(), results=results) for one in experiments}
+
+
+# %% wrong="7.S1" name="single pieces" says="chosen in parts"
+# - size = word_ids.size(0), max(1, int(word_ids.max()) + 1)
+# - draws = torch.rand(size, generator=generator, device=word_ids.device)
+# - return (draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)
+# + draws = torch.rand(word_ids.shape, generator=generator, device=word_ids.device)
+# + return (draws < p) & (word_ids >= 0)
+
+
+# %% wrong="7.S1" name="the words of chosen pieces" says="words of many pieces"
+def choose_words(word_ids, p=0.15, generator=None):
+    hit = torch.rand(word_ids.shape, generator=generator, device=word_ids.device) < p
+    same = word_ids[:, :, None] == word_ids[:, None]
+    return (same & hit[:, None]).any(-1) & (word_ids >= 0)
+
+
+# %% wrong="7.S1" name="one draw for all rows" says="the same words are chosen in every row"
+# - size = word_ids.size(0), max(1, int(word_ids.max()) + 1)
+# - draws = torch.rand(size, generator=generator, device=word_ids.device)
+# - return (draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)
+# + draws = torch.rand(max(1, int(word_ids.max()) + 1), generator=generator, device=word_ids.device)
+# + return (draws[word_ids.clamp(min=0)] < p) & (word_ids >= 0)
+
+# %% wrong="7.S1" name="special tokens are word 0" says="special tokens or pads are chosen"
+# - return (draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)
+# + return draws.gather(1, word_ids.clamp(min=0)) < p
+
+# %% wrong="7.S1" name="special tokens are the last word" says="special tokens or pads are chosen"
+# - return (draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)
+# + return draws.gather(1, word_ids % size[1]) < p
+
+
+# %% wrong="7.S1" name="so many in each row" says="as many words are chosen in every row"
+def choose_words(word_ids, p=0.15, generator=None):
+    fates = torch.zeros_like(word_ids, dtype=torch.bool)
+    for row, ids in zip(fates, word_ids):
+        words = ids[ids >= 0].unique()
+        count = p * len(words)
+        count = int(count) + int(torch.rand(1, generator=generator).item() < count % 1)
+        picked = words[torch.randperm(len(words), generator=generator)[:count]]
+        row |= torch.isin(ids, picked)
+    return fates
+
+
+# %% wrong="7.S1" name="p is ignored" says="the share of the chosen words is not p"
+# - return (draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)
+# + return (draws.gather(1, word_ids.clamp(min=0)) < 0.15) & (word_ids >= 0)
+
+# %% wrong="7.S1" name="the generator is ignored" says="does all chance come from `generator`?"
+# - draws = torch.rand(size, generator=generator, device=word_ids.device)
+# + draws = torch.rand(size, device=word_ids.device)
+
+# %% wrong="7.S1" name="seeded in each call" says="torch's own should decide"
+# - draws = torch.rand(size, generator=generator, device=word_ids.device)
+# + own = torch.Generator().manual_seed(0) if generator is None else generator
+# + draws = torch.rand(size, generator=own, device=word_ids.device)
+
+# %% wrong="7.S1" name="draws on the processor" says="on another device"
+# - draws = torch.rand(size, generator=generator, device=word_ids.device)
+# + draws = torch.rand(size, generator=generator)
+
+# %% wrong="7.S1" name="view" says="not contiguous"
+# - return (draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)
+# + flat = word_ids.view(-1).view(word_ids.shape)
+# + return (draws.gather(1, flat.clamp(min=0)) < p) & (word_ids >= 0)
+
+# %% wrong="7.S1" name="numbers" says="should be booleans"
+# - return (draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)
+# + return ((draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)).long()
+
+# %% wrong="7.S1" name="writes into its argument" says="word_ids"
+# - draws = torch.rand(size, generator=generator, device=word_ids.device)
+# - return (draws.gather(1, word_ids.clamp(min=0)) < p) & (word_ids >= 0)
+# + draws, real = torch.rand(size, generator=generator, device=word_ids.device), word_ids >= 0
+# + return (draws.gather(1, word_ids.clamp_(min=0)) < p) & real
+
+# %% wrong="7.S1" name="no words, no draws" says="RuntimeError"
+# - size = word_ids.size(0), max(1, int(word_ids.max()) + 1)
+# + size = word_ids.size(0), int(word_ids.max()) + 1
+
+
+# %% right="7.S1" name="the draw of the first piece"
+def choose_words(word_ids, p=0.15, generator=None):
+    hit = torch.rand(word_ids.shape, generator=generator, device=word_ids.device) < p
+    same = word_ids[:, :, None] == word_ids[:, None]
+    return hit.gather(1, same.long().argmax(-1)) & (word_ids >= 0)
+
+
+# %% right="7.S1" name="loops"
+def choose_words(word_ids, p=0.15, generator=None):
+    fates = torch.zeros_like(word_ids, dtype=torch.bool)
+    for row, ids in zip(fates, word_ids):
+        for word in {*ids.tolist()} - {-1}:
+            if torch.rand(1, generator=generator, device=ids.device).item() < p:
+                row[ids == word] = True
+    return fates

@@ -1078,6 +1078,9 @@ for words, tags in zip(read, found):
 # ### END SOLUTION
 
 # %% [markdown]
+# **What you can do now:** put a head on any encoder for classes, names, answers or choices, choose its layer, and
+# measure the result as the papers do.
+#
 # When you are done, save the notebook and pack it with its results: that zip is what you hand in.
 
 # %% tags=["experiment"]
@@ -1085,3 +1088,87 @@ pack("08_bert_heads")
 
 # %%
 scoreboard(checks)
+
+# %% [markdown]
+# ## 8.S1 When to refuse
+#
+# A stretch exercise: it has a check, and nobody grades it.
+#
+# In SQuAD 2.0 half of the questions have no answer. A question is answered if its best span beats `[CLS]`,
+#
+# $$s > s_{\text{null}} + \tau,$$
+#
+# and of equal scores `[CLS]` wins, as in 8.6. A refused question scores 1 if it has no answer, else 0; an answered one
+# scores the $F_1$ of its span, and 0 if there is no answer. The paper takes the $\tau$ that is best on the
+# **validation** set (section 4.3).
+#
+# **Predict first.** What does a model score that refuses all questions, and what one that refuses none, and is right
+# wherever it can be?
+#
+# **Exercise 8.S1** (not graded, about 20 minutes). Write `best_tau`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `max(candidates, key=score)`. Between two neighbouring differences $s - s_{\text{null}}$ the score does not change, so
+# few candidates are enough.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `if value` is false for None and for an F1 of 0, which are not the same: ask `value is None`.
+# </details>
+
+
+# %% stretch="8.S1"
+def best_tau(spans, nulls, f1):
+    """The tau with which all questions together score best, and that score in percent: two plain numbers.
+
+    Args:
+        spans, nulls: for each question the score of its best span, and that of [CLS] without tau.
+        f1: for each question the F1 of its best span, from 0 to 1; None if the question has no answer.
+
+    There is one question at least. Of several best taus any is right, if it is finite.
+    """
+    ### BEGIN SOLUTION
+    gaps = [span - null for span, null in zip(spans, nulls, strict=True)]
+
+    def score(tau):
+        pairs = zip(gaps, f1, strict=True)
+        return 100 * sum((value or 0) if gap > tau else value is None for gap, value in pairs) / len(f1)
+
+    best = max([min(gaps) - 1, *gaps], key=score)
+    return best, score(best)
+    ### END SOLUTION
+
+
+# %% check="8.S1"
+checks.best_tau(best_tau)
+
+# %% tags=["experiment"]
+noise = torch.Generator().manual_seed(1)
+answerable = torch.rand(600, generator=noise) < 0.5
+spans = 2 + 3 * answerable + 2 * torch.randn(600, generator=noise)
+nulls, right = torch.ones(600), torch.rand(600, generator=noise).sqrt()
+f1 = [value if there else None for value, there in zip(right.tolist(), answerable.tolist())]
+validation, test = ((spans[half].tolist(), nulls[half].tolist(), f1[half]) for half in (slice(300), slice(300, 600)))
+tau, score = best_tau(*validation)
+
+# %% tags=["experiment"]
+taus, lines = [step / 4 for step in range(-24, 41)], {"validation": [], "test": []}
+for line, (ours, theirs, values) in zip(lines.values(), (validation, test)):
+    for one in [*taus, tau]:
+        said = [(v or 0) if a > b + one else float(v is None) for a, b, v in zip(ours, theirs, values)]
+        line.append(100 * sum(said) / len(said))
+print(f"best on the validation questions: tau = {tau:.2f}, with {score:.1f}")
+for name, line in lines.items():
+    print(f"{name}: {line[0]:.1f} never refused, {line[taus.index(0)]:.1f} without tau, {line.pop():.1f} with this tau")
+
+# %% tags=["experiment"]
+alt = (
+    "The score of made-up questions over tau, for two halves: at the left all are answered, at the right all refused. "
+)
+plots.curves(lines, x=taus, xlabel="tau", ylabel="score, percent", alt=alt + "Both are best in between.")
+
+# %% [markdown]
+# Both score a half, and in the figure less at the left, where spans are not perfect. What the best $\tau$ scores on the
+# questions that it was chosen on is a little too good: only other questions can say what it is worth.

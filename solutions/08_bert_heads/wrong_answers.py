@@ -1638,3 +1638,95 @@ def run_all(results):
     for one in experiments:
         run_seeds(one, tagging.seeds()[:3], results)
     return {one.name: run_seeds(one, seeds=tagging.seeds(), results=results) for one in experiments}
+
+
+# %% wrong="8.S1" name="equal scores answer" says="of equal scores [CLS] should win"
+# - return 100 * sum((value or 0) if gap > tau else value is None for gap, value in pairs) / len(f1)
+# + return 100 * sum((value or 0) if gap >= tau else value is None for gap, value in pairs) / len(f1)
+
+
+# %% wrong="8.S1" name="one after the other, equal ones too" says="the same difference change together"
+def best_tau(spans, nulls, f1):
+    rows = sorted(zip((a - b for a, b in zip(spans, nulls)), f1), key=lambda row: -row[0])
+    score = best = sum(value is None for value in f1)
+    tau = rows[0][0]
+    for n, (gap, value) in enumerate(rows):
+        score += -1 if value is None else value
+        if score > best:
+            best, tau = score, rows[n + 1][0] if n + 1 < len(rows) else gap - 1
+    return tau, 100 * best / len(f1)
+
+
+# %% wrong="8.S1" name="an F1 of 0 is no answer" says="an F1 of 0 is taken for"
+# - return 100 * sum((value or 0) if gap > tau else value is None for gap, value in pairs) / len(f1)
+# + return 100 * sum((value or 0) if gap > tau else not value for gap, value in pairs) / len(f1)
+
+# %% wrong="8.S1" name="a refusal earns nothing" says="should score 1"
+# - return 100 * sum((value or 0) if gap > tau else value is None for gap, value in pairs) / len(f1)
+# + return 100 * sum((value or 0) if gap > tau else 0 for gap, value in pairs) / len(f1)
+
+# %% wrong="8.S1" name="tau added to the span" says="the wrong sign"
+# - return best, score(best)
+# + return -best, score(best)
+
+# %% wrong="8.S1" name="never answers all" says="a tau that answers all questions"
+# - best = max([min(gaps) - 1, *gaps], key=score)
+# + best = max(gaps, key=score)
+
+# %% wrong="8.S1" name="never refuses all" says="another tau scores better"
+# - best = max([min(gaps) - 1, *gaps], key=score)
+# + best = max([min(gaps) - 1, *(gap for gap in gaps if gap < max(gaps))], key=score)
+
+# %% wrong="8.S1" name="counts decisions" says="the number of right refusals"
+# - return best, score(best)
+# + decided = {tau: sum((gap > tau) == (value is not None) for gap, value in zip(gaps, f1)) for tau in gaps}
+# + decided[min(gaps) - 1] = sum(value is not None for value in f1)
+# + best = max(decided, key=decided.get)
+# + return best, score(best)
+
+# %% wrong="8.S1" name="no tau at all" says="another tau scores better"
+# - return best, score(best)
+# + return 0.0, score(0.0)
+
+# %% wrong="8.S1" name="infinite" says="tau is infinite"
+# - best = max([min(gaps) - 1, *gaps], key=score)
+# + best = max([-float("inf"), *gaps], key=score)
+
+# %% wrong="8.S1" name="from 0 to 1" says="Give percent"
+# - return best, score(best)
+# + return best, score(best) / 100
+
+# %% wrong="8.S1" name="a sum" says="this is the sum"
+# - return best, score(best)
+# + return best, score(best) * len(f1)
+
+# %% wrong="8.S1" name="tau alone" says="should return two numbers"
+# - return best, score(best)
+# + return best
+
+
+# %% right="8.S1" name="between neighbours"
+def best_tau(spans, nulls, f1):
+    gaps = sorted({a - b for a, b in zip(spans, nulls)})
+    middles = [(a + b) / 2 for a, b in zip(gaps, gaps[1:])]
+    results = []
+    for tau in (gaps[0] - 0.5, *middles, gaps[-1] + 0.5):
+        total = 0.0
+        for span, null, value in zip(spans, nulls, f1):
+            if span > null + tau:
+                total += 0 if value is None else value
+            else:
+                total += value is None
+        results.append((100 * total / len(f1), tau))
+    score, tau = max(results)
+    return tau, score
+
+
+# %% right="8.S1" name="tensors"
+def best_tau(spans, nulls, f1):
+    gaps = torch.tensor(spans).double() - torch.tensor(nulls).double()
+    refused = torch.tensor([float(value is None) for value in f1]).double()
+    answered = torch.tensor([value or 0.0 for value in f1]).double()
+    taus = torch.cat([gaps.min().view(1) - 1, gaps])
+    scores = torch.where(gaps > taus[:, None], answered, refused).mean(1)
+    return taus[scores.argmax()].item(), 100 * scores.max().item()

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from utils import tiny_bert
 from utils.experiments import pretraining
 from utils.grading import expect, toys
-from utils.grading.check import check
+from utils.grading.check import check, stretch
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, StudentError, kind, read
@@ -1273,3 +1273,89 @@ def steps(step_facts: Remote, sequences: int, length: int, count: int, words: fl
 @results_check("7.10", points=4, source=pretraining, notebook=pretraining.NOTEBOOK)
 def every_run(run_all):
     """Every experiment with every seed, graded from the losses in the files of the runs."""
+
+
+# 7.S1
+
+
+def some_words(B: int, T: int, seed: int) -> torch.Tensor:
+    """Words of one to four pieces, some of which have none, between special tokens, and with pads in some rows."""
+    some, rows = expect.draw(seed), []
+    for b in range(B):
+        row, word = [-1], 0
+        while len(row) < T - 1 - (b % 3) * T // 5:
+            row += [word] * some.randint(1, 4)
+            word += some.choice((1, 1, 1, 2))
+        row = row[: T - 1]
+        rows.append(row + [-1] * (T - len(row)))
+    return torch.tensor(rows)
+
+
+def words_of(value: Any, word_ids: torch.Tensor) -> torch.Tensor:
+    """What is chosen, of the shape of `word_ids`."""
+    found = expect.tensor(value, tuple(word_ids.shape), "what is chosen")
+    assert found.dtype == torch.bool, f"what is chosen should be booleans, not {str(found.dtype)[6:]}."
+    assert not found[word_ids < 0].any(), "special tokens or pads are chosen. Where the word is -1, nothing ever is."
+    return found
+
+
+def whole_words(found: torch.Tensor, word_ids: torch.Tensor, p: float) -> None:
+    """Fail unless words are chosen whole, and each as often as `p` says, whatever its length."""
+    assert found.any() or p == 0, "no word is chosen."
+    counts: dict[int, list[int]] = {}  # by how many pieces: words, and chosen ones
+    for row, ids in zip(found.tolist(), word_ids.tolist(), strict=True):
+        fates: dict[int, list[bool]] = {}
+        for yes, word in zip(row, ids, strict=True):
+            if word >= 0:
+                fates.setdefault(word, []).append(yes)
+        for fate in fates.values():
+            assert len({*fate}) == 1, "a word is chosen in parts. All of its pieces are, or none."
+            row_of = counts.setdefault(len(fate), [0, 0])
+            row_of[0] += 1
+            row_of[1] += fate[0]
+    long, short = max(counts), min(counts)
+    rates = {size: counts[size][1] / counts[size][0] for size in (short, long)}
+    told = "words of many pieces are chosen more often. Each word has the same chance, whatever its length."
+    assert p in (0, 1) or rates[long] < 1.7 * rates[short] or counts[short][1] < 30, told
+    for words, chosen in counts.values():
+        likely(chosen, words, p, "the share of the chosen words is not p.")
+
+
+@stretch("7.S1", forbids=("DataCollatorForWholeWordMask", *MODELS))
+def choose_words(choose_words, lib):
+    """Whole words, each with the same chance, within rows, across rows and in all; one generator."""
+    toy, word_ids = lib(toys), some_words(300, 60, 7)
+    ids = (torch.arange(40) // 2).repeat(200, 1)
+    chosen = words_of(choose_words(ids, 0.3, toy.seeded(3)), ids)[:, ::2].float()
+    told = "the same words are chosen in every row. Word 3 of one row is not word 3 of another."
+    assert chosen.mean(0).var() < 0.02, told
+    told = "as many words are chosen in every row. Each is chosen for itself, so the number varies."
+    assert chosen.sum(1).var() > 1, told
+    totals = {int(words_of(choose_words(ids[:20], 0.3, toy.seeded(n)), ids[:20]).sum()) for n in range(6)}
+    assert len(totals) > 1, "always as many words are chosen in all. Each is chosen for itself, so the number varies."
+    whole_words(words_of(choose_words(word_ids, generator=toy.seeded(1)), word_ids), word_ids, 0.15)
+    for p in (0.4, 0.0, 1.0):
+        whole_words(words_of(choose_words(word_ids, p, toy.seeded(2)), word_ids), word_ids, p)
+    for row in ([[-1, -1, -1]], [[-1]], [[0]], [[2, 2]]):
+        ids = torch.tensor(row)
+        assert words_of(choose_words(ids, 1.0), ids).equal(ids >= 0), (
+            "with p = 1 every word is chosen, and nothing else."
+        )
+    before, small = chance(lib), word_ids[:6]
+    first, again, other = (words_of(choose_words(small, 0.5, toy.seeded(n)), small) for n in (5, 5, 6))
+    told = "with the same generator the result is another one: does all chance come from `generator`?"
+    assert first.equal(again), told
+    assert chance(lib) == before, "a global generator is used or seeded, although `generator` is given."
+    assert not first.equal(other), "another generator chooses the same words."
+    going = toy.seeded(5)
+    draws = [words_of(choose_words(small, 0.5, going), small) for _ in range(2)]
+    told = "a second call with one generator chooses the same words: the generator is seeded again, or copied."
+    assert not draws[0].equal(draws[1]), told
+    told = "without a generator, torch's own should decide: seeded alike, it should choose alike, and else not."
+    one, two = toy.in_turn(choose_words, 8, [[small, 0.5]] * 2, {})
+    same, _ = toy.in_turn(choose_words, 8, [[small, 0.5]] * 2, {})
+    assert torch.equal(one, same) and not torch.equal(one, two), told
+    one_device(lib, choose_words, small)
+    says = "the result is an error for numbers that are not contiguous, such as transposed ones."
+    found = words_of(expect.answers(toy.strided, choose_words, word_ids, says=says), word_ids)
+    whole_words(found, word_ids, 0.15)

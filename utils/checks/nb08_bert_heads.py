@@ -13,7 +13,7 @@ import torch
 from utils import tiny_bert
 from utils.experiments import tagging
 from utils.grading import expect, toys
-from utils.grading.check import check
+from utils.grading.check import check, stretch
 from utils.grading.expect import generator, normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, kind, read
@@ -1389,3 +1389,107 @@ def tagger(BiLSTMTagger, lib):
 @results_check("8.10", points=4, source=tagging, notebook=tagging.NOTEBOOK)
 def every_run(run_all):
     """Every experiment with every seed, graded from what the files of the runs count."""
+
+
+# 8.S1
+
+# Scores of spans, scores of [CLS], and F1 or None. The scores are quarters, so that sums are exact.
+Questions = tuple[list[float], list[float], list[float | None]]
+QUESTIONS: list[Questions] = [
+    ([1.0, 2.5, 4.0, 0.5, 3.0], [0.0, 0.0, 0.0, 0.0, 0.0], [0.0, None, 0.75, None, 1.0]),
+    ([3.0, 1.0, 2.0], [1.0, 3.0, 0.5], [0.5, 1.0, 0.25]),  # answer them all
+    ([5.0, 1.0, 2.0], [0.0, 0.5, 4.0], [None, 0.25, None]),  # refuse them all
+    ([2.0, 2.0, 3.0, 1.0], [1.0, 1.0, 1.0, 1.0], [1.0, None, 0.5, None]),
+    ([4.0, 3.0, 2.0, 2.5], [3.0, 2.0, 1.0, 0.25], [None, 0.75, 0.5, 1.0]),
+    ([6.0, 1.0, 0.0, 2.0, 7.0], [8.0, 1.0, 3.0, 2.0, 1.0], [0.0, 0.0, None, None, 0.25]),
+    ([1.5], [2.0], [0.5]),
+    ([2.0], [1.0], [None]),
+    ([-3.0, -1.0], [-2.0, 4.0], [1.0, None]),
+]
+
+
+def gaps_of(questions: Questions) -> list[float]:
+    """By how much each span beats [CLS] without tau."""
+    return [span - null for span, null in zip(*questions[:2], strict=True)]
+
+
+def score_with(tau: float, questions: Questions, ties: bool = False, says: str = "") -> float:
+    """The score in percent with this tau, or what a misconception `says` of it; with `ties`, equal scores answer."""
+    total = 0.0
+    for span, null, value in zip(*questions, strict=True):
+        answered = span > null + tau or (ties and span == null + tau)
+        if says == "0 is None" and value == 0:
+            value = None
+        if says == "refused scores 0":
+            total += (value or 0.0) if answered else 0.0
+        elif says == "decisions":
+            total += answered == (value is not None)
+        else:
+            total += (value or 0.0) if answered else float(value is None)
+    return 100 * total / len(questions[0])
+
+
+def best_score(questions: Questions) -> float:
+    """The score with the best of all taus."""
+    gaps = gaps_of(questions)
+    return max(score_with(tau, questions) for tau in [min(gaps) - 1, *gaps])
+
+
+def some_questions(n: int, some: random.Random) -> Questions:
+    """Questions whose differences of scores often are equal."""
+    spans, nulls = ([some.randint(-8, 8) / 4 for _ in range(n)] for _ in range(2))
+    return spans, nulls, [some.choice((None, None, 0.0, 0.25, 0.5, 1.0, 1.0)) for _ in range(n)]
+
+
+def explains(
+    tried: Sequence[tuple[Questions, float, float]], sign: int = 1, beyond: Sequence[int] = (-1,), **misconception: Any
+) -> bool:
+    """Whether each tau is the best there is under a misconception, of the differences and of ones `beyond` them."""
+    for questions, tau, _ in tried:
+        gaps = gaps_of(questions)
+        candidates = [*gaps, *((min(gaps) if side < 0 else max(gaps)) + side for side in beyond)]
+        best = max(score_with(one, questions, **misconception) for one in candidates)
+        if score_with(sign * tau, questions, **misconception) < best - 1e-9:
+            return False
+    return True
+
+
+@stretch("8.S1", forbids=MODELS)
+def best_tau(best_tau):
+    """No tau scores better, and the score is that of this tau; ties, all answered, all refused."""
+    some, tried = random.Random(8), []
+    for questions in [*QUESTIONS, *(some_questions(some.randint(2, 12), some) for _ in range(40))]:
+        told = "best_tau should return two numbers, tau and the score that it gives"
+        found = expect.items(best_tau(*questions), 2, told)
+        tau, score = (expect.number(one, what) for one, what in zip(found, ("tau", "the score"), strict=True))
+        assert abs(tau) < 1e9, "tau is infinite. A tau beyond all differences gives the same score."
+        tried.append((questions, tau, score))
+    if not explains(tried):
+        told = "of equal scores [CLS] should win: a question with s = s_null + tau is refused."
+        assert not explains(tried, ties=True) and not explains(tried, ties=True, beyond=(-1, 1)), told
+        assert not explains(tried, sign=-1), "tau has the wrong sign. It is added to the score of [CLS]."
+        told = "an F1 of 0 is taken for a question without an answer. That is None."
+        assert not explains(tried, says="0 is None"), told
+        told = "a refused question without an answer should score 1."
+        assert not explains(tried, says="refused scores 0"), told
+        told = "the number of right refusals is made best. The score also asks how good an answer is."
+        assert not explains(tried, says="decisions"), told
+        told = "a tau that answers all questions, below all differences, is not tried."
+        assert not explains(tried, beyond=()), told
+        raise AssertionError("another tau scores better.")
+    for questions, _, score in tried:
+        best, n = best_score(questions), len(questions[0])
+        expect.number_like(
+            score + 1,
+            best + 1,
+            "the score",
+            "the score is not the one that all questions have with this tau, in percent.",
+            {
+                "the score is from 0 to 1. Give percent.": best / 100 + 1,
+                "this is the sum over the questions, not their mean.": best * n / 100 + 1,
+                "this is the sum over the questions in percent, not their mean.": best * n + 1,
+                "the score is higher than any tau gives. Questions with the same difference change together.": (
+                    max(score, best + 1e-3) + 1
+                ),
+            },
+        )

@@ -16,7 +16,7 @@ from typing import Any
 from utils import setup
 from utils.grading import dispatch, forbidden
 from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, StudentError, libraries, named
-from utils.grading.verdict import Outcome, Verdict, legible
+from utils.grading.verdict import Outcome, Ungraded, Verdict, legible
 
 if not __debug__:
     raise RuntimeError("checks are made of assert statements: run Python without -O and PYTHONOPTIMIZE")
@@ -95,6 +95,19 @@ def check(exercise: str, points: float, forbids: Iterable[str] = ()) -> Callable
     return lambda asserts: Check(exercise, points, tuple(forbids), asserts)
 
 
+class Stretch(Check):
+    """The check of a stretch exercise: at home it runs as every other, and grading leaves it out."""
+
+    def verdict(self, ask: Ask, cells: Sequence[forbidden.Cell]) -> Verdict:
+        """Reach the verdict; see `Check.verdict`. It has no points."""
+        return Ungraded(**vars(super().verdict(ask, cells)))
+
+
+def stretch(exercise: str, forbids: Iterable[str] = ()) -> Callable[[Callable[..., None]], Stretch]:
+    """Turn a function of asserts into the check of the stretch `exercise`, such as "7.S1"; see `check`."""
+    return lambda asserts: Stretch(exercise, 0, tuple(forbids), asserts)
+
+
 # What takes seconds to import, as students know it.
 SLOW = {
     "adapters": "adapters",
@@ -168,8 +181,14 @@ def examine(asserts: Callable[..., None], ask: Ask, forbids: Sequence[str] = ())
 
 
 def checks_of(module: ModuleType) -> dict[str, Check]:
-    """The checks of a module by exercise number, in the order of its source."""
-    return {item.exercise: item for item in vars(module).values() if isinstance(item, Check)}
+    """The graded checks of a module by exercise number, in the order of its source."""
+    every = [item for item in vars(module).values() if isinstance(item, Check)]
+    return {item.exercise: item for item in every if not isinstance(item, Stretch)}
+
+
+def stretches_of(module: ModuleType) -> dict[str, Stretch]:
+    """The checks of a module's stretch exercises by their numbers, in the order of its source."""
+    return {item.exercise: item for item in vars(module).values() if isinstance(item, Stretch)}
 
 
 def cells_at_home(objects: Iterable[Any]) -> list[str]:
@@ -190,14 +209,19 @@ def source_of(item: Any) -> str:
 
 
 class Scoreboard:
-    """A table of all exercises of a notebook: number, points, and the verdict if there is one."""
+    """A table of all exercises of a notebook: number, points, and the verdict if there is one.
 
-    def __init__(self, rows: Iterable[tuple[str, float, Verdict | None]]):
-        self.rows = list(rows)
+    The stretch exercises stand below it, without points.
+    """
+
+    def __init__(
+        self, rows: Iterable[tuple[str, float, Verdict | None]], stretches: Iterable[tuple[str, Verdict | None]] = ()
+    ):
+        self.rows, self.stretches = list(rows), list(stretches)
 
     def __repr__(self) -> str:
         lines = [f"{number:>5}  {self._state(latest):18}  {points:g}" for number, points, latest in self.rows]
-        return "\n".join([*lines, self._total()])
+        return "\n".join([*lines, self._total(), *self._not_graded()])
 
     def _repr_html_(self) -> str:
         mark = {Outcome.PASSED: "&#10003;", Outcome.BLANK: "&#183;"}
@@ -208,11 +232,15 @@ class Scoreboard:
             for number, points, latest in self.rows
         )
         head = "<tr><th>exercise</th><th></th><th style='text-align:left'>state</th><th>points</th></tr>"
-        return f"<table>{head}{rows}</table><p>{self._total()}</p>"
+        below = "".join(f"<p>{line}</p>" for line in (self._total(), *map(html.escape, self._not_graded())))
+        return f"<table>{head}{rows}</table>{below}"
 
     @staticmethod
     def _state(latest: Verdict | None) -> str:
         return "check not run yet" if latest is None else str(latest.outcome)
+
+    def _not_graded(self) -> list[str]:
+        return [f"stretch exercise {number}, not graded: {self._state(latest)}" for number, latest in self.stretches]
 
     def _total(self) -> str:
         won = sum(latest.score for _, _, latest in self.rows if latest)
@@ -221,7 +249,23 @@ class Scoreboard:
 
 def scoreboard(module: ModuleType) -> Scoreboard:
     """The state of every exercise of `module`, for the last cell of a notebook."""
-    return Scoreboard((item.exercise, item.points, item.latest) for item in checks_of(module).values())
+    return Scoreboard(
+        ((item.exercise, item.points, item.latest) for item in checks_of(module).values()),
+        ((item.exercise, item.latest) for item in stretches_of(module).values()),
+    )
 
 
-__all__ = ["Check", "CheckFailed", "Outcome", "Remote", "Scoreboard", "Verdict", "check", "checks_of", "scoreboard"]
+__all__ = [
+    "Check",
+    "CheckFailed",
+    "Outcome",
+    "Remote",
+    "Scoreboard",
+    "Stretch",
+    "Verdict",
+    "check",
+    "checks_of",
+    "scoreboard",
+    "stretch",
+    "stretches_of",
+]

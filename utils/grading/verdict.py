@@ -46,3 +46,13 @@ class Verdict:
         if self.outcome is Outcome.BLANK:
             return f"Exercise {self.exercise}: not attempted yet."
         return f"Exercise {self.exercise}: {self.message}"
+
+
+class Ungraded(Verdict):
+    """What a check says of a stretch exercise, which is worth nothing."""
+
+    def sentence(self) -> str:
+        """The line a student reads."""
+        if self.outcome is Outcome.PASSED:
+            return f"Exercise {self.exercise}: passed (not graded)"
+        return super().sentence()
