@@ -1355,7 +1355,7 @@ def choose_words(choose_words, lib):
     one, two = toy.in_turn(choose_words, 8, [[small, 0.5]] * 2, {})
     same, _ = toy.in_turn(choose_words, 8, [[small, 0.5]] * 2, {})
     assert torch.equal(one, same) and not torch.equal(one, two), told
-    one_device(lib, choose_words, small)
+    expect.one_device(lib, choose_words, small)
     says = "the result is an error for numbers that are not contiguous, such as transposed ones."
     found = words_of(expect.answers(toy.strided, choose_words, word_ids, says=says), word_ids)
     whole_words(found, word_ids, 0.15)
