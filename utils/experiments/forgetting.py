@@ -34,7 +34,7 @@ ALL = "all together"
 METHODS = (SEQUENCE, REPLAY, L2_SP, EWC, ADAPTERS, ALL)
 
 
-__all__ = ["RECORDED_SEEDS", "experiments", "recorded", "seeds"]
+__all__ = ["RECORDED_SEEDS", "Forgetting", "experiments", "recorded", "seeds"]
 
 
 def times(run: Run) -> int:

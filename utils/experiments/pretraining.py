@@ -34,7 +34,7 @@ POINTS = 20  # of the curve of a run
 CEILING = 3.5
 
 
-__all__ = ["RECORDED_SEEDS", "experiments", "recorded", "seeds"]
+__all__ = ["RECORDED_SEEDS", "Pretraining", "experiments", "recorded", "seeds"]
 
 
 def _losses_at(kind: int, run: Run) -> Any:

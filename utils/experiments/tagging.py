@@ -33,7 +33,7 @@ FINE_TUNED, FROM_NOTHING = "fine-tuned", "fine-tuned from random weights"
 RIGHT, FOUND, THERE, LOSS = range(4)  # of a sentence: names found that are right, names found, names there, loss
 
 
-__all__ = ["RECORDED_SEEDS", "experiments", "recorded", "seeds"]
+__all__ = ["RECORDED_SEEDS", "Tagging", "experiments", "recorded", "seeds"]
 
 
 def _counts(run: Run) -> Any:
