@@ -14,6 +14,8 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from autograder import course, demo
 from autograder.sandbox import kernel, preload
+from utils.experiments import student
+from utils.experiments.runs import run_seeds
 
 # What whoever writes a check runs: `pytest -m "not grading" -n 2`. All else grades, trains, or runs whole notebooks.
 QUICK = ("test_checks", "test_edits", "test_structure", "test_subwords")
@@ -108,6 +110,17 @@ def small(request):
     """The course with the limits that a test file states in `LIMITS`."""
     known = course.load()
     return known.model_copy(update={"limits": known.limits.model_copy(update=request.module.LIMITS)})
+
+
+@pytest.fixture(scope="module")
+def honest(request, tmp_path_factory):
+    """The folder of the student ADA of a test file, who ran all its SMOKE experiments with the SEEDS of that name."""
+    folder = tmp_path_factory.mktemp("honest")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(student, "_signed", (request.module.ADA, ""))
+        for experiment in request.module.SMOKE.values():
+            run_seeds(experiment, request.module.SEEDS, folder)
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from autograder.author import answers, build
 from data import documentation, libraries
 from utils.experiments import forgetting, forgetting_loop, likeness, student
 from utils.experiments.experiment import dumps, parse, path_of, read_files
-from utils.experiments.runs import run_seeds
+from utils.experiments.runs import recorded_examples, run_seeds
 from utils.experiments.seed_table import SeedTable
 from utils.experiments.standing import NO_STANDING
 from utils.grading.evidence import examine
@@ -36,25 +36,6 @@ CPU = torch.device("cpu")
 @results_check("9.10", points=4, source=forgetting, notebook=forgetting.NOTEBOOK)
 def over_seeds(run_all):
     """All experiments, all seeds."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def honest(tmp_path_factory):
-    """The folder of a student who ran everything."""
-    folder = tmp_path_factory.mktemp("honest")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(student, "_signed", (ADA, ""))
-        for experiment in SMOKE.values():
-            run_seeds(experiment, SEEDS, folder)
-    return folder
 
 
 def files_of(folder, experiment):
@@ -225,14 +206,14 @@ def test_a_run_has_learned_from_all_of_them(honest, says, curve):
 def test_the_recorded_text_has_a_name(tmp_path, monkeypatch):
     one = SHORT["in sequence"]
     monkeypatch.setattr(forgetting, "RECORDED", tmp_path)
-    forgetting._recorded_text.cache_clear()
+    recorded_examples.cache_clear()
     try:
         assert one.recorded_examples == ""
         run_seeds(one, [1], tmp_path)
-        forgetting._recorded_text.cache_clear()
+        recorded_examples.cache_clear()
         assert one.recorded_examples == forgetting_loop.text_of(one).fingerprint
     finally:
-        forgetting._recorded_text.cache_clear()
+        recorded_examples.cache_clear()
 
 
 def test_the_recorded_runs_show_what_notebook_09_says_of_them():

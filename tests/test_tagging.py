@@ -35,25 +35,6 @@ def over_seeds(run_all):
     """All experiments, all seeds."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
-def honest(tmp_path_factory):
-    """The folder of a student who ran everything."""
-    folder = tmp_path_factory.mktemp("honest")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(student, "_signed", (ADA, ""))
-        for experiment in SMOKE.values():
-            run_seeds(experiment, SEEDS, folder)
-    return folder
-
-
 # Sentences
 
 

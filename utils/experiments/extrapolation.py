@@ -9,7 +9,6 @@ What a model knows of order it is given from outside: a module that acts on the 
 function that turns queries and keys, or one that gives a bias. Those are the student's.
 """
 
-import platform
 import re
 import time
 from collections import Counter
@@ -27,7 +26,7 @@ from torch.nn import functional as F
 from utils import plots
 from utils.experiments import profiles
 from utils.experiments.experiment import Experiment, Metric, Run
-from utils.experiments.training import seed_everything
+from utils.experiments.training import run_of, seed_everything
 
 TRAINED = 32
 TESTED = (32, 64, 128)
@@ -126,18 +125,9 @@ class Extrapolation(Experiment):
         """Train once, in float32, and test at each length."""
         device, began = profiles.device(), time.perf_counter()
         model = train(self.scheme, self, seed, device, on_step)
-        return Run(
-            experiment=self.plain(),
-            seed=seed,
-            labels=[],
-            predictions=losses(model, self.windows).T.double().round(decimals=4).tolist(),
-            logits=[],
-            curve=[],
-            seconds=round(time.perf_counter() - began, 6),
-            device=profiles.device_name(device),
-            precision="float32",
-            versions={"torch": torch.__version__, "python": platform.python_version()},
-        )
+        found = losses(model, self.windows).T.double().round(decimals=4).tolist()
+        versions = {"torch": torch.__version__}
+        return run_of(self, seed, began, device, torch.float32, versions, predictions=found)
 
 
 def experiments(

@@ -11,15 +11,15 @@ Imports nothing heavy: graders read it, too. `utils.experiments.forgetting_loop`
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from utils.experiments import profiles, runs
-from utils.experiments.experiment import BadRun, Experiment, Metric, Run, path_of, read
-from utils.experiments.runs import RECORDED_SEEDS, load_table
+from utils.experiments.experiment import BadRun, Experiment, Metric, Run
+from utils.experiments.runs import RECORDED_SEEDS, load_table, recorded_examples
 
 if TYPE_CHECKING:
     from utils.plots import Picture
@@ -78,6 +78,7 @@ class Forgetting(Experiment):
     """
 
     metrics = METRICS
+    loop = "utils.experiments.forgetting_loop"
 
     encoder: str  # tiny, minilm or bert
     method: str  # one of METHODS
@@ -113,14 +114,10 @@ class Forgetting(Experiment):
         """The class of each test sentence: equally many of each, one class after the other."""
         return [label for label in range(CLASSES) for _ in range(self.test)]
 
-    def examples_of(self, run: Run) -> str:
-        """The fingerprint of the sentences, which differ with the versions of the libraries."""
-        return run.versions.get("text", "")
-
     @property
     def recorded_examples(self) -> str:
         """That of the recorded runs; blank if there is none of this size."""
-        return _recorded_text(self)
+        return recorded_examples(self, RECORDED)
 
     def check(self, run: Run, whole: bool) -> None:
         """Classes that can be, own ones where they are to be, and margins that say the same as these."""
@@ -158,23 +155,6 @@ class Forgetting(Experiment):
     def count_steps(self, folder: Path | str | None = None) -> int:
         """The phases."""
         return len(self.phases)
-
-    def run_seed(
-        self,
-        seed: int,
-        *,
-        precision: str | None = None,
-        folder: Path | str | None = None,
-        on_step: Callable[[str], None] = lambda what: None,
-    ) -> Run:
-        """Train once and test, see `utils.experiments.forgetting_loop.run_seed`."""
-        return _loop().run_seed(self, seed, precision=precision, on_step=on_step)
-
-
-@cache
-def _recorded_text(experiment: Forgetting) -> str:
-    path = path_of(experiment, RECORDED_SEEDS[0], RECORDED)
-    return experiment.examples_of(read(path)) if path.is_file() else ""
 
 
 def sentences(experiment: Forgetting, count: int = 1) -> dict[str, list[str]]:

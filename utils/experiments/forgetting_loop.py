@@ -2,12 +2,12 @@
 
 import copy
 import functools
-import platform
 import random
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from data import encoders, libraries
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.forgetting import ADAPTERS, CLASSES, EWC, L2_SP, PHASES, TOGETHER, Forgetting
-from utils.experiments.training import precision_of, progress, seed_everything
+from utils.experiments.training import products_of, progress, run_of, seed_everything
 
 DECIMALS = 3
 TEST_BATCH = 60
@@ -475,27 +475,25 @@ def margins(logits: torch.Tensor) -> list[float]:
     return [round(one, DECIMALS) for one in (right - other).tolist()]
 
 
-def precision_for(experiment: Forgetting, device: torch.device, name: str | None = None) -> torch.dtype:
-    """Of matrix products: as named, or what the device does best; the tiny encoder takes float32."""
-    usual = torch.float32 if experiment.made_up else precision_of(device)
-    return {"bfloat16": torch.bfloat16, None: usual}.get(name, torch.float32)
-
-
 def run_seed(
     experiment: Forgetting,
     seed: int,
     *,
     precision: str | None = None,
+    folder: Path | str | None = None,
     on_step: Callable[[str], None] = lambda what: None,
 ) -> Run:
     """Train once, and test before anything and after each phase; see `Forgetting` for what a run holds.
+
+    Args:
+        folder: not used; the sentences are those of libraries on this machine.
 
     Raises:
         ValueError: a library is not installed, or has too few sentences.
         ImportError, OSError: the encoder is nowhere; says what to do.
     """
     device = profiles.device()
-    products = precision_for(experiment, device, precision)
+    products = products_of(experiment, device, precision)
     known = given(experiment, seed, device, products)
     began = time.perf_counter()
     seed_everything(seed)
@@ -509,29 +507,25 @@ def run_seed(
     each = len(experiment.gold()) // len(experiment.phases)
     learned = [one for phase, table in enumerate(tables[1:]) for one in margins(table)[phase * each :][:each]]
     columns += [fitted_again(model, known, device, products), learned, margins(tables[-1])]
-    return Run(
-        experiment=experiment.plain(),
-        seed=seed,
+    text = text_of(experiment).fingerprint
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__, "text": text}
+    return run_of(
+        experiment,
+        seed,
+        began,
+        device,
+        products,
+        versions,
         labels=experiment.gold(),
         predictions=[[*row] for row in zip(*columns, strict=True)],
-        logits=[],
         curve=[{"examples": count} for count in experiment.seen],
-        seconds=round(time.perf_counter() - began, 6),
-        device=profiles.device_name(device),
-        precision=str(products).removeprefix("torch."),
-        versions={
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "python": platform.python_version(),
-            "text": text_of(experiment).fingerprint,
-        },
     )
 
 
 def fall(experiment: Forgetting, seed: int, steps: int) -> dict[str, list[float]]:
     """See `utils.experiments.forgetting.fall`."""
     device = profiles.device()
-    products = precision_for(experiment, device)
+    products = products_of(experiment, device)
     known = given(experiment, seed, device, products)
     count = TOGETHER * experiment.test
     first, labels = replace(known, test=known.test[:count]), torch.tensor(experiment.gold()[:count])

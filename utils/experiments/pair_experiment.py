@@ -5,7 +5,6 @@ Imports nothing heavy: graders read it, too. `utils.experiments.pair_training` t
 
 import importlib
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,6 +28,7 @@ class PairExperiment(Experiment):
     encoder, those with method `adapter` or `published` hand their adapters to a fusion.
     """
 
+    loop = "utils.experiments.pair_training"
     lead: ClassVar[float] = 6.0  # points: four deviations between seeds
     # By kind of device and precision, the likeness below which two runs with one seed differ. Measured with the
     # experiment `pretrained` on its first 640 pairs (120 steps) on a CPU: with float32, one thread and two end at the
@@ -105,17 +105,6 @@ class PairExperiment(Experiment):
     def prepare(self, folder: Path | str | None = None) -> None:
         """Train what it hands on to experiments that come after it, unless the cache has that."""
         _training().prepare(self, folder)
-
-    def run_seed(
-        self,
-        seed: int,
-        *,
-        precision: str | None = None,
-        folder: Path | str | None = None,
-        on_step: Callable[[str], None] = lambda what: None,
-    ) -> Run:
-        """Train once and predict the validation pairs, see `utils.experiments.pair_training.run_seed`."""
-        return _training().run_seed(self, seed, precision=precision, folder=folder, on_step=on_step)
 
 
 def _training() -> Any:

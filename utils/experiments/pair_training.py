@@ -11,7 +11,6 @@ import functools
 import importlib.metadata
 import math
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +30,7 @@ from utils.experiments import profiles, student
 from utils.experiments.experiment import DIGITS, Run
 from utils.experiments.pair_experiment import PairExperiment
 from utils.experiments.student import Own, instead
-from utils.experiments.training import precision_of
+from utils.experiments.training import precision_of, run_of
 
 POOL = 50  # batches of one pool are sorted by length, then shuffled
 EVALUATION_BATCH = 64
@@ -367,17 +366,17 @@ def run_seed(
     model = build(experiment, training.classes, generators["head"], device, products, folder)
     tables, curve = train(model, experiment, generators, training, validation, device, products, on_step)
     *epochs, rows = ([[round(value, DIGITS) for value in row] for row in table.tolist()] for table in tables)
-    return Run(
-        experiment=experiment.plain(),
-        seed=seed,
+    return run_of(
+        experiment,
+        seed,
+        started,
+        device,
+        products,
+        {name: importlib.metadata.version(name) for name in LIBRARIES},
         labels=validation.labels,
         predictions=[max(range(len(row)), key=row.__getitem__) for row in rows],
         logits=rows,
         curve=curve,
-        seconds=round(time.perf_counter() - started, 6),
-        device=profiles.device_name(device),
-        precision=str(products).removeprefix("torch."),
-        versions={name: importlib.metadata.version(name) for name in LIBRARIES} | {"python": platform.python_version()},
         epochs=epochs,
     )
 

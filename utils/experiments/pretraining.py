@@ -9,17 +9,17 @@ Imports nothing heavy: graders read it, too. `utils.experiments.pretraining_loop
 
 import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from utils.experiments import profiles
-from utils.experiments.experiment import BadRun, Experiment, Metric, Run, path_of, read
-from utils.experiments.runs import RECORDED_SEEDS, load_table, seeds
+from utils.experiments.experiment import BadRun, Experiment, Metric, Run
+from utils.experiments.runs import RECORDED_SEEDS, load_table, recorded_examples, seeds
 
 if TYPE_CHECKING:
     from utils.plots import Picture
@@ -64,6 +64,7 @@ class Pretraining(Experiment):
     """
 
     metrics = METRICS
+    loop = "utils.experiments.pretraining_loop"
     # Nats at [MASK]: four deviations between seeds. `measured` stays False: what rests on it is for a person, since
     # likeness was measured with one text, and other machines have others.
     lead: ClassVar[float] = 0.4
@@ -97,14 +98,10 @@ class Pretraining(Experiment):
         """A loss at [MASK], in nats, that no honest run has reached; the best there is."""
         return CEILING if self.encoder == "minilm" else None
 
-    def examples_of(self, run: Run) -> str:
-        """The fingerprint of the text, which differs with the versions of the libraries."""
-        return run.versions.get("text", "")
-
     @property
     def recorded_examples(self) -> str:
         """That of the recorded runs; blank if there is none of this size."""
-        return _recorded_text(self)
+        return recorded_examples(self, RECORDED)
 
     def check(self, run: Run, whole: bool) -> None:
         """A loss for each kind of place in every sequence, and a curve of the training loss."""
@@ -123,17 +120,6 @@ class Pretraining(Experiment):
         """The steps of the optimiser."""
         return self.steps
 
-    def run_seed(
-        self,
-        seed: int,
-        *,
-        precision: str | None = None,
-        folder: Path | str | None = None,
-        on_step: Callable[[str], None] = lambda what: None,
-    ) -> Run:
-        """Train once and test, see `utils.experiments.pretraining_loop.run_seed`."""
-        return _loop().run_seed(self, seed, precision=precision, on_step=on_step)
-
 
 def trained(experiment: Pretraining, seed: int) -> tuple[Any, Any]:
     """The model of a run, trained here with a progress bar, and its tokenizer: a BertForMaskedLM in evaluation mode.
@@ -147,12 +133,6 @@ def trained(experiment: Pretraining, seed: int) -> tuple[Any, Any]:
 def unigram_loss(experiment: Pretraining) -> float:
     """Nats at the validation places of whoever knows how frequent each piece is in the training text, and no more."""
     return _loop().unigram_loss(experiment)
-
-
-@cache
-def _recorded_text(experiment: Pretraining) -> str:
-    path = path_of(experiment, RECORDED_SEEDS[0], RECORDED)
-    return experiment.examples_of(read(path)) if path.is_file() else ""
 
 
 def _loop() -> Any:

@@ -5,12 +5,12 @@ the time would go into logits that nobody looks at.
 """
 
 import functools
-import platform
 import random
 import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,7 +24,7 @@ from data.pairs import MADE_UP_WORDS, TOPICS
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.pretraining import KINDS, PLACES, POINTS, Pretraining
-from utils.experiments.training import precision_of, seed_everything
+from utils.experiments.training import precision_of, products_of, run_of, seed_everything
 
 # Their versions are in constraints.txt, so that machines which keep to it have one text; Python's own are not.
 LIBRARIES = ("numpy", "pandas", "scipy", "matplotlib", "torch", "transformers")
@@ -309,6 +309,7 @@ def run_seed(
     seed: int,
     *,
     precision: str | None = None,
+    folder: Path | str | None = None,
     on_step: Callable[[str], None] = lambda what: None,
 ) -> Run:
     """Train once and test.
@@ -316,31 +317,25 @@ def run_seed(
     Args:
         seed: any integer from 0.
         precision: bfloat16 or float32, of matrix products; by default what the device does best.
+        folder: not used; the text is that of libraries on this machine.
 
     Raises:
         ImportError, OSError: the encoder is nowhere; says what to do.
     """
     device, known = profiles.device(), text_of(experiment)
-    usual = torch.float32 if experiment.made_up else precision_of(device)  # the tiny one is slower in bfloat16
-    products = {"bfloat16": torch.bfloat16, None: usual}.get(precision, torch.float32)
+    products = products_of(experiment, device, precision)
     began = time.perf_counter()
     model, curve = train(experiment, seed, device, products, on_step)
-    return Run(
-        experiment=experiment.plain(),
-        seed=seed,
-        labels=[],
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__, "text": known.fingerprint}
+    return run_of(
+        experiment,
+        seed,
+        began,
+        device,
+        products,
+        versions,
         predictions=losses(model, experiment, device, products),
-        logits=[],
         curve=curve,
-        seconds=round(time.perf_counter() - began, 6),
-        device=profiles.device_name(device),
-        precision=str(products).removeprefix("torch."),
-        versions={
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "python": platform.python_version(),
-            "text": known.fingerprint,
-        },
     )
 
 

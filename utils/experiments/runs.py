@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 from tqdm.auto import tqdm
@@ -89,6 +90,13 @@ def load_runs(experiment: Experiment, results: Path | str, seeds: Iterable[int] 
             aside = _set_aside(path)
             tqdm.write(f"{path}: {why}. It is kept as {aside.name}, and this seed will be run anew.")
     return found
+
+
+@cache
+def recorded_examples(experiment: Experiment, recorded: Path) -> str:
+    """`examples_of` the runs of an experiment in the folder `recorded`; blank if there are none of this size."""
+    path = path_of(experiment, RECORDED_SEEDS[0], recorded)
+    return experiment.examples_of(read(path)) if path.is_file() else ""
 
 
 def load_table(experiments: Mapping[str, Experiment], results: Path | str) -> dict[str, list[Run]]:

@@ -68,6 +68,7 @@ class Tagging(Experiment):
     """
 
     metrics = METRICS
+    loop = "utils.experiments.tagging_loop"
 
     encoder: str  # tiny, minilm or bert
     head: str  # LINEAR or BILSTM
@@ -89,10 +90,6 @@ class Tagging(Experiment):
             raise ValueError(f"{self.name}: its head is {LINEAR} or {BILSTM}, and it starts pretrained or random")
         if self.examples > self.pool:
             raise ValueError(f"{self.name}: no {self.examples} sentences can be drawn from {self.pool}")
-
-    def examples_of(self, run: Run) -> str:
-        """The fingerprint of the sentences, which differ with the versions of the libraries."""
-        return run.versions.get("text", "")
 
     @property
     def recorded_examples(self) -> str:
@@ -126,17 +123,6 @@ class Tagging(Experiment):
     def count_steps(self, folder: Path | str | None = None) -> int:
         """The epochs."""
         return self.epochs
-
-    def run_seed(
-        self,
-        seed: int,
-        *,
-        precision: str | None = None,
-        folder: Path | str | None = None,
-        on_step: Callable[[str], None] = lambda what: None,
-    ) -> Run:
-        """Train once and test, see `utils.experiments.tagging_loop.run_seed`."""
-        return _loop().run_seed(self, seed, precision=precision, folder=folder, on_step=on_step)
 
 
 @cache

@@ -1,7 +1,6 @@
 """One run of notebook 08's experiments: sentences, states of a frozen encoder, the two heads, and what is counted."""
 
 import functools
-import platform
 import random
 import time
 import zlib
@@ -21,7 +20,7 @@ from data.tagged import Tagged
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.tagging import BILSTM, Tagging
-from utils.experiments.training import precision_of, progress, seed_everything
+from utils.experiments.training import products_of, progress, run_of, seed_everything
 
 OUTSIDE = "O"
 SKIPPED = -100
@@ -393,12 +392,6 @@ def states_of(
     return states(one.task, one.encoder, one.state or 0, one.pool, one.test, one.max_len, device, precision, folder)
 
 
-def precision_for(experiment: Tagging, device: torch.device, name: str | None = None) -> torch.dtype:
-    """Of matrix products of the encoder: as named, or what the device does best; the tiny one takes float32."""
-    usual = torch.float32 if experiment.made_up else precision_of(device)
-    return {"bfloat16": torch.bfloat16, None: usual}.get(name, torch.float32)
-
-
 def guesses_of(cuts: Sequence[Cut], logits: Sequence[torch.Tensor], some: Sequence[Tagged], tags: Sequence[str]) -> Any:
     """Tags for each word of each sentence: 8.2, by the student's `word_predictions` where it gives the same."""
     guessed = [[tags[number] for number in one.argmax(-1).tolist()] for one in logits]
@@ -434,7 +427,7 @@ def run_seed(
         ImportError, OSError: the encoder or the sentences are nowhere; says what to do.
     """
     device, known = profiles.device(), text_of(experiment, folder)
-    products, began = precision_for(experiment, device, precision), time.perf_counter()
+    products, began = products_of(experiment, device, precision), time.perf_counter()
     tested, curve = train(experiment, seed, device, products, folder, on_step)
     cuts = cut(encoders.tokenizer(experiment.encoder), known.test, known.tags, experiment.max_len)
     read = states_of(experiment, device, products, folder)[1] if experiment.state is not None else ()
@@ -445,22 +438,16 @@ def run_seed(
         F.cross_entropy(one, torch.tensor([row.labels[place] for place in row.places]), reduction="sum").item()
         for one, row in zip(logits, cuts, strict=True)
     ]
-    return Run(
-        experiment=experiment.plain(),
-        seed=seed,
-        labels=[],
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__, "text": known.fingerprint}
+    return run_of(
+        experiment,
+        seed,
+        began,
+        device,
+        products,
+        versions,
         predictions=[[*row, round(loss, DECIMALS)] for row, loss in zip(counts, losses, strict=True)],
-        logits=[],
         curve=curve,
-        seconds=round(time.perf_counter() - began, 6),
-        device=profiles.device_name(device),
-        precision=str(products).removeprefix("torch."),
-        versions={
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "python": platform.python_version(),
-            "text": known.fingerprint,
-        },
     )
 
 
@@ -474,7 +461,7 @@ def tag(experiment: Tagging, seed: int, sentences: Sequence[Sequence[str]]) -> l
         raise ValueError(f"{experiment.name}: only a tagger whose encoder learned reads other sentences")
     device, known = profiles.device(), text_of(experiment)
     with tqdm(total=experiment.epochs, desc=f"{experiment.name}, seed {seed}") as bar:
-        tested, _ = train(experiment, seed, device, precision_for(experiment, device), None, lambda what: bar.update())
+        tested, _ = train(experiment, seed, device, products_of(experiment, device), None, lambda what: bar.update())
     some = [([*words], [OUTSIDE] * len(words)) for words in sentences]
     cuts = cut(encoders.tokenizer(experiment.encoder), some, known.tags, experiment.max_len)
     return guesses_of(cuts, tested(cuts, ()), some, known.tags)

@@ -8,7 +8,6 @@ everything else that is an exercise comes from the notebook.
 
 import hashlib
 import os
-import platform
 import random
 import statistics
 import time
@@ -28,7 +27,7 @@ from data import documentation, lab_checkpoint, reviews, smollm
 from utils.experiments import profiles
 from utils.experiments.experiment import ACCURACY, Experiment, Run
 from utils.experiments.runs import load_table
-from utils.experiments.training import progress, seed_everything, shuffled
+from utils.experiments.training import progress, run_of, seed_everything, shuffled
 
 ARMS = ("pretrained", "scratch")
 SPLITS = ("train", "valid", "test")
@@ -105,21 +104,16 @@ class Transfer(Experiment):
             raise ValueError("these experiments need the notebook's `learn`")
         began = time.perf_counter()
         report, lesson = self.learn(self.arm, self.examples, seed)
-        run = Run(
-            experiment=self.plain(),
-            seed=seed,
+        run = run_of(
+            self,
+            seed,
+            began,
+            profiles.device(),
+            torch.float32,
+            {"torch": torch.__version__, "transformers": transformers.__version__},
             labels=lesson.labels,
             predictions=lesson.predictions,
-            logits=[],
             curve=[{"accuracy": round(value, 4)} for value in report["curve"]],
-            seconds=round(time.perf_counter() - began, 6),
-            device=profiles.device_name(profiles.device()),
-            precision="float32",
-            versions={
-                "torch": torch.__version__,
-                "transformers": transformers.__version__,
-                "python": platform.python_version(),
-            },
         )
         if abs(run.accuracy - report["test"]) > 1e-4:
             raise ValueError(f"`select` reports {report['test']:.4f}; the model it tested last has {run.accuracy:.4f}")
