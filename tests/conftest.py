@@ -32,7 +32,7 @@ def group(nodeid: str) -> str:
     """
     file, _, test = nodeid.partition("::")
     name = Path(file).stem
-    exercise = re.search(r"\d\.S?\d+", test) if name == "test_checks" else None
+    exercise = re.search(r"\d+\.S?\d+", test) if name == "test_checks" else None
     return "demonstration" if name in DEMONSTRATION else f"{name} {exercise[0]}" if exercise else name
 
 
@@ -121,6 +121,12 @@ def honest(request, tmp_path_factory):
         for experiment in request.module.SMOKE.values():
             run_seeds(experiment, request.module.SEEDS, folder)
     return folder
+
+
+@pytest.fixture
+def nobody(monkeypatch):
+    """Runs know no student's functions, and forget those that a test offers."""
+    monkeypatch.setattr(student, "_own", {})
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """What several test files call: courses with trees of their own, results known beforehand, and what a run leaves."""
 
 import copy
+import dataclasses
 import datetime
 import json
 import shutil
@@ -14,6 +15,7 @@ from autograder.gradebook import course_tree, recording
 from autograder.grading import fingerprints, grade
 from autograder.grading.records import GRADED, GradedVerdict, Record, jobs
 from autograder.intake import restore
+from utils.experiments.experiment import dumps, parse, read_files
 from utils.grading.verdict import Outcome
 
 TIMES = ("seconds", "slowest_cell", "graded_at")
@@ -98,6 +100,17 @@ def canned(known, student="ada", solved=None):
         cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": f"{points:g}"})]
         done.verdicts.append(GradedVerdict(number, points, Outcome.PASSED))
     return job, done, nbformat.writes(notebook)
+
+
+def files_of(folder, experiment):
+    """The files of one experiment's runs in a folder of results, by path below it."""
+    name = experiment.folder("").name
+    return {file: text for file, text in read_files(folder).items() if file.split("/")[0] == name}
+
+
+def changed(files, name, **changes):
+    """The files of runs, with another content of one of them and a right digest."""
+    return files | {name: dumps(dataclasses.replace(parse(files[name]), **changes)).encode()}
 
 
 def keep(known, job, done, notebook):

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import toy_experiment
+from helpers import changed
 from toy_experiment import READING, TAGGING
 
 import utils.checks
@@ -81,12 +82,6 @@ def submit(known, entry, owner, files):
     course_tree.write(course_tree.results_path(known, entry, owner), pack(files))
 
 
-def changed(files, **changes):
-    """The first file with another content and a right digest."""
-    name = min(files)
-    return files | {name: dumps(dataclasses.replace(parse(files[name]), **changes)).encode()}
-
-
 @pytest.mark.parametrize("notebook", NOTEBOOKS)
 def test_it_is_graded_from_what_it_predicted(notebook, known, tmp_path, monkeypatch):
     check = check_of(known.notebook(notebook))
@@ -106,7 +101,7 @@ def test_it_is_graded_from_what_it_predicted(notebook, known, tmp_path, monkeypa
         },
         "not a list of numbers": {"predictions": [[[0]]] * len(first.predictions)},
     }.items():
-        verdict, against, _ = check.verdict_on(changed(files, **changes), ["cpu"], NO_STANDING)
+        verdict, against, _ = check.verdict_on(changed(files, min(files), **changes), ["cpu"], NO_STANDING)
         assert verdict.score == 0 and says in against[0], says
     missing = dict(list(files.items())[1:])
     assert "is missing" in check.verdict_on(missing, ["cpu"], NO_STANDING)[1][0]
@@ -145,7 +140,9 @@ def test_it_is_compared_with_the_class_and_audited(notebook, known, tmp_path, mo
     assert len(done) == 20 and {one.verdict for one in done} == {audit.AGREES}
     assert {one.claimed == one.found for one in done} == {True}
     assert [one.likeness for one in done] == pytest.approx([1] * 20)
-    forged = changed(files, predictions=parse(files[min(files)]).labels if notebook == TAGGING else [1.0] * 40)
+    forged = changed(
+        files, min(files), predictions=parse(files[min(files)]).labels if notebook == TAGGING else [1.0] * 40
+    )
     submit(known, entry, "Ada_Lovelace", forged)
     (found,) = [one for one in audit.audit(known, entry, 1.0) if one.claimed != one.found]
     assert found.verdict != audit.AGREES and found.student == "Ada_Lovelace"

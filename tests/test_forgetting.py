@@ -2,24 +2,23 @@
 
 import dataclasses
 import json
-import types
-from collections import Counter
 
 import numpy as np
+import own
 import pytest
 import torch
+from helpers import changed, files_of
 
 from autograder import course
-from autograder.author import answers, build
 from data import documentation, libraries
 from utils.experiments import forgetting, forgetting_loop, likeness, student
-from utils.experiments.experiment import dumps, parse, path_of, read_files
+from utils.experiments.experiment import parse, path_of, read_files
 from utils.experiments.runs import recorded_examples, run_seeds
 from utils.experiments.seed_table import SeedTable
 from utils.experiments.standing import NO_STANDING
 from utils.grading.evidence import examine
 from utils.grading.results_check import results_check
-from utils.grading.verdict import Outcome, Verdict
+from utils.grading.verdict import Outcome
 
 COURSE = course.load()
 NAMES = ("Replay", "remember", "fisher", "ewc", "l2_sp")
@@ -30,17 +29,13 @@ SHORT = {
 }
 ADA = "Ada Lovelace"
 SEEDS = student.seeds_of(ADA, "", 5)
+pytestmark = pytest.mark.usefixtures("nobody")
 CPU = torch.device("cpu")
 
 
 @results_check("9.10", points=4, source=forgetting, notebook=forgetting.NOTEBOOK)
 def over_seeds(run_all):
     """All experiments, all seeds."""
-
-
-def files_of(folder, experiment):
-    name = experiment.folder("").name
-    return {file: text for file, text in read_files(folder).items() if file.split("/")[0] == name}
 
 
 def model_of(experiment, seed=1):
@@ -187,7 +182,7 @@ def test_what_no_run_holds_is_refused(honest, says, change):
     files = read_files(honest)
     name = next(iter(files_of(honest, SMOKE["replay"])))
     run = parse(files[name])
-    forged = files | {name: dumps(dataclasses.replace(run, predictions=change(run.predictions))).encode()}
+    forged = changed(files, name, predictions=change(run.predictions))
     verdict, against, _ = over_seeds.verdict_on(forged, ["smoke"], NO_STANDING)
     assert verdict.score == 0 and says in against[0], against
 
@@ -351,23 +346,7 @@ def test_the_information_of_all_phases_is_added_up():
 
 @pytest.fixture(scope="module")
 def theirs():
-    """The solution's functions, as those of a student, by name."""
-    entry, found = COURSE.notebook("09"), {}
-    for case in answers.reference_cases(COURSE, entry):
-        space = answers.at_home(build.student_notebook(COURSE, entry), case.source, case.exercise)
-        found |= {name: space[name] for name in NAMES if name in space and space[name].__module__ == "__main__"}
-    assert {*found} == {*NAMES}
-    return found
-
-
-@pytest.fixture(autouse=True)
-def nobody(monkeypatch):
-    monkeypatch.setattr(student, "_own", {})
-
-
-def use(**functions):
-    latest = Verdict("9.5", 1, Outcome.PASSED)
-    student.use(types.SimpleNamespace(one=types.SimpleNamespace(latest=latest, names=(*functions,))), **functions)
+    return own.solutions("09", NAMES)
 
 
 def numbers():
@@ -381,16 +360,7 @@ def usual():
 
 
 def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
-    called = Counter()
-
-    def counted(name):
-        def function(*args, **kwargs):
-            called[name] += 1
-            return theirs[name](*args, **kwargs)
-
-        return function
-
-    use(**{name: counted(name) for name in NAMES})
+    called = own.use_counted(theirs)
     assert numbers() == usual
     assert {*called} == {*NAMES} == {*student._own}
     steps = sum(map(len, forgetting_loop.orders(SHORT["EWC"], forgetting_loop.random.Random(1))[1:]))
@@ -446,16 +416,14 @@ def raises(theirs):
     ],
 )
 def test_what_does_something_else_is_left_and_named(name, made, theirs, usual, capsys):
-    use(**{name: made(theirs)})
+    own.use(**{name: made(theirs)})
     assert numbers() == usual
     assert f"The runs use the course's `{name}` instead of yours" in capsys.readouterr().out
     assert student.own(name) is None
 
 
 def test_the_notebook_offers_what_the_loop_can_use():
-    cells = build.student_notebook(COURSE, COURSE.notebook("09")).cells
-    (used,) = [cell.source for cell in cells if "student.use(" in cell.source]
-    assert [name for name in NAMES if used.count(name) >= 2] == [*NAMES]
+    assert own.offered("09") == NAMES
 
 
 def test_a_seed_decides_all_and_runs_leave_their_files(tmp_path):

@@ -2,22 +2,22 @@
 
 import dataclasses
 import importlib.util
-import types
 
 import numpy as np
+import own
 import pytest
 import torch
+from helpers import changed, files_of
 
 from autograder import course
-from autograder.author import answers, build
 from autograder.grading import audit
 from data import encoders
 from utils.experiments import likeness, pretraining, pretraining_loop, student
-from utils.experiments.experiment import dumps, parse, path_of, read_files
+from utils.experiments.experiment import parse, path_of, read_files
 from utils.experiments.runs import run_seeds
 from utils.experiments.standing import NO_STANDING
 from utils.grading.results_check import results_check
-from utils.grading.verdict import Outcome, Verdict
+from utils.grading.verdict import Outcome
 
 COURSE = course.load()
 NAMES = ("mask_tokens", "masked_nll", "MLMHead")
@@ -26,6 +26,7 @@ BERT, MASKED, KEPT, RANDOM = pretraining.ROWS
 SHORT = dataclasses.replace(SMOKE[BERT], name="short", steps=pretraining.POINTS, validation=8)
 ADA = "Ada Lovelace"
 SEEDS = student.seeds_of(ADA, "", 5)
+pytestmark = pytest.mark.usefixtures("nobody")
 
 
 @results_check("7.10", points=4, source=pretraining, notebook=pretraining.NOTEBOOK)
@@ -128,11 +129,6 @@ def test_the_arms_differ_as_the_notebook_says(honest):
     assert at_mask[left] < at_mask[masked] - 0.3, at_mask
 
 
-def files_of(folder, experiment):
-    name = experiment.folder("").name
-    return {file: text for file, text in read_files(folder).items() if file.split("/")[0] == name}
-
-
 def test_honest_runs_pass_and_nobody_suspects_them(honest):
     verdict, against, unsure = over_seeds.verdict_on(read_files(honest), ["smoke"], NO_STANDING)
     assert (verdict.outcome, verdict.score, against, unsure) == (Outcome.PASSED, 4, [], [])
@@ -154,7 +150,7 @@ def test_losses_of_another_form_are_refused(honest, says, change):
     files = read_files(honest)
     name = next(iter(files_of(honest, SMOKE[BERT])))
     run = parse(files[name])
-    forged = files | {name: dumps(dataclasses.replace(run, predictions=change(run.predictions))).encode()}
+    forged = changed(files, name, predictions=change(run.predictions))
     verdict, against, _ = over_seeds.verdict_on(forged, ["smoke"], NO_STANDING)
     assert verdict.score == 0 and says in against[0], against
 
@@ -164,7 +160,7 @@ def test_a_curve_of_another_form_and_impossible_losses_are_refused(honest, monke
     name = next(iter(files_of(honest, one)))
     run = parse(files[name])
     for curve in (run.curve[1:], [{"loss": point["train_loss"]} for point in run.curve]):
-        forged = files | {name: dumps(dataclasses.replace(run, curve=curve)).encode()}
+        forged = changed(files, name, curve=curve)
         assert "times the training loss" in over_seeds.verdict_on(forged, ["smoke"], NO_STANDING)[1][0]
     assert pretraining.experiments(profile="cpu")[BERT].ceiling == pretraining.CEILING and one.ceiling is None
     monkeypatch.setattr(pretraining.Pretraining, "ceiling", property(lambda self: 10.0))
@@ -189,23 +185,7 @@ def test_runs_of_another_text_are_compared_with_nobodys():
 
 @pytest.fixture(scope="module")
 def theirs():
-    """The solution's functions, as those of a student, by name."""
-    entry, found = COURSE.notebook("07"), {}
-    for case in answers.reference_cases(COURSE, entry):
-        space = answers.at_home(build.student_notebook(COURSE, entry), case.source, case.exercise)
-        found |= {name: space[name] for name in NAMES if name in space and space[name].__module__ == "__main__"}
-    assert {*found} == {*NAMES}
-    return found
-
-
-@pytest.fixture(autouse=True)
-def nobody(monkeypatch):
-    monkeypatch.setattr(student, "_own", {})
-
-
-def use(**functions):
-    latest = Verdict("7.3", 1, Outcome.PASSED)
-    student.use(types.SimpleNamespace(one=types.SimpleNamespace(latest=latest, names=(*functions,))), **functions)
+    return own.solutions("07", NAMES)
 
 
 def numbers(run):
@@ -218,18 +198,9 @@ def usual():
 
 
 def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
-    called = set()
-
-    def counted(name):
-        def function(*args, **kwargs):
-            called.add(name)
-            return theirs[name](*args, **kwargs)
-
-        return function
-
-    use(**{name: counted(name) for name in NAMES})
+    called = own.use_counted(theirs)
     assert numbers(SHORT.run_seed(1)) == usual
-    assert called == {*NAMES} == {*student._own}
+    assert {*called} == {*NAMES} == {*student._own}
     assert "instead of yours" not in capsys.readouterr().out
 
 
@@ -279,16 +250,14 @@ def raises(theirs):
     ],
 )
 def test_what_does_something_else_is_left_and_named(name, made, theirs, usual, capsys):
-    use(**{name: made(theirs)})
+    own.use(**{name: made(theirs)})
     assert numbers(SHORT.run_seed(1)) == usual
     assert f"The runs use the course's `{name}` instead of yours" in capsys.readouterr().out
     assert student.own(name) is None
 
 
 def test_the_notebook_offers_what_the_loop_can_use():
-    cells = build.student_notebook(COURSE, COURSE.notebook("07")).cells
-    (used,) = [cell.source for cell in cells if "student.use(" in cell.source]
-    assert "student.use(checks, " + ", ".join(f"{name}={name}" for name in NAMES) + ")" in used
+    assert own.offered("07") == NAMES
 
 
 def test_a_seed_decides_all_and_runs_leave_their_files(tmp_path, usual):

@@ -2,21 +2,21 @@
 
 import dataclasses
 import json
-import types
 
 import numpy as np
+import own
 import pytest
 import torch
+from helpers import changed, files_of
 
 from autograder import course
-from autograder.author import answers, build
 from data import documentation, tagged
 from utils.experiments import likeness, student, tagging, tagging_loop
 from utils.experiments.experiment import dumps, parse, path_of, read_files
 from utils.experiments.runs import run_seeds
 from utils.experiments.standing import NO_STANDING
 from utils.grading.results_check import results_check
-from utils.grading.verdict import Outcome, Verdict
+from utils.grading.verdict import Outcome
 
 COURSE = course.load()
 NAMES = ("align_labels", "word_predictions", "entities", "layer_features", "BiLSTMTagger")
@@ -28,6 +28,7 @@ SHORT = [
 ]
 ADA = "Ada Lovelace"
 SEEDS = student.seeds_of(ADA, "", 5)
+pytestmark = pytest.mark.usefixtures("nobody")
 
 
 @results_check("8.10", points=4, source=tagging, notebook=tagging.NOTEBOOK)
@@ -156,11 +157,6 @@ def test_the_arms_differ_as_the_notebook_says(honest):
     assert len(tagging.questions(runs)) == 6 and {name for pair in tagging.questions(runs) for name in pair} <= {*runs}
 
 
-def files_of(folder, experiment):
-    name = experiment.folder("").name
-    return {file: text for file, text in read_files(folder).items() if file.split("/")[0] == name}
-
-
 def test_honest_runs_pass_and_nobody_suspects_them(honest):
     verdict, against, unsure = over_seeds.verdict_on(read_files(honest), ["smoke"], NO_STANDING)
     assert (verdict.outcome, verdict.score, against, unsure) == (Outcome.PASSED, 4, [], [])
@@ -185,7 +181,7 @@ def test_what_no_run_holds_is_refused(honest, says, change):
     files = read_files(honest)
     name = next(iter(files_of(honest, FROZEN)))
     run = parse(files[name])
-    forged = files | {name: dumps(dataclasses.replace(run, predictions=change(run.predictions))).encode()}
+    forged = changed(files, name, predictions=change(run.predictions))
     verdict, against, _ = over_seeds.verdict_on(forged, ["smoke"], NO_STANDING)
     assert verdict.score == 0 and says in against[0], against
 
@@ -218,24 +214,12 @@ def test_the_judge_knows_the_names_of_the_recorded_text(honest, tmp_path, monkey
 
 @pytest.fixture(scope="module")
 def theirs():
-    """The solution's functions, as those of a student, by name."""
-    entry, found = COURSE.notebook("08"), {}
-    for case in answers.reference_cases(COURSE, entry):
-        space = answers.at_home(build.student_notebook(COURSE, entry), case.source, case.exercise)
-        found |= {name: space[name] for name in NAMES if name in space and space[name].__module__ == "__main__"}
-    assert {*found} == {*NAMES}
-    return found
-
-
-@pytest.fixture(autouse=True)
-def nobody(monkeypatch):
-    monkeypatch.setattr(student, "_own", {})
+    return own.solutions("08", NAMES)
 
 
 def use(**functions):
     tagging_loop.states.cache_clear()  # they are computed once a session
-    latest = Verdict("8.2", 1, Outcome.PASSED)
-    student.use(types.SimpleNamespace(one=types.SimpleNamespace(latest=latest, names=(*functions,))), **functions)
+    own.use(**functions)
 
 
 def numbers():
@@ -249,18 +233,10 @@ def usual():
 
 
 def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):
-    called = set()
-
-    def counted(name):
-        def function(*args, **kwargs):
-            called.add(name)
-            return theirs[name](*args, **kwargs)
-
-        return function
-
-    use(**{name: counted(name) for name in NAMES})
+    tagging_loop.states.cache_clear()
+    called = own.use_counted(theirs)
     assert numbers() == usual
-    assert called == {*NAMES} == {*student._own}
+    assert {*called} == {*NAMES} == {*student._own}
     assert "instead of yours" not in capsys.readouterr().out
 
 
@@ -314,9 +290,7 @@ def test_what_does_something_else_is_left_and_named(name, made, theirs, usual, c
 
 
 def test_the_notebook_offers_what_the_loop_can_use():
-    cells = build.student_notebook(COURSE, COURSE.notebook("08")).cells
-    (used,) = [cell.source for cell in cells if "student.use(" in cell.source]
-    assert [name for name in NAMES if used.count(name) >= 2] == [*NAMES]
+    assert own.offered("08") == NAMES
 
 
 def test_a_seed_decides_all_and_runs_leave_their_files(tmp_path):
