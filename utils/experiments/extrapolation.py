@@ -26,7 +26,8 @@ from torch.nn import functional as F
 from utils import plots
 from utils.experiments import profiles
 from utils.experiments.experiment import Experiment, Metric, Run
-from utils.experiments.training import run_of, seed_everything
+from utils.experiments.loops import run_of
+from utils.experiments.training import seed_everything
 
 TRAINED = 32
 TESTED = (32, 64, 128)

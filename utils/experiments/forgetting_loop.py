@@ -19,7 +19,8 @@ from data import encoders, libraries
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
 from utils.experiments.forgetting import ADAPTERS, CLASSES, EWC, L2_SP, PHASES, TOGETHER, Forgetting
-from utils.experiments.training import products_of, progress, run_of, seed_everything
+from utils.experiments.loops import products_of, run_of
+from utils.experiments.training import progress, seed_everything
 
 DECIMALS = 3
 TEST_BATCH = 60

@@ -28,9 +28,10 @@ from data import encoders, pairs
 from data.documentation import cache_folder
 from utils.experiments import profiles, student
 from utils.experiments.experiment import DIGITS, Run
+from utils.experiments.loops import run_of
 from utils.experiments.pair_experiment import PairExperiment
 from utils.experiments.student import Own, instead
-from utils.experiments.training import precision_of, run_of
+from utils.experiments.training import precision_of
 
 POOL = 50  # batches of one pool are sorted by length, then shuffled
 EVALUATION_BATCH = 64

@@ -19,8 +19,9 @@ from data import encoders, tagged
 from data.tagged import Tagged
 from utils.experiments import profiles, student
 from utils.experiments.experiment import Run
+from utils.experiments.loops import products_of, run_of
 from utils.experiments.tagging import BILSTM, Tagging
-from utils.experiments.training import products_of, progress, run_of, seed_everything
+from utils.experiments.training import progress, seed_everything
 
 OUTSIDE = "O"
 SKIPPED = -100

@@ -1,18 +1,13 @@
 """What every experiment needs around the training loop, which is an exercise and not here."""
 
-import platform
 import random
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
 from torch import nn
 from tqdm.auto import tqdm
-
-from utils.experiments import profiles
-from utils.experiments.experiment import Experiment, Run
 
 T = TypeVar("T")
 
@@ -31,40 +26,6 @@ def precision_of(device: torch.device) -> torch.dtype:
     capabilities = torch.cpu.get_capabilities()
     native = capabilities.get("avx512_bf16") or capabilities.get("amx_bf16")
     return torch.bfloat16 if native else torch.float32
-
-
-def products_of(experiment: Experiment, device: torch.device, name: str | None = None) -> torch.dtype:
-    """Of an encoder's matrix products: as named, or what the device does best; the tiny encoder takes float32."""
-    usual = torch.float32 if experiment.made_up else precision_of(device)  # bfloat16 is slower for one so small
-    return {"bfloat16": torch.bfloat16, None: usual}.get(name, torch.float32)
-
-
-def run_of(
-    experiment: Experiment,
-    seed: int,
-    began: float,
-    device: torch.device,
-    products: torch.dtype,
-    versions: Mapping[str, str],
-    **found: Any,
-) -> Run:
-    """The run that ends now, with what every run notes.
-
-    Args:
-        began: the time of `time.perf_counter()` when it began.
-        products: the precision of its matrix products.
-        versions: of what its numbers depend on, besides Python.
-        found: what it found: labels, predictions, logits, curve, epochs; see `Run`.
-    """
-    return Run(
-        experiment=experiment.plain(),
-        seed=seed,
-        seconds=round(time.perf_counter() - began, 6),
-        device=profiles.device_name(device),
-        precision=str(products).removeprefix("torch."),
-        versions={**versions, "python": platform.python_version()},
-        **{"labels": [], "logits": [], "curve": []} | found,
-    )
 
 
 def progress(items: Iterable[T], title: str) -> Iterable[T]:

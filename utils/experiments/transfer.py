@@ -26,8 +26,9 @@ from torch.nn import functional as F
 from data import documentation, lab_checkpoint, reviews, smollm
 from utils.experiments import profiles
 from utils.experiments.experiment import ACCURACY, Experiment, Run
+from utils.experiments.loops import run_of
 from utils.experiments.runs import load_table
-from utils.experiments.training import progress, run_of, seed_everything, shuffled
+from utils.experiments.training import progress, seed_everything, shuffled
 
 ARMS = ("pretrained", "scratch")
 SPLITS = ("train", "valid", "test")
