@@ -1,5 +1,7 @@
 """The grading run over a class: right scores, one record each, resumed where it stopped, repeatable."""
 
+import itertools
+import math
 import os
 import re
 import subprocess
@@ -141,25 +143,34 @@ def test_a_changed_hand_in_is_graded_anew_and_manual_scores_stay(workshop):
         assert next(mark for mark in marks if mark.name.startswith("written_")).manual_score == 1.5
 
 
+def patterns(numbers):
+    """Which exercises are wrong in each of a few hand-ins: of any two, each is wrong in one where the other is right.
+
+    Each exercise is wrong in its own half of the hand-ins, and no half holds another (Sperner, 1928).
+    """
+    count = next(count for count in itertools.count(2) if math.comb(count, count // 2) >= len(numbers))
+    halves = zip(numbers, itertools.combinations(range(count), count // 2), strict=False)
+    wrong_in = {number: {*half} for number, half in halves}
+    return [[number for number in numbers if place in wrong_in[number]] for place in range(count)]
+
+
 @pytest.fixture(scope="module")
 def graded(all_built, tmp_path_factory):
-    """A class of all notebooks, graded in one run: the solution, and for each exercise a hand-in with it wrong."""
+    """A class of all notebooks, graded in one run: the solution, and hand-ins in which some exercises are wrong."""
     known = copied(all_built, tmp_path_factory.mktemp("graded"))
     for entry in known.notebooks:
         maker = synthetic.Maker(known, entry)
         for number in range(TIMES):
             hand_in(known, entry, f"student{number:02d}", maker.file(), maker.runs(f"student{number:02d}"))
-        for number, case in first_wrong(maker).items():
-            runs = maker.runs(f"wrong-{number}")
-            if number == maker.results:
+        first = {case.exercise: case for case in reversed(maker.cases) if not case.right}
+        for place, numbers in enumerate(patterns([*maker.points])):
+            name = f"wrong-{place}"
+            runs = maker.runs(name)
+            if maker.results in numbers:
                 runs.popitem()  # of a run that is missing
-            hand_in(known, entry, f"wrong-{number}", maker.file({number: case.source}), runs)
+            hand_in(known, entry, name, maker.file({number: first[number].source for number in numbers}), runs)
     records = grade.grade(known, list(known.notebooks))
     return {(one.notebook, one.student): one for one in records}
-
-
-def first_wrong(maker):
-    return {case.exercise: case for case in reversed(maker.cases) if not case.right}
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -170,11 +181,15 @@ def test_the_solution_gets_full_marks_every_time(graded, entry):
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_each_exercise_is_graded_as_if_the_others_were_right(graded, entry):
-    wrong = {student: one for (name, student), one in graded.items() if name == entry.name and "wrong-" in student}
-    assert {*wrong} == {f"wrong-{number}" for number in checks.public_checks(entry)}
-    for student, done in wrong.items():
+    numbers = [*checks.public_checks(entry)]
+    wrong = patterns(numbers)
+    assert all(
+        any(one in some and other not in some for some in wrong) for one, other in itertools.permutations(numbers, 2)
+    )
+    for place, expected in enumerate(wrong):
+        done = graded[entry.name, f"wrong-{place}"]
         lost = [one.exercise for one in done.verdicts if one.score == 0]
-        assert lost == [student.removeprefix("wrong-")], done.verdicts
+        assert lost == expected, done.verdicts
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
