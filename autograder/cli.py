@@ -55,14 +55,14 @@ def load() -> Course:
 @app.command()
 def build(
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; fail if a committed notebook is stale.")
+        bool, typer.Option("--check", help="Write nothing; fail if a committed notebook or README's table is stale.")
     ] = False,
 ) -> None:
-    """Build the student notebooks from solutions/, and nbgrader's course tree under .course/.
+    """Build the student notebooks from solutions/, README's table, and nbgrader's course tree under .course/.
 
     Run it after every change in solutions/, utils/checks/ or course.toml.
     """
-    from autograder.author import answers
+    from autograder.author import answers, overview
     from autograder.author.build import build_notebooks
     from autograder.gradebook import course_tree
 
@@ -70,13 +70,15 @@ def build(
     for entry in course.notebooks:
         answers.answer_cases(entry)  # fails if an edit fits its solution no longer
     stale = build_notebooks(course, check)
+    if overview.write_readme(course, check):
+        stale.append(overview.README.name)
     if check:
         if stale:
-            raise CourseError(f"stale: {', '.join(stale)}; run `autograder build` and commit the notebooks")
+            raise CourseError(f"stale: {', '.join(stale)}; run `autograder build` and commit what it writes")
         console.print(f"{len(course.notebooks)} notebooks are up to date")
         return
     course_tree.build_tree(course)
-    console.print(f"wrote {', '.join(stale) or 'no notebook: all were up to date'}; the course tree is {course.tree}")
+    console.print(f"wrote {', '.join(stale) or 'nothing: all was up to date'}; the course tree is {course.tree}")
 
 
 @app.command()

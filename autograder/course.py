@@ -132,6 +132,8 @@ class NotebookEntry(_Section):
 
     name: Name
     title: str
+    builds: str = ""  # what students build and measure in it, for README's table
+    measures: str = ""
     deadline: datetime.datetime | None = None
     experiments: str = ""  # the module that has them, see `utils.experiments.experiment.Experiments`
     preload: tuple[str, ...] = ()  # what its kernels import besides `Grading.preload` and its experiments

@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 sys.path[:0] = [str(ROOT), str(DOCS)]
 
+import course_map
 import packages
 
 project = tomllib.loads((ROOT / "course.toml").read_text())["title"]
@@ -16,7 +17,7 @@ release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["versi
 html_title = project
 html_theme = "furo"
 extensions = ["myst_nb", "sphinx.ext.apidoc", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build", "api/*/modules.rst"]
+exclude_patterns = ["_build", "api/*/modules.rst", "generated"]
 
 # The released notebooks, rendered as they are: nothing is run.
 shutil.rmtree(DOCS / "notebooks", ignore_errors=True)
@@ -26,6 +27,7 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
 packages.draw(DOCS / "generated" / "packages.svg")
+course_map.write(DOCS / "generated")
 
 # A page for each module, from the docstrings, whose single backticks are code.
 apidoc_modules = [

@@ -1,0 +1,119 @@
+"""The course at a glance, read from its notebooks: exercises, points, minutes, and which exercise uses which.
+
+README's table is written from `course.toml` by `autograder build`; the documentation draws the rest.
+"""
+
+import ast
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from nbformat import NotebookNode
+
+from autograder.author import build
+from autograder.course import ROOT, Course, NotebookEntry, exercise_of
+from utils import files
+
+README = ROOT / "README.md"
+BEGIN, END = "<!-- from course.toml, by autograder build -->", "<!-- end -->"
+HEADS = "| notebook | what you build | what you measure |\n|---|---|---|\n"
+TITLE = re.compile(r"## (\d+\.S?\d+) (.+)")
+MINUTES = re.compile(r"about (\d+) minutes")
+NUMBER = re.compile(r"([\w.$]+)[ `]+(\d+\.\d+)\b")  # with the word before it
+NOTEBOOK = re.compile(r"\b[Nn]otebook (\d\d)\b")
+OTHERS = ("section", "table", "figure", "SQuAD", "version")  # what else has such numbers
+
+
+@dataclass
+class Exercise:
+    """One exercise, or one written question, as the overview shows it."""
+
+    number: str
+    title: str = ""
+    points: float = 0.0
+    minutes: int = 0
+    uses: list[str] = field(default_factory=list)  # earlier exercises, and earlier notebooks by their two digits
+
+
+def exercises(course: Course, entry: NotebookEntry, known: Collection[str] = ()) -> list[Exercise]:
+    """The exercises of a notebook in order, without stretch exercises.
+
+    One exercise uses another if its cells use a name that the other defines, or if its text mentions it.
+
+    Args:
+        known: the numbers of exercises that a text can mean; by default those of this notebook.
+    """
+    notebook = build.solution_notebook(course, entry)
+    found = {
+        exercise_of(cell.id): Exercise(exercise_of(cell.id), points=cell.metadata.nbgrader.points)
+        for cell in notebook.cells
+        if cell.get("metadata", {}).get("nbgrader", {}).get("grade")
+    }
+    known, made, section = {*known, *found}, _defined(notebook), ""
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and cell.source.startswith("#"):
+            heading = TITLE.match(cell.source)
+            section = heading[1] if heading else ""
+            if heading and section in found:
+                found[section].title = heading[2]
+        one = found.get(section)
+        if one is None:
+            continue
+        if stated := MINUTES.search(cell.source):
+            one.minutes += int(stated[1])
+        mentioned = [made[name] for name in _names(cell) if name in made]
+        mentioned += [number for word, number in NUMBER.findall(cell.source) if word not in OTHERS and number in known]
+        mentioned += NOTEBOOK.findall(cell.source)
+        one.uses += [number for number in mentioned if _order(number) < _order(section)]
+    for one in found.values():
+        one.uses = sorted({*one.uses}, key=_order)
+    return list(found.values())
+
+
+def readme_table(course: Course) -> str:
+    """README's table of the course, with its marks."""
+    rows = [
+        f"| [{entry.number} {entry.name[3:]}](notebooks/{entry.name}.ipynb) | {entry.builds} | {entry.measures} |\n"
+        for entry in course.notebooks
+    ]
+    return f"{BEGIN}\n{HEADS}{''.join(rows)}{END}"
+
+
+def write_readme(course: Course, check: bool = False) -> bool:
+    """Write the table between its marks in README, unless `check`; whether it was stale. Without marks none is due."""
+    text = README.read_text()
+    head, mark, rest = text.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not (mark and end):
+        return False
+    fresh = head + readme_table(course) + tail
+    if fresh != text and not check:
+        files.write(README, fresh)
+    return fresh != text
+
+
+def _defined(notebook: NotebookNode) -> dict[str, str]:
+    """The exercise that defines each name."""
+    return {
+        node.name: exercise_of(cell.id)
+        for cell in notebook.cells
+        if cell.id.startswith("exercise_")
+        for node in ast.parse(cell.source).body
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    }
+
+
+def _names(cell: NotebookNode) -> list[str]:
+    """The names that a code cell uses; magics do not parse and use none."""
+    if cell.cell_type != "code":
+        return []
+    try:
+        return [node.id for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Name)]
+    except SyntaxError:
+        return []
+
+
+def _order(number: str) -> tuple[int, ...]:
+    """Where an exercise stands in the course; a notebook, given by its two digits, stands at its end."""
+    parts = [int(part) if part.isdigit() else 100 for part in number.split(".")]
+    return (parts[0], *(parts[1:] or [100]))

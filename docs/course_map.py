@@ -1,0 +1,91 @@
+"""The course's page: a figure of which exercise uses which, and tables of points and hours, read from the notebooks."""
+
+import statistics
+from pathlib import Path
+
+from matplotlib import pyplot
+
+from autograder import course as courses
+from autograder.author import overview
+from autograder.author.overview import Exercise
+from autograder.course import Course, NotebookEntry
+from autograder.reports.report import recorded_tables
+
+Map = dict[NotebookEntry, list[Exercise]]
+HEIGHT, WIDTH, BOX = 0.42, 1.2, 0.3  # inches of a row and of a column; half a box, as a share of a column
+WIDEST = 0.6  # a bow may leave its column by half of so many inches
+
+
+def read(course: Course) -> Map:
+    """The exercises of each notebook."""
+    known = {one.number for entry in course.notebooks for one in overview.exercises(course, entry)}
+    return {entry: overview.exercises(course, entry, known) for entry in course.notebooks}
+
+
+def draw(found: Map, path: Path) -> None:
+    """Write the figure: a column for each notebook, its exercises from top to bottom, a line to each that one uses."""
+    rows = max(map(len, found.values()))
+    figure, axes = pyplot.subplots(figsize=(len(found) * WIDTH, (rows + 1) * HEIGHT))
+    place = {entry.number: (column, 0) for column, entry in enumerate(found)}
+    for column, some in enumerate(found.values()):
+        place |= {one.number: (column, -row - 1) for row, one in enumerate(some)}
+    for entry, some in found.items():
+        for one in some:
+            for other in one.uses:
+                _line(axes, place[other], place[one.number])
+        axes.text(*place[entry.number], entry.number, ha="center", va="center", fontweight="bold", fontsize=12)
+    for some in found.values():
+        for one in some:
+            colour = "#f5ead5" if ".W" in one.number else "#d5e8f5"
+            box = {"boxstyle": "round,pad=0.3", "facecolor": colour, "edgecolor": "#555"}
+            axes.text(*place[one.number], one.number, ha="center", va="center", bbox=box, fontsize=9)
+    axes.set(xlim=(-0.6, len(found) - 0.3), ylim=(-rows - 0.6, 0.6))
+    axes.axis("off")
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, facecolor="white", bbox_inches="tight")
+    pyplot.close(figure)
+
+
+def _line(axes: "pyplot.Axes", begin: tuple[int, int], end: tuple[int, int]) -> None:
+    """A line from what is used to what uses it: a bow at the right of a column, or from one column to the next."""
+    alike = begin[0] == end[0]
+    side = BOX if alike else -BOX
+    length = abs(begin[1] - end[1]) * HEIGHT
+    bow = f"arc3,rad={-min(0.5, WIDEST / length) if alike else 0.15}"
+    style = {"arrowstyle": "-|>", "color": "#c25", "connectionstyle": bow, "shrinkA": 0, "shrinkB": 0, "linewidth": 0.9}
+    axes.annotate("", (end[0] + side, end[1]), (begin[0] + BOX, begin[1]), arrowprops=style)
+
+
+def tables(found: Map) -> str:
+    """Markdown: a row for each notebook, then one for each exercise."""
+    lines = [
+        "| notebook | exercises | points | hours | experiment, minutes for one seed | hand in by |",
+        "|---|---|---|---|---|---|",
+    ]
+    for entry, some in found.items():
+        graded, points = sum(".W" not in one.number for one in some), sum(one.points for one in some)
+        hours = sum(one.minutes for one in some) / 60
+        due = f"{entry.deadline:%d %B %Y}" if entry.deadline else ""
+        link = f"[{entry.number}](notebooks/{entry.name}.ipynb) {entry.title}"
+        lines.append(f"| {link} | {graded} | {points:g} | {hours:.1f} | {_experiment(entry)} | {due} |")
+    lines += ["", "| exercise | title | points | minutes | uses |", "|---|---|---|---|---|"]
+    for some in found.values():
+        for one in some:
+            title = one.title or "a written question"
+            minutes = one.minutes or ""
+            lines.append(f"| {one.number} | {title} | {one.points:g} | {minutes} | {', '.join(one.uses)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _experiment(entry: NotebookEntry) -> str:
+    """What one seed of all its experiments took when they were recorded, at the size cpu."""
+    runs = next((table.runs for table in recorded_tables(entry)), {})
+    minutes = sum(statistics.mean(run.seconds for run in some) for some in runs.values()) / 60
+    return f"{minutes:.1f}" if minutes >= 0.1 else "a few seconds" if runs else ""
+
+
+def write(folder: Path) -> None:
+    """Write the figure and the tables into `folder`."""
+    found = read(courses.load())
+    draw(found, folder / "course.svg")
+    (folder / "course.md").write_text(tables(found))
