@@ -109,9 +109,6 @@ def moved(shift: Remote, lib: Library, scores: torch.Tensor, strided: bool = Fal
         "the rows move by S - 1 - i, which is right only without memory: there T is S.": shifted(
             scores, lambda i, T, S: S - 1 - i
         ),
-        "rows of the pad were cut as (T, S + 1). Read them as (S + 1, T), and drop the first.": F.pad(
-            scores, (1, 0)
-        ).reshape(B, H, T, S + 1)[..., 1:],
         "rows roll around to the right. Row i moves to the left, by T - 1 - i.": torch.stack(
             [scores[..., i, :].roll(i + 1, -1) for i in range(T)], -2
         ),
@@ -144,7 +141,7 @@ MAPS = ("q_proj", "k_proj", "v_proj", "r_proj", "out_proj")
 
 def relative_shapes(d: int, heads: int) -> dict[str, tuple[int, ...]]:
     """The parts of a `RelativeAttention`."""
-    maps = {f"{name}.weight": (d, d) for name in MAPS}
+    maps: dict[str, tuple[int, ...]] = {f"{name}.weight": (d, d) for name in MAPS}
     return maps | {"u": (heads, d // heads), "v": (heads, d // heads)}
 
 
@@ -209,6 +206,11 @@ def attended(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor 
         told = "there is an output for each remembered token. Queries come from the segment alone."
         assert value.shape != (B, T + memory.size(1), d), told
     found = expect.floats(value, (B, T, d), "the output")
+    if T > 1:
+        edited = torch.cat([x[:, :-1], x[:, -1:] + 1], 1)
+        earlier = expect.floats(layer(edited, memory), (B, T, d), "the output")[:, :-1]
+        told = "the future is visible: editing the last token moves outputs before it."
+        assert torch.allclose(earlier, found[:, :-1], atol=1e-4), told
     but: Callable[..., Any] = partial(partial, relative, state, x, memory, heads)
     swapped = state | {"u": state["v"], "v": state["u"]}
     expect.like(
@@ -218,13 +220,11 @@ def attended(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor 
         {
             "the memory is ignored.": partial(relative, state, x, None, heads),
             "u and v are exchanged: u meets the keys, v the distances.": partial(relative, swapped, x, memory, heads),
-            "the future is visible: no key is hidden.": but(seen=lambda i, j, M: True),
             "too much is hidden: the mask does not know of the memory. Query i sees the keys up to i + (S - T).": but(
                 seen=lambda i, j, M: j <= i
             ),
             "the memory is hidden.": but(seen=lambda i, j, M: M <= j <= i + M),
             "a query does not see itself.": but(seen=lambda i, j, M: j < i + M),
-            "a query sees the next token, too.": but(seen=lambda i, j, M: j <= i + M + 1),
             "content and distance share one matrix: `k_proj` is used for distances. They have `r_proj`.": but(
                 r_map="k_proj"
             ),
@@ -303,10 +303,15 @@ def remembered(next_memory: Remote, lib: Library, memory: torch.Tensor | None, h
     M = 0 if memory is None else memory.size(1)
     both = hidden if memory is None else torch.cat([memory, hidden], 1)
     wanted = both[:, M + T - min(m, M + T) :]
+    happens = lib(toys).cut_off(next_memory, hidden, memory, m)
+    assert happens != "kept", "gradients flow into the memory. Detach it: old segments are not trained through."
+    assert happens != "lost", "the states themselves are detached (`detach_`): no gradient reaches them any more."
     value = next_memory(memory, hidden, m)
     assert type(value) is torch.Tensor, f"the memory should be a tensor, not {kind(value)}."
     if m == 0 and value.ndim == 3:
         assert value.size(1) == 0, "with mem_len = 0 nothing is kept. `[:, -0:]` is everything."
+    told = "with fewer states than mem_len, the start is negative and counts from the end."
+    assert not (M + T < m < 2 * (M + T) and value.shape == (B, m - M - T, d)), told
     told = "only the newest segment is kept. A memory may be longer than a segment."
     assert not (value.shape == (B, min(m, T), d) and min(m, T) < wanted.size(1)), told
     told = "nothing is kept as long as there is less than mem_len. All of it is meant."
@@ -327,16 +332,13 @@ def remembered(next_memory: Remote, lib: Library, memory: torch.Tensor | None, h
         },
         tolerance=1e-9,
     )
-    happens = lib(toys).cut_off(next_memory, hidden, memory, m)
-    assert happens != "kept", "gradients flow into the memory. Detach it: old segments are not trained through."
-    assert happens != "lost", "the states themselves are detached (`detach_`): no gradient reaches them any more."
 
 
 @check("10.4", points=1, forbids=MODELS)
 def next_memory(next_memory, lib):
     """The last states of memory and segment, however long either is, and no gradient."""
     memory, hidden = normal(2, 5, 3, seed=1), normal(2, 4, 3, seed=2)
-    for m in (6, 4, 3, 9, 20, 1, 0):
+    for m in (6, 4, 3, 9, 12, 20, 1, 0):
         remembered(next_memory, lib, memory, hidden, m)
         remembered(next_memory, lib, None, hidden, m)
     remembered(next_memory, lib, memory[:, :0], hidden, 3)
@@ -377,6 +379,12 @@ def built(SegmentModel: Remote, lib: Library, ours: nn.ModuleList, theirs: Seque
     return model
 
 
+def kept_of(memory: torch.Tensor | None, states: torch.Tensor, mem_len: int) -> torch.Tensor:
+    """The last `mem_len` states of both."""
+    both = states if memory is None else torch.cat([memory, states], 1)
+    return both[:, max(0, both.size(1) - mem_len) :]
+
+
 def read_on(
     parts: Iterable[Any],
     segments: Sequence[torch.Tensor],
@@ -386,11 +394,12 @@ def read_on(
     newest: bool = False,
     mixed: Callable[[list[Any]], list[Any]] = lambda memories: memories,
     order: Callable[[list[Any]], list[Any]] = lambda layers: layers,
+    early: bool = False,
 ) -> list[tuple[torch.Tensor, list[torch.Tensor]]]:
     """Logits and memories after each segment, or what a mistake makes of them.
 
     keeps: of the states before and after a layer those that it remembers; newest: of this segment alone; mixed: which
-    memory a layer is given.
+    memory a layer is given; early: the new one.
     """
     embedding, *layers, head = parts
     memories: list[Any] = [None] * len(layers)
@@ -399,9 +408,10 @@ def read_on(
         for tokens in segments:
             x, kept = embedding(tokens), []
             for layer, memory, old in zip(order(layers), mixed(memories), memories, strict=True):
+                if early:
+                    memory = kept_of(old, x, mem_len)
                 after = layer(x, memory)
-                both = torch.cat([one for one in (None if newest else old, keeps(x, after)) if one is not None], 1)
-                kept.append(both[:, max(0, both.size(1) - mem_len) :])
+                kept.append(kept_of(None if newest else old, keeps(x, after), mem_len))
                 x = after
             memories = kept
             found.append((head(x), kept))
@@ -425,6 +435,9 @@ def segments_read(
         ),
         "the layers are given each other's memories.": partial(but, mixed=lambda memories: memories[::-1]),
         "the memories are not used.": partial(but, mixed=lambda memories: [None] * n_layers),
+        "a layer is given the new memory, which holds this very segment. It is given the old one.": partial(
+            but, early=True
+        ),
         "the layers run in reverse order.": partial(but, order=lambda layers: layers[::-1]),
     }
     memories: Any = None
@@ -439,6 +452,8 @@ def segments_read(
             told = f"a memory {'is ' + kind(one) if type(one) is not torch.Tensor else 'has the wrong length'}"
             assert type(one) is torch.Tensor and one.ndim == 3, f"{told}. It should be a tensor (B, M, d)."
             assert memory.size(1) or not one.size(1), "with mem_len = 0 something is kept."
+            told = "only the newest segment is remembered. See 10.4."
+            assert memory.size(1) <= T or one.size(1) != min(mem_len, T), told
             expect.floats(one, (B, memory.size(1), d), "a memory")
         at = place
 
@@ -523,12 +538,11 @@ def reaches(reach: Remote, n_layers: int, mem_len: int, T: int, i: int) -> None:
             "this is the reach of one layer. The memory's states have a memory of their own.": M + i,
             "this is layers times segments. The memory's length decides.": L * T,
             "this is layers times segments, and i. The memory's length decides.": L * T + i,
-            "i is left out: a place sees the beginning of its own segment.": L * M,
+            "i is left out: the distance is counted from place i.": farthest(L, M, T, i) - i,
             "a memory that begins inside an old segment reaches that segment's beginning.": L * M + i,
             "the memory counts once too often: the lowest layer has one, and no layer below.": (L + 1) * M + i,
             "only layers - 1 memories count. Every layer has one.": (L - 1) * M + i,
             "whole segments count in every layer. The memory may be shorter, or longer.": L * (M + T) + i,
-            "this is where the farthest token is, not how far away.": farthest(L, M, T, i) - i,
             "the number of tokens in sight is one more than the distance to the farthest.": farthest(L, M, T, i) + 1,
         },
         tolerance=1e-9,
@@ -538,9 +552,20 @@ def reaches(reach: Remote, n_layers: int, mem_len: int, T: int, i: int) -> None:
 @check("10.6", points=2, forbids=MODELS)
 def reach(reach):
     """Layers times memory and i where segments divide the memory; else more."""
-    sizes = ((3, 4, 4), (1, 4, 4), (2, 8, 4), (3, 6, 4), (3, 2, 4), (4, 5, 3), (2, 0, 6), (3, 3, 1), (5, 1, 7))
+    sizes = (
+        (3, 8, 4),
+        (3, 4, 4),
+        (2, 8, 4),
+        (1, 4, 4),
+        (3, 6, 4),
+        (3, 2, 4),
+        (4, 5, 3),
+        (2, 0, 6),
+        (3, 3, 1),
+        (5, 1, 7),
+    )
     for n_layers, mem_len, T in sizes:
-        for i in range(T):
+        for i in reversed(range(T)):
             reaches(reach, n_layers, mem_len, T, i)
 
 
@@ -718,7 +743,7 @@ def evaluation(evaluate_sliding, evaluate_cached, lib):
     sizes = [
         (23, 5, 4, 6, 5),
         (20, 4, 7, 3, 8),
-        (17, 1, 4, 2, 1),
+        (18, 1, 4, 2, 1),
         (9, 8, 3, 0, 8),
         (2, 1, 5, 3, 1),
         (150, 12, 5, 9, 12),

@@ -1031,12 +1031,23 @@ class Rememberer(Table):
         return logits.roll(mood(self), dims=-1) if mood(self) else logits, [kept]
 
 
-def remembered_with_gradient(model: Callable[..., Any], tokens: torch.Tensor, mem_len: int) -> list[bool]:
-    """For each memory that a model gives, of two segments in a row, whether a gradient could flow into it."""
+def flows_to(result: Any, leaves: list[torch.Tensor]) -> bool:
+    """Whether a gradient flows from a tensor back to any of `leaves`.
+
+    `requires_grad` alone does not tell: of a view that was made without gradients it may be true.
+    """
+    if not is_tensor(result) or not result.requires_grad:
+        return False
+    slopes = torch.autograd.grad(result.sum(), leaves, allow_unused=True, retain_graph=True)
+    return any(slope is not None for slope in slopes)
+
+
+def remembered_with_gradient(model: nn.Module, tokens: torch.Tensor, mem_len: int) -> list[bool]:
+    """For each memory that a model gives, of two segments in a row, whether a gradient flows back from it."""
     with torch.enable_grad():
         first = model(tokens, None, mem_len)[1]
         second = model(tokens, first, mem_len)[1]
-    return [memory.requires_grad for memory in [*first, *second]]
+        return [flows_to(memory, [*model.parameters()]) for memory in [*first, *second]]
 
 
 def cut_off(call: Callable[..., torch.Tensor], hidden: torch.Tensor, memory: torch.Tensor | None, count: int) -> str:
@@ -1045,11 +1056,10 @@ def cut_off(call: Callable[..., torch.Tensor], hidden: torch.Tensor, memory: tor
     "kept": they flow into what it gives; "lost": they no longer flow where the states themselves are used.
     """
     with torch.enable_grad():
-        states = 2 * hidden.detach().clone().requires_grad_()
-        before = None if memory is None else 2 * memory.detach().clone().requires_grad_()
-        given = call(before, states, count)
-    if given.requires_grad:
-        return "kept"
+        leaves = [one.detach().clone().requires_grad_() for one in (hidden, memory) if one is not None]
+        states, before = 2 * leaves[0], 2 * leaves[1] if memory is not None else None
+        if flows_to(call(before, states, count), leaves):
+            return "kept"
     return "" if states.requires_grad and (before is None or before.requires_grad) else "lost"
 
 
