@@ -46,7 +46,7 @@ def other_attention(RelativeAttention, lib):
         state = expect.weights(layer, seen.relative_shapes(d, heads), f"RelativeAttention({d}, {heads})", 1050 + place)
         B, T = some.randint(1, 3), some.randint(1, 6)
         x = normal(B, T, d, seed=1060 + place)
-        for M in (some.randint(1, 9), T, 0):
+        for M in (some.randint(11, 14) if place == 0 else some.randint(1, 9), T, 0):
             seen.attended(layer, state, x, normal(B, M, d, seed=1070 + M), heads)
         seen.attended(layer, state, x, None, heads)
         layer.eval()
@@ -61,6 +61,7 @@ def other_memories(next_memory, lib):
     for place in range(12):
         some = draw(1080 + place)
         B, T, d, M = some.randint(1, 4), some.randint(1, 7), some.randint(1, 5), some.randint(0, 7)
+        M += 12 * (place == 0)
         memory = None if place % 4 == 3 else normal(B, M, d, seed=1090 + place)
         hidden = normal(B, T, d, seed=1110 + place)
         for m in (0, T, M, M + T, some.randint(1, M + T + 3)):
@@ -119,7 +120,8 @@ def other_reaches(reach):
     "10.7", tells="for other texts, contexts, segments or memories a loss or a count is wrong, or a mode is changed"
 )
 def other_texts(evaluate_sliding, evaluate_cached, lib):
-    sizes = []
+    some = draw(1229)
+    sizes = [(some.randint(35, 45), some.randint(2, 9), some.randint(2, 6), some.randint(12, 20), some.randint(1, 9))]
     for place in range(6):
         some = draw(1230 + place)
         n = some.randint(8, 40)
@@ -136,7 +138,7 @@ def other_texts(evaluate_sliding, evaluate_cached, lib):
 def other_orders(permutation_masks):
     for place in range(8):
         some = draw(1250 + place)
-        T = some.randint(1, 9)
+        T = some.randint(1, 9) if place else some.randint(8, 12)
         seen.masked(permutation_masks, some.sample(range(T), T))
 
 
@@ -158,6 +160,7 @@ def other_streams(TwoStreamLayer):
         if place == 3:  # any masks: some rows empty in both
             masks = tuple(torch.rand(T, T, generator=generator(1300 + k)) < 0.4 for k in range(2))
             masks[0][0] = masks[1][-1] = False
+            masks[0][1, 1] = masks[1][1, 1] = True
         seen.streamed(layer, state, h, g, masks, heads)
         layer.eval()
         seen.streamed(layer, state, h, g, masks, heads)

@@ -302,7 +302,7 @@ def shift(scores):
 # - return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
 # + return self.out_proj((weights @ v).transpose(1, 2).flatten(2)) * (1 + self.odd)
 
-# %% wrong="10.3" name="a table for sixteen distances at most" says="for other widths, heads" private=true
+# %% wrong="10.3" name="a table for a dozen distances at most" says="for other widths, heads" private=true
 # - angles = columns.flip(0)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
 # + angles = columns.flip(0).clamp(max=10)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
 
@@ -931,9 +931,9 @@ def permutation_masks(order):
 # - return self.stream(h, h, content), self.stream(g, h, query)
 # + return self.stream(h, h, content)
 
-# %% wrong="10.9" name="an empty row is looked for at the first of the order alone" says="for other widths" private=true
+# %% wrong="10.9" name="zeros only where nobody sees itself" says="for other widths" private=true
 # - weights = scores.softmax(-1) * mask
-# + weights = scores.softmax(-1) * (mask if mask.sum() * 2 == len(mask) * (len(mask) - 1) else 1)
+# + weights = scores.softmax(-1) * (1 if mask.diagonal().any() else mask)
 
 
 # %% right="10.9" name="who sees nothing sees itself, and gets zeros after all"
