@@ -76,7 +76,7 @@ class LongerContext(Experiment):
     texts: int  # to test
     warm: int  # segments of each that do not count
     counted: int
-    read: int = 8  # segments of a text of random tokens, in training
+    read: int = 16  # segments of a text of random tokens, in training
 
     def __post_init__(self):
         if self.steps < POINTS or self.length % 8 or self.width % (2 * self.heads):
@@ -142,15 +142,15 @@ SIZES: dict[str, dict[str, dict[str, Any]]] = {
     },
     "cpu": {
         COPY: {"length": 32, "symbols": 16, "layers": 2, "width": 64, "heads": 2, "inner": 128, "batch": 32,
-               "steps": 400, "lr": 2e-3, "texts": 64, "warm": 8, "counted": 8},
+               "steps": 400, "lr": 5e-3, "texts": 64, "warm": 8, "counted": 8},
         TEXT: {"length": 32, "symbols": 96, "layers": 2, "width": 96, "heads": 4, "inner": 384, "batch": 24,
-               "steps": 400, "lr": 2e-3, "texts": 64, "warm": 4, "counted": 16},
+               "steps": 400, "lr": 2e-3, "texts": 24, "warm": 4, "counted": 40},
     },
     "gpu": {
         COPY: {"length": 32, "symbols": 64, "layers": 2, "width": 128, "heads": 4, "inner": 512, "batch": 64,
                "steps": 2000, "lr": 1e-3, "texts": 64, "warm": 8, "counted": 8},
         TEXT: {"length": 32, "symbols": 96, "layers": 4, "width": 256, "heads": 8, "inner": 1024, "batch": 64,
-               "steps": 4000, "lr": 1e-3, "texts": 64, "warm": 4, "counted": 16},
+               "steps": 4000, "lr": 1e-3, "texts": 24, "warm": 4, "counted": 40},
     },
 }  # fmt: skip
 
@@ -198,7 +198,9 @@ def picture(some: Mapping[str, Sequence[Run]], kind: str, alt: str) -> "Picture"
     from utils import plots
 
     values = {
-        name: np.array([by_place(run) for run in found]) for name, found in some.items() if name.startswith(kind) and found
+        name: np.array([by_place(run) for run in found])
+        for name, found in some.items()
+        if name.startswith(kind) and found
     }
     return plots.curves(
         {name: found.mean(0) for name, found in values.items()},
