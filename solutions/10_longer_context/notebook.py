@@ -28,12 +28,29 @@
 import time
 
 import torch
+import torch._dynamo  # what an optimizer loads at its first step: it takes seconds, better here than in a check
 from torch import nn
 from torch.nn import functional as F
 
 from utils import plots
 from utils.checks import nb10_longer_context as checks
+from utils.experiments import longer_context as reading
+from utils.experiments import profiles, student
+from utils.experiments.experiment import results_folder
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
+from utils.hand_in import pack
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 10.10 follow from your name, so nobody
+# else has yours. Write the name under which you hand in between the quotes, and do not change it later. `KEY`
+# stays blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
 
 # %% [markdown]
 # ## 10.1 How far, not where
@@ -771,6 +788,170 @@ plots.tables({"XLNet's query outputs move": seen}, rows=names, columns=names, al
 # XLNet was trained on the last sixth of each order only, so it never shows. Your layer has no such leak.
 
 # %% [markdown]
+# ## Experiment: what a memory is good for
+#
+# A model with two layers reads segments of 32. First **random tokens** that come again after a period: nothing but the
+# token one period ago tells what comes. To predict the token after place $i$, the model must see $P - 1$ tokens back.
+# Then the **source of Python's standard library**, as characters.
+#
+# | arm | period $P$ | memory |
+# |---|---|---|
+# | period 48, no memory | 48 | 0 |
+# | period 48, memory 32 | 48 | 32 |
+# | period 80, memory 32 | 80 | 32 |
+# | period 80, memory 64 | 80 | 64 |
+# | source, no memory | | 0 |
+# | source, memory 32 | | 32 |
+#
+# `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` is larger, and `smoke` tiny, with a quarter of each length
+# and made-up words. Smoke runs show that everything works, and earn nothing.
+
+# %% tags=["experiment"]
+experiments = reading.experiments("10_longer_context")
+print(f"{profiles.name()} on {profiles.device()}, seeds {reading.seeds()}")
+for name, one in experiments.items():
+    print(f"{name}: segments of {one.length}, period {one.period or 'none'}, memory {one.mem_len}, {one.steps} steps")
+student.use(checks, RelativeAttention=RelativeAttention, SegmentModel=SegmentModel)
+results = results_folder(say=True)
+
+# %% [markdown]
+# The runs use your `RelativeAttention` and `SegmentModel` where you have passed their checks in this session, and the
+# course's otherwise. Yours are compared with the course's before they run, and left where they give something else,
+# even something as good, such as a product in another order: whoever grades must be able to repeat a run without your
+# code.
+
+# %% [markdown]
+# ## 10.10 All runs
+#
+# Every run leaves one file with a row for each test text: its mean loss at each place of a segment. The judge computes
+# three numbers of it: the loss at all places, at the first eighth, and in the second half. An edited or copied file is
+# refused, and so is a seed that is not yours.
+#
+# **Predict first.** From which place on does each of the four arms with a period know what comes? Your `reach` of 10.6
+# says from where on it **could**. And where in a segment of source text does a memory help most?
+#
+# **Exercise 10.10** (4 points, about 5 minutes). The machine needs minutes. Write `run_all`. Interrupt it as you
+# like: finished seeds are kept.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# </details>
+
+
+# %% exercise="10.10"
+def run_all(results):
+    """Run the experiments of `reading.experiments("10_longer_context")` with all of `reading.seeds()`.
+
+    results: the folder that `run_seeds` keeps its files in.
+    Returns a dict from each experiment's name to its list of runs.
+    """
+    ### BEGIN SOLUTION
+    experiments = reading.experiments("10_longer_context")
+    return {name: run_seeds(experiment, reading.seeds(), results) for name, experiment in experiments.items()}
+    ### END SOLUTION
+
+
+# %% tags=["experiment"]
+runs = run_all(results)
+across(runs, reading.METRICS)
+
+# %% check="10.10"
+checks.every_run(run_all)
+
+# %% tags=["experiment"]
+for name, one in experiments.items():
+    if one.period:
+        first = [i for i in range(one.length) if reach(one.layers, one.mem_len, one.length, i) >= one.period - 1]
+        print(
+            f"{name}: the reach is enough from place {first[0]} on" if first else f"{name}: the reach is never enough"
+        )
+
+# %% tags=["experiment"]
+alt = "Your runs: the loss at each place of a segment, for four arms that read random tokens with a period."
+reading.picture(runs, reading.COPY, alt)
+
+# %% tags=["experiment"]
+alt = "Your runs: the loss at each place of a segment of source text, with and without memory."
+reading.picture(runs, reading.TEXT, alt)
+
+# %% [markdown]
+# Which differences are shown? Asked are the same pairs of everyone: each longer memory against the shorter one. First
+# at all places, then in the first eighth of a segment, last in its second half.
+
+# %% tags=["experiment"]
+for metric in reading.METRICS:
+    print(f"--- {metric.name}", *SeedTable(runs, metric).compared(reading.questions(runs)), sep="\n\n")
+
+# %% [markdown]
+# Below are the runs that came with the course: profile `cpu`, and seeds that no student has.
+
+# %% tags=["experiment"]
+recorded = reading.recorded()
+print(f"{sum(map(len, recorded.values()))} recorded runs came with this copy of the course")
+across(recorded, reading.METRICS) if recorded else None
+
+# %% tags=["experiment"]
+reading.picture(recorded, reading.COPY, "The recorded runs, random tokens, as above.") if recorded else None
+
+# %% tags=["experiment"]
+reading.picture(recorded, reading.TEXT, "The recorded runs, source text, as above.") if recorded else None
+
+# %% [markdown]
+# RECORDED
+
+# %% [markdown]
+# Last, your two ways to evaluate, on a trained model. One more run of the last arm is trained, and reads a piece of
+# text it was not trained on, with contexts up to four times its memory.
+
+# %% tags=["experiment"]
+size = experiments["source, memory 32"]
+model, text = reading.trained(size, reading.seeds()[0])
+contexts, rows = [size.mem_len, 2 * size.mem_len, 4 * size.mem_len], []
+for context in contexts:
+    began = time.process_time()
+    slow, states = evaluate_sliding(model, text, context)
+    middle = time.process_time()
+    fast, count = evaluate_cached(model, text, size.length, context, context)
+    ratio = (middle - began) / (time.process_time() - middle)
+    rows.append((slow, fast, ratio))
+    print(
+        f"context {context}: {slow:.2f} and {fast:.2f} nats, {states / count:.0f} times the states, {ratio:.0f} the time"
+    )
+
+# %% tags=["experiment"]
+alt = "How many times longer a sliding window takes than a cached evaluation on a trained model, at three contexts."
+plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), ylabel="sliding / cached", alt=alt)
+
+# %% [markdown]
+# **Question 10.W1** (2 points). Read your own curves (in the profile `smoke`: the recorded ones, if there are any).
+# With a period, the loss falls in one step. At which place, and why there? With period 80 and memory 32 your `reach`
+# says that the second half could know. Why is it not learned, and would more layers of the same kind help? What would?
+
+# %% [markdown] written="10.W1" points=2
+# ### BEGIN SOLUTION
+# The token after place i is the one P - 1 places before i. A single look goes back mem_len + i, so that the step comes
+# at i = P - 1 - mem_len: 15 for period 48 with memory 32, and for period 80 with memory 64; none without memory, as 31
+# < 47. Period 80, memory 32: two layers reach 2 * 32 + i, so from place 15 on layer 2 could read, in its memory, a
+# state of the segment before, which had looked back when it was computed. But the memory is detached. The loss of this
+# segment sends no gradient into how old states were made, and the old segment had no use for carrying along a token
+# that far back: its own loss does not ask for it. Nobody teaches layer 1 to carry. More layers have more reach and the
+# same gap: no gradient crosses a segment. What would help: a longer memory (one look is enough), longer segments, or
+# training through some segments without detaching (truncated further back), at its price in memory; or a loss that
+# rewards carrying.
+# === BEGIN MARK SCHEME ===
+# One point: the step's place follows from one look, mem_len + i >= P - 1, with the right places. One point: reach is
+# there but gradients do not cross segments, so the lower layer is not taught to carry; more layers do not change that;
+# one remedy that does. Half a point off for "the model is too small" or "too few steps" without the gradient.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
 # **Question 10.W2** (2 points). "New York is a city", in the order is, a, city, York, New; York and New are to be
 # predicted. Write down what BERT's objective asks (both hidden), and what XLNet's does, as sums of log-probabilities.
 # What does BERT's lose? What does XLNet pay for not losing it?
@@ -792,8 +973,71 @@ plots.tables({"XLNet's query outputs move": seen}, rows=names, columns=names, al
 # ### END SOLUTION
 
 # %% [markdown]
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("10_longer_context")
+
+# %% [markdown]
 # **What you can do now:** give a model a memory that is equal to a longer text, say how far it reaches and what that
 # saves, and let it guess in any order without seeing what it guesses.
 
 # %%
 scoreboard(checks)
+
+# %% [markdown]
+# ## 10.S1 How much of it is used?
+#
+# A stretch exercise: it has a check, and nobody grades it.
+#
+# Distances know no longest one, so a model may be given a longer memory than it was trained with. But reach is not use.
+# The **effective length** is the shortest context than which no longer one is better by more than a small share
+# $\epsilon$ of the loss (after Khandelwal et al. 2018):
+#
+# $$\min \{c : L_c - L_{c'} \le \epsilon\, L_c \text{ for all } c' > c\}.$$
+#
+# A plateau is not the end: after it, a far longer context may help once more. And a longer one may be worse.
+#
+# **Predict first.** A model was trained with a memory of 32, and is given 64 and more. Does the loss fall, stay, or
+# rise?
+#
+# **Exercise 10.S1** (not graded, about 10 minutes). Write `effective_length`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `sorted(losses)` gives the lengths in order; `min(..., default=...)`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Comparing neighbours stops at the first plateau, and does not see many small steps that add up.
+# </details>
+
+
+# %% stretch="10.S1"
+def effective_length(losses, threshold=0.01):
+    """The shortest of some lengths of context than which no longer one is better by more than a share of the loss.
+
+    losses: a dict from lengths, in any order, to losses above 0; there is one at least. threshold: that share.
+    """
+    ### BEGIN SOLUTION
+    lengths = sorted(losses)
+    best_after = [min(losses[longer] for longer in lengths[place:]) for place in range(len(lengths))]
+    return next(c for c, best in zip(lengths, best_after) if losses[c] - best <= threshold * losses[c])
+    ### END SOLUTION
+
+
+# %% check="10.S1"
+checks.effective_length(effective_length)
+
+# %% tags=["experiment"]
+lengths = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256]
+losses = {m: evaluate_cached(model, text, size.length, m, 4 * size.length)[0] for m in lengths}
+print({m: round(loss, 3) for m, loss in losses.items()}, "effective length:", effective_length(losses))
+
+# %% tags=["experiment"]
+alt = "The loss of a trained model by the length of the memory that it is given when it is evaluated."
+plots.curves({"trained with 32": losses.values()}, x=lengths, xlabel="memory", ylabel="loss, nats", alt=alt)
+
+# %% [markdown]
+# STRETCH

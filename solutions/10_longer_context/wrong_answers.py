@@ -994,3 +994,123 @@ class TwoStreamLayer(nn.Module):
         x = self.norm1(both + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
         x = self.norm2(x + self.linear2(torch.relu(self.linear1(x))))
         return x[:, :T], x[:, T:]
+
+
+# %% wrong="10.10" name="forgets the last seed" says="is missing"
+def run_all(results):
+    experiments = reading.experiments("10_longer_context")
+    return {name: run_seeds(one, reading.seeds()[:-1], results) for name, one in experiments.items()}
+
+
+# %% wrong="10.10" name="runs with the seeds of the recorded runs" says="no run has a seed of"
+def run_all(results):
+    experiments = reading.experiments("10_longer_context")
+    return {name: run_seeds(one, range(1, 6), results) for name, one in experiments.items()}
+
+
+# %% wrong="10.10" name="runs the periods only" says="source, no memory was not run with seed"
+def run_all(results):
+    experiments = {name: one for name, one in reading.experiments("10_longer_context").items() if one.period}
+    return {name: run_seeds(one, reading.seeds(), results) for name, one in experiments.items()}
+
+
+# %% wrong="10.10" name="keeps them elsewhere" says="left no runs in the folder"
+def run_all(results):
+    experiments = reading.experiments("10_longer_context")
+    return {name: run_seeds(one, reading.seeds(), results + "/mine") for name, one in experiments.items()}
+
+
+# %% wrong="10.10" name="one run under five names, seeds rewritten" says="under another seed"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiments.experiment import path_of, write
+
+    for one in reading.experiments("10_longer_context").values():
+        (first,) = run_seeds(one, reading.seeds()[:1], results)
+        for seed in reading.seeds():
+            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+
+
+# %% wrong="10.10" name="no memory for all" says="another configuration was run: mem_len"
+def run_all(results):
+    from utils.experiments.experiment import path_of, write
+
+    experiments = reading.experiments("10_longer_context")
+    for one, other in zip([*experiments.values()][::2], [*experiments.values()][1::2]):
+        for run in run_seeds(one, reading.seeds(), results):
+            write(run, path_of(other, run.seed, results))
+
+
+# %% wrong="10.10" name="the lowest loss at every place in the file" says="it was edited"
+def run_all(results):
+    import json
+
+    from utils.experiments.experiment import path_of
+
+    for one in reading.experiments("10_longer_context").values():
+        for run in run_seeds(one, reading.seeds(), results):
+            better = json.loads(path_of(one, run.seed, results).read_text())
+            better["predictions"] = [[min(row)] * len(row) for row in run.predictions]
+            path_of(one, run.seed, results).write_text(json.dumps(better))
+
+
+# %% wrong="10.10" name="losses below nothing" says="none below 0"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiments.experiment import path_of, write
+
+    for one in reading.experiments("10_longer_context").values():
+        for run in run_seeds(one, reading.seeds(), results):
+            better = [[loss - 1000 for loss in row] for row in run.predictions]
+            write(dataclasses.replace(run, predictions=better), path_of(one, run.seed, results))
+
+
+# %% right="10.10" name="seed by seed"
+def run_all(results):
+    runs = {}
+    for seed in reading.seeds():
+        for name, experiment in reading.experiments("10_longer_context").items():
+            runs.setdefault(name, []).extend(run_seeds(experiment, [seed], results))
+    return runs
+
+
+# %% right="10.10" name="in two sessions"
+def run_all(results):
+    experiments = reading.experiments("10_longer_context").values()
+    for one in experiments:
+        run_seeds(one, reading.seeds()[:3], results)
+    return {one.name: run_seeds(one, seeds=reading.seeds(), results=results) for one in experiments}
+
+
+# %% wrong="10.S1" name="compares neighbours" says="A plateau is not the end"
+def effective_length(losses, threshold=0.01):
+    lengths = sorted(losses)
+    for c, longer in zip(lengths, lengths[1:]):
+        if losses[c] - losses[longer] <= threshold * losses[c]:
+            return c
+    return lengths[-1]
+
+
+# %% wrong="10.S1" name="nats for a share" says="a share of the loss"
+# - return next(c for c, best in zip(lengths, best_after) if losses[c] - best <= threshold * losses[c])
+# + return next(c for c, best in zip(lengths, best_after) if losses[c] - best <= threshold)
+
+# %% wrong="10.S1" name="the lowest loss" says="the lowest loss"
+# - return next(c for c, best in zip(lengths, best_after) if losses[c] - best <= threshold * losses[c])
+# + return min(lengths, key=losses.get)
+
+# %% wrong="10.S1" name="the order of the dict" says="it is not the shortest length"
+# - lengths = sorted(losses)
+# + lengths = list(losses)
+
+
+# %% right="10.S1" name="from the longest down"
+def effective_length(losses, threshold=0.01):
+    best, answer = float("inf"), None
+    for length in sorted(losses, reverse=True):
+        best = min(best, losses[length])
+        if losses[length] * (1 - threshold) <= best:
+            answer = length
+    return answer

@@ -9,11 +9,13 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from utils.experiments import longer_context as reading
 from utils.grading import expect, toys
-from utils.grading.check import check
+from utils.grading.check import check, stretch
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, kind, read
+from utils.grading.results_check import results_check
 
 State = dict[str, torch.Tensor]
 
@@ -947,3 +949,65 @@ def two_streams(TwoStreamLayer, lib):
     exact = expect.items(layer.double()(h.double(), g.double(), *masks), 2, "the layer should give two tensors")
     told = "in double precision an output is not."
     assert all(type(one) is torch.Tensor and one.dtype is torch.float64 for one in exact), told
+
+
+# 10.10
+
+
+@results_check("10.10", points=4, source=reading, notebook=reading.NOTEBOOK)
+def every_run(run_all):
+    """Every experiment with every seed, graded from what the files of the runs hold."""
+
+
+# 10.S1
+
+
+def enough(losses: Mapping[int, float], threshold: float, *, neighbours: bool = False, share: bool = True) -> int:
+    """The shortest length than which no longer one, or not the next one, is better by more than the threshold."""
+    lengths = sorted(losses)
+    for place, length in enumerate(lengths):
+        rivals = lengths[place + 1 : place + 2] if neighbours else lengths[place + 1 :]
+        least = threshold * (losses[length] if share else 1)
+        if all(losses[length] - losses[longer] <= least for longer in rivals):
+            return length
+    raise AssertionError("of the longest, nothing is better")
+
+
+@stretch("10.S1", forbids=MODELS)
+def effective_length(effective_length):
+    """The shortest length that no longer one beats by more than the threshold: plateaus, rises, many small steps."""
+    courses = (
+        ({0: 4.0, 8: 3.0, 16: 2.5, 32: 2.49, 64: 2.485}, 0.01),
+        ({0: 4.0, 8: 3.0, 16: 2.995, 32: 2.4, 64: 2.41}, 0.01),
+        ({0: 3.0, 1: 2.98, 2: 2.96, 4: 2.94, 8: 2.92, 16: 2.9}, 0.01),
+        ({64: 2.195, 8: 2.3, 128: 2.5, 0: 3.1, 32: 2.2}, 0.02),
+        ({5: 1.0}, 0.01),
+        ({0: 0.5, 4: 0.496, 9: 0.2, 11: 0.199}, 0.015),
+        ({0: 2.0, 7: 2.2, 9: 2.4}, 0.01),
+    )
+    for losses, threshold in courses:
+        lengths = sorted(losses)
+        best = min(losses.values())
+        expect.number_like(
+            effective_length(losses, threshold),
+            enough(losses, threshold),
+            "the effective length",
+            "it is not the shortest length than which no longer one is better by more than the threshold.",
+            {
+                "each length is compared with the next one alone. A plateau is not the end.": enough(
+                    losses, threshold, neighbours=True
+                ),
+                "the threshold is taken as a number of nats. It is a share of the loss.": enough(
+                    losses, threshold, share=False
+                ),
+                "this is the length of the lowest loss. A little worse is good enough.": next(
+                    length for length in lengths if losses[length] == best
+                ),
+                "this is the longest length.": lengths[-1],
+                "this is a loss. The length is meant.": losses[enough(losses, threshold)],
+            },
+            tolerance=1e-9,
+        )
+    told = "without a threshold it is one hundredth."
+    found = expect.answers(effective_length, courses[0][0], says=told)
+    assert expect.number(found, "the effective length") == enough(*courses[0]), told

@@ -51,8 +51,8 @@ METRICS = tuple(
 class LongerContext(Experiment):
     """A small Transformer-XL: what it reads, how it is cut into segments, and how many states it remembers.
 
-    A run holds a row for each test text: its loss at each place of a segment, the mean over segments. The first segments
-    of a text do not count, while the memory fills. Of random tokens, losses are whole thousandths of a nat: no two
+    A run holds a row for each test text: its loss at each place of a segment, the mean over segments. The first
+    segments of a text do not count, while the memory fills. Of random tokens, losses are whole thousandths of a nat: no two
     models have anything in common in what cannot be known, so that only equality tells of copies there.
 
     A seed varies the new weights, the tokens or where in the text it begins. The source text is that of Python on this
