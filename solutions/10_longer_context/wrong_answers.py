@@ -1101,7 +1101,7 @@ def effective_length(losses, threshold=0.01):
 # - return next(c for c, best in zip(lengths, best_after) if losses[c] - best <= threshold * losses[c])
 # + return min(lengths, key=losses.get)
 
-# %% wrong="10.S1" name="the order of the dict" says="it is not the shortest length"
+# %% wrong="10.S1" name="the order of the dict" says="the length of the lowest loss"
 # - lengths = sorted(losses)
 # + lengths = list(losses)
 

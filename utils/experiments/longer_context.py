@@ -135,8 +135,8 @@ ARMS = {
 SHARED = 32
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
     "smoke": {
-        COPY: {"length": 8, "symbols": 6, "layers": 2, "width": 32, "heads": 2, "inner": 32, "batch": 32,
-               "steps": 160, "lr": 1e-2, "texts": 32, "warm": 8, "counted": 8},
+        COPY: {"length": 8, "symbols": 4, "layers": 2, "width": 32, "heads": 2, "inner": 32, "batch": 32,
+               "steps": 80, "lr": 1e-2, "texts": 24, "warm": 8, "counted": 8},
         TEXT: {"length": 8, "symbols": 20, "layers": 1, "width": 32, "heads": 2, "inner": 32, "batch": 16,
                "steps": 60, "lr": 1e-2, "texts": 24, "warm": 4, "counted": 12},
     },
