@@ -52,8 +52,8 @@ class LongerContext(Experiment):
     """A small Transformer-XL: what it reads, how it is cut into segments, and how many states it remembers.
 
     A run holds a row for each test text: its loss at each place of a segment, the mean over segments. The first
-    segments of a text do not count, while the memory fills. Of random tokens, losses are whole thousandths of a nat: no two
-    models have anything in common in what cannot be known, so that only equality tells of copies there.
+    segments of a text do not count, while the memory fills. Of random tokens, losses are whole thousandths of a nat:
+    seeds have nothing in common in what cannot be known, and all in what can, so that only equality tells of copies.
 
     A seed varies the new weights, the tokens or where in the text it begins. The source text is that of Python on this
     machine: runs are of one text where their `versions` name one.
@@ -136,7 +136,7 @@ SHARED = 32
 SIZES: dict[str, dict[str, dict[str, Any]]] = {
     "smoke": {
         COPY: {"length": 8, "symbols": 4, "layers": 2, "width": 32, "heads": 2, "inner": 32, "batch": 32,
-               "steps": 80, "lr": 1e-2, "texts": 24, "warm": 8, "counted": 8},
+               "steps": 100, "lr": 1e-2, "texts": 24, "warm": 8, "counted": 8},
         TEXT: {"length": 8, "symbols": 20, "layers": 1, "width": 32, "heads": 2, "inner": 32, "batch": 16,
                "steps": 60, "lr": 1e-2, "texts": 24, "warm": 4, "counted": 12},
     },
@@ -205,6 +205,7 @@ def picture(some: Mapping[str, Sequence[Run]], kind: str, alt: str) -> "Picture"
     return plots.curves(
         {name: found.mean(0) for name, found in values.items()},
         bands={name: (found.min(0), found.max(0)) for name, found in values.items()},
+        x=range(max(found.shape[1] for found in values.values())),
         xlabel="place in the segment",
         ylabel="loss, nats",
         alt=alt,
