@@ -26,7 +26,7 @@ IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.
 NOTEBOOK = "10_longer_context"
 RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "longer_context"
 UNIT = 1000  # losses of random tokens are whole thousandths of a nat, see `LongerContext`
-POINTS = 10  # of the curve of a run
+POINTS = 10  # of the curve of a run, in nats: no `train_loss`, which would have to fall, where nothing can be learned
 COPY, TEXT = "period", "source"
 
 
@@ -97,7 +97,7 @@ class LongerContext(Experiment):
                 raise BadRun(f"its predictions are not {self.length} losses for each text, none below 0")
         if run.degenerate:
             raise BadRun("it loses the same in every text, which no model does")
-        if len(run.curve) != POINTS or {*run.curve[0]} != {"train_loss"}:
+        if len(run.curve) != POINTS or {*run.curve[0]} != {"nats"}:
             raise BadRun(f"its curve is not {POINTS} times the training loss")
 
     def count_steps(self, folder: Path | str | None = None) -> int:

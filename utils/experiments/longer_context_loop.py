@@ -217,7 +217,7 @@ def train(
         losses[step] = loss.detach()
         on_step(f"step {step + 1} of {size.steps}")
     means = [part.mean().item() for part in losses.tensor_split(POINTS)]
-    return model.eval(), [{"train_loss": round(mean, DECIMALS)} for mean in means]
+    return model.eval(), [{"nats": round(mean, DECIMALS)} for mean in means]
 
 
 def test_texts(size: LongerContext) -> torch.Tensor:
