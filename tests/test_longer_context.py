@@ -358,4 +358,6 @@ def test_the_recorded_runs_show_what_notebook_10_says_of_them():
         metric.name: [one.shown for one in SeedTable(runs, metric).compared(longer_context.questions(runs))]
         for metric in longer_context.METRICS
     }
-    print(shown, {name: some.mean(0)[[0, 1, 3, 7, 15, 31]].round(2) for name, some in places.items()})
+    assert shown == {"loss": [True] * 3, "first eighth": [False, False, True], "second half": [True, True, False]}
+    gain = (places["source, no memory"] - places["source, memory 32"]).mean(0)
+    assert gain.argmax() == 0 and gain[:5].min() > 0.03 and abs(gain[7:]).max() < 0.03

@@ -495,6 +495,10 @@ def next_memory(memory, hidden, mem_len):
 # - kept.append(both[:, max(0, both.size(1) - mem_len) :].detach())
 # + kept.append(both[:, -mem_len:].detach())
 
+# %% wrong="10.5" name="remembers by itself" says="it is 0 by default"
+# - def forward(self, tokens, memories=None, mem_len=0):
+# + def forward(self, tokens, memories=None, mem_len=8):
+
 # %% wrong="10.5" name="layers in reverse" says="the layers run in reverse order"
 # - for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
 # + for layer, memory in zip(list(self.layers)[::-1], memories or [None] * len(self.layers)):

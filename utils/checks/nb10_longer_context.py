@@ -489,7 +489,10 @@ def segment_model(SegmentModel, lib):
     for T, mem_len in ((4, 3), (4, 6), (5, 1), (4, 0), (14, 5)):
         segments_read(model, ours, text.split(T, 1), mem_len)
     logits = segments_read(model, ours, text.split(3, 1), 40)
-    whole = expect.floats(expect.items(model(text), 2, "the model should give two things")[0], (2, 14, V), "the logits")
+    value = expect.items(model(text), 2, "the model should give two things, logits and memories")
+    whole = expect.floats(value[0], (2, 14, V), "the logits")
+    told = "without mem_len nothing should be kept: it is 0 by default."
+    assert all(type(one) is torch.Tensor and one.ndim == 3 and not one.size(1) for one in value[1]), told
     told = "with a memory that holds everything, segments do not give what one pass over the text gives."
     expect.close(torch.cat(logits, 1), whole, told)
     segments_read(model, ours, text.split(4, 1), 3)
