@@ -14,7 +14,7 @@ import typer
 from helpers import built_tree
 
 from autograder import cli, course
-from autograder.author import answers, build
+from autograder.author import answers, build, overview
 from autograder.author import checks as authors_checks
 from utils.checks import nb02_positional_encoding
 from utils.grading import dispatch, forbidden
@@ -95,6 +95,7 @@ def test_commands_do_what_the_pages_say(workplace, monkeypatch, capsys):
     monkeypatch.chdir(here)
     monkeypatch.setattr(cli, "load", lambda: known)
     monkeypatch.setattr(cli, "console", cli.Console(file=io.StringIO(), width=150))
+    monkeypatch.setattr(overview, "README", here / "README.md")  # the course is another one here
     lines = [line for name in ("README.md", *BY_NAME) for line in commands(name) if reason(line) is None]
     for line in dict.fromkeys(lines):
         ended = 0

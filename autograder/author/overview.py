@@ -81,7 +81,7 @@ def readme_table(course: Course) -> str:
 
 def write_readme(course: Course, check: bool = False) -> bool:
     """Write the table between its marks in README, unless `check`; whether it was stale. Without marks none is due."""
-    text = README.read_text()
+    text = README.read_text() if README.is_file() else ""
     head, mark, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not (mark and end):

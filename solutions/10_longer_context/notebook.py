@@ -1,0 +1,1048 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 10. Remember the page before
+#
+# A model that reads a text in segments begins each of them with an empty head: the first words have nothing before
+# them, although the page before was just read. Transformer-XL (Dai et al. 2019) keeps the states of the last segment
+# and reads on. For that, positions can no longer be counted from the beginning.
+#
+# XLNet (Yang et al. 2019) is built on it and asks something else: to guess the words of a text in any order, so that
+# each may see words on both sides.
+#
+# Each exercise is checked on the spot. They take about three hours, without the written questions, and need no GPU.
+
+# %% tags=["setup"]
+
+# %%
+import time
+
+import torch
+import torch._dynamo  # what an optimizer loads at its first step: it takes seconds, better here than in a check
+from torch import nn
+from torch.nn import functional as F
+
+from utils import plots
+from utils.checks import nb10_longer_context as checks
+from utils.experiments import longer_context as reading
+from utils.experiments import profiles, student
+from utils.experiments.experiment import results_folder
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable, across
+from utils.grading.check import scoreboard
+from utils.hand_in import pack
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 10.10 follow from your name, so nobody
+# else has yours. Write the name under which you hand in between the quotes, and do not change it later. `KEY`
+# stays blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
+
+# %% [markdown]
+# ## 10.1 How far, not where
+#
+# If segments follow each other without end, place 3 of this segment and place 3 of the last one must not look alike.
+# Transformer-XL gives a query no places but **distances**: a key $\delta$ tokens before it gets the row
+#
+# $$r_\delta = [\sin(\delta \omega_0), \dots, \sin(\delta \omega_{d/2-1}), \cos(\delta \omega_0), \dots,
+# \cos(\delta \omega_{d/2-1})], \qquad \omega_k = 10000^{-2k/d}.$$
+#
+# First all sines, then all cosines; notebook 02 had them in turn. The table runs **backwards**: the first row belongs
+# to the farthest key, since keys stand from the farthest to the nearest.
+#
+# **Predict first.** Which row of the table does not depend on $n$, and what does it hold?
+#
+# **Exercise 10.1** (1 point, about 10 minutes). Write `distance_table`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.arange(n - 1, -1, -1)` counts down to 0; `torch.cat`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The exponent is $-2k/d$ with the whole width $d$, though there are only $d/2$ frequencies.
+# </details>
+
+
+# %% exercise="10.1"
+def distance_table(n, d):
+    """The rows of the distances n-1, n-2, ..., 0, in this order, a float32 tensor (n, d). n is 1 or more, d is even."""
+    ### BEGIN SOLUTION
+    angles = torch.arange(n - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    return torch.cat([angles.sin(), angles.cos()], dim=-1)
+    ### END SOLUTION
+
+
+# %% check="10.1"
+checks.distance_table(distance_table)
+
+# %%
+table = distance_table(60, 32)
+alt = "Sixty distances in thirty-two columns: sines at the left, cosines at the right. Fast waves, then slow ones; in "
+alt += "the last row, distance 0, all sines are 0 and all cosines are 1."
+plots.heatmaps({"distance_table(60, 32)": table}, limits=None, xlabel="column", ylabel="row", alt=alt)
+
+# %%
+alt = "The product of the row of distance 0 with that of each other distance: it falls from 16 and then swings."
+similar = (table @ table[-1]).flip(0)
+plots.curves({"with distance 0": similar}, x=range(60), xlabel="distance", ylabel="product of rows", alt=alt)
+
+# %% [markdown]
+# The last row, distance 0, is zeros, then ones, however long the table is. Near distances have rows that are alike.
+
+# %% [markdown]
+# ## 10.2 One column further with each row
+#
+# Every query has keys at other distances. To look up a row of the table for each pair takes $T \times S$ rows; all
+# queries times all rows takes one product. But then column $c$ holds **distance** $S - 1 - c$ for every query, while
+# attention wants the **keys** in columns. Query $i$ of $T$ stands behind $S - T$ remembered tokens, so that key $j$ is
+# at distance
+#
+# $$\delta = i + (S - T) - j.$$
+#
+# Row $i$ has to move to the left by $T - 1 - i$ columns. What is then right of $\delta = 0$ would be a key in the
+# future: rubbish, which is masked later anyway.
+#
+# **Predict first.** Which row does not move at all?
+#
+# **Exercise 10.2** (2 points, about 20 minutes). Write `shift`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `F.pad(scores, (1, 0))` puts a column of zeros in front; a `reshape` then reads on in the same order of numbers.
+# Or `torch.gather` with the column of each pair.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# After the pad there are $T$ rows of $S + 1$ numbers. Read them as $S + 1$ rows of $T$, and leave out the first row.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# pad on the left: (B, H, T, S + 1); reshape to (B, H, S + 1, T); drop row 0; reshape to (B, H, T, S).
+# </details>
+
+
+# %% exercise="10.2"
+def shift(scores):
+    """Scores by distance -> scores by key, in the same shape (B, H, T, S), S at least T.
+
+    Given: column c of every row is about distance S - 1 - c. Wanted: column j of row i is about the key j, at distance
+    i + (S - T) - j. Where that is negative, any finite number may stand, if the scores are finite.
+    """
+    ### BEGIN SOLUTION
+    B, H, T, S = scores.shape
+    padded = F.pad(scores, (1, 0)).reshape(B, H, S + 1, T)
+    return padded[:, :, 1:].reshape(B, H, T, S)
+    ### END SOLUTION
+
+
+# %% check="10.2"
+checks.shift(shift)
+
+# %%
+distances = torch.arange(6, -1, -1.0).expand(1, 1, 4, 7)
+moved = shift(distances)[0, 0]
+keys_seen = torch.arange(7) <= torch.arange(4)[:, None] + 3
+panels = {"before": distances[0, 0], "after": moved, "masked": moved.masked_fill(~keys_seen, torch.nan)}
+alt = (
+    "Four queries, seven keys, three of them remembered: the distance in each cell. Before, all rows are alike; after, "
+)
+alt += "the zero stands at the query itself, and what is right of it is left over from other rows."
+plots.tables(panels, rows=[f"query {i}" for i in range(4)], columns=[*"mmm0123"], limits=(0, 6), alt=alt)
+
+# %% [markdown]
+# The last row stays: its query is the nearest to all keys in sight. Every other one moves by one more than the next.
+
+# %% [markdown]
+# ## 10.3 Attention with distances
+#
+# The score of a query and a key has four terms (section 3.3):
+#
+# $$\underbrace{q_i^\top k_j}_{a} + \underbrace{q_i^\top W_R\, r_\delta}_{b} + \underbrace{u^\top k_j}_{c} +
+# \underbrace{v^\top W_R\, r_\delta}_{d} = (q_i + u)^\top k_j + (q_i + v)^\top W_R\, r_\delta.$$
+#
+# $u$ and $v$ take the query's place in $c$ and $d$, for each head its own: a query has no place of its own any more.
+# Keys of content and of distance have two matrices. Scores are divided by $\sqrt{d_\text{head}}$. Keys and values come
+# from memory and segment, queries from the segment alone.
+#
+# **Predict first.** Drawn as a matrix of queries and keys, what does each term look like?
+#
+# **Exercise 10.3** (4 points, about 40 minutes). Write `RelativeAttention`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `x.unflatten(-1, (n_heads, d_head)).transpose(1, 2)` cuts the width into heads; `transpose(1, 2).flatten(2)` undoes
+# it.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Query $i$ sees all of the memory: key $j$ is hidden where $j > i + (S - T)$, so `triu(1)` hides too much.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# seen = memory, then x. Queries of x; keys and values of seen; r_proj of the distance table, all cut into heads.
+# Scores: (q + u) with the keys, plus the shift of (q + v) with the table; divide, mask, softmax, values, heads
+# together, out_proj.
+# </details>
+
+
+# %% exercise="10.3"
+class RelativeAttention(nn.Module):
+    """Causal multi-head attention of a segment to itself and to a memory before it (Dai et al. 2019, section 3.3).
+
+    Parts: `q_proj`, `k_proj`, `v_proj`, `r_proj` and `out_proj`, linear maps of d_model without bias; `u` and `v`,
+    parameters (n_heads, d_model / n_heads). Head h has the h-th block of columns. `r_proj` is applied to the rows of
+    10.1. n_heads divides d_model, which is even. No dropout.
+    """
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.n_heads, self.d_head = n_heads, d_model // n_heads
+        for name in ("q_proj", "k_proj", "v_proj", "r_proj", "out_proj"):
+            setattr(self, name, nn.Linear(d_model, d_model, bias=False))
+        self.u = nn.Parameter(torch.zeros(n_heads, self.d_head))
+        self.v = nn.Parameter(torch.zeros(n_heads, self.d_head))
+        ### END SOLUTION
+
+    def forward(self, x, memory=None):
+        """x (B, T, d_model), memory (B, M, d_model) of the tokens right before it, or None -> (B, T, d_model).
+
+        M may be any length, 0 too, which is the same as None.
+        """
+        ### BEGIN SOLUTION
+        seen = x if memory is None else torch.cat([memory, x], dim=1)
+        T, S, d = x.size(1), seen.size(1), x.size(2)
+        columns = torch.arange(S, device=x.device)
+        rows = torch.arange(T - 1, -1, -1, device=x.device)[:, None]
+        angles = columns.flip(0)[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
+        r = self.r_proj(torch.cat([angles.sin(), angles.cos()], dim=-1).to(x))[None]
+        parts = (self.q_proj(x), self.k_proj(seen), self.v_proj(seen), r)
+        q, k, v, r = (part.unflatten(-1, (self.n_heads, self.d_head)).transpose(1, 2) for part in parts)
+        by_content = (q + self.u[:, None]) @ k.mT
+        by_distance = (q + self.v[:, None]) @ r.mT
+        moved = by_distance.gather(-1, (columns + rows).clamp(max=S - 1).expand_as(by_distance))
+        scores = (by_content + moved) / self.d_head**0.5
+        weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
+        return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
+        ### END SOLUTION
+
+
+# %% check="10.3"
+checks.relative_attention(RelativeAttention)
+
+# %%
+torch.manual_seed(0)
+q, k, u, v = torch.randn(6, 8), torch.randn(10, 8), torch.randn(8), torch.randn(8)
+r = distance_table(10, 8) @ torch.randn(8, 8)
+by_distance = {"b: query, distance": q @ r.T, "d: distance alone": (v @ r.T).expand(6, 10)}
+by_key = {name: shift(scores[None, None])[0, 0] for name, scores in by_distance.items()}
+terms = {"a: query, key": q @ k.T, "c: key alone": (u @ k.T).expand(6, 10), **by_key}
+hidden = torch.ones(6, 10, dtype=torch.bool).triu(5)
+alt = (
+    "Four terms of a score, six queries by ten keys: a without pattern, b nearly so, c with columns, d with diagonals."
+)
+panels = {name: term.masked_fill(hidden, torch.nan) for name, term in terms.items()}
+plots.heatmaps(panels, limits=(-8, 8), alt=alt)
+
+# %%
+attention = RelativeAttention(16, 4)
+long_text = torch.randn(1, 30, 16)
+near = attention(long_text[:, 20:24], long_text[:, 10:20])
+elsewhere = torch.cat([torch.randn(1, 50, 16), long_text], 1)
+moved = attention(elsewhere[:, 70:74], elsewhere[:, 60:70])
+print(f"the same words fifty places later: outputs differ by {(near - moved).abs().max().item():.1e}")
+
+# %% [markdown]
+# $c$ has columns: some words are worth a look for everyone. $d$ has diagonals: some distances are. $a$ and $b$ ask the
+# query. None of them knows where in the text it is.
+
+# %% [markdown]
+# ## 10.4 What is kept
+#
+# When a segment is done, its states become memory for the next. Kept are the last $m$ of what was remembered and what
+# was just read, together: a memory may be longer than a segment, and then holds several. What is kept is a number, no
+# computation: no gradient flows back into old segments. Otherwise each step would train through the whole text.
+#
+# **Predict first.** With segments of 4 and a memory of 6, which tokens does the third segment remember?
+#
+# **Exercise 10.4** (1 point, about 10 minutes). Write `next_memory`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.cat` and `Tensor.detach`, which gives a new tensor; `detach_` would change the one that is still needed.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `[:, -0:]` is `[:, 0:]`, which is everything.
+# </details>
+
+
+# %% exercise="10.4"
+def next_memory(memory, hidden, mem_len):
+    """The last `mem_len` states of memory and segment, or all if there are fewer, without gradients.
+
+    Args:
+        memory: (B, M, d), what was remembered before, M of 0 or more; None for nothing.
+        hidden: (B, T, d), of the segment that was just read. It is not changed: its gradients still flow elsewhere.
+        mem_len: 0 or more.
+    """
+    ### BEGIN SOLUTION
+    both = hidden if memory is None else torch.cat([memory, hidden], dim=1)
+    return both[:, max(0, both.size(1) - mem_len) :].detach()
+    ### END SOLUTION
+
+
+# %% check="10.4"
+checks.next_memory(next_memory)
+
+# %%
+memory = None
+for segment in torch.arange(20.0).view(1, 5, 4).unbind(1):
+    remembered = [] if memory is None else memory.flatten().int().tolist()
+    print(f"reads {segment.int().flatten().tolist()}, remembers {remembered}")
+    memory = next_memory(memory, segment.unsqueeze(-1), 6)
+
+# %% [markdown]
+# ## 10.5 A model that reads on
+#
+# Each layer remembers what came **into** it: layer $\ell$ builds keys and values of the states of layer $\ell - 1$, of
+# this segment and of those before,
+#
+# $$x^{\ell} = \text{layer}_\ell(x^{\ell-1}, m^{\ell}), \qquad m^{\ell} = \text{the last states } x^{\ell-1}
+# \text{ of earlier segments}.$$
+#
+# So there are as many memories as layers, and the first holds embeddings. A model that remembers the wrong layer's
+# states trains all the same, only worse. One thing tells them apart: with a memory that holds everything, reading in
+# segments **equals** reading in one piece.
+#
+# **Predict first.** Does the equality hold in training, for gradients, too?
+#
+# **Exercise 10.5** (3 points, about 25 minutes). Write `SegmentModel`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `nn.ModuleList`; `zip(self.layers, memories)`; your `next_memory`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Take note of the new memory before the layer replaces `x`, and give the layer the old one.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# x = embeddings; without memories, None for each layer. For each layer and its memory: keep the next memory of memory
+# and x; x = layer(x, memory). Then head(x) and what was kept.
+# </details>
+
+
+# %% exercise="10.5"
+class SegmentModel(nn.Module):
+    """A language model that reads a text segment by segment and remembers the ones before.
+
+    Parts: `embedding`, `layers` (an nn.ModuleList) and `head`, the very modules that were given. Embedding: (B, T) ->
+    (B, T, d). Head: (B, T, d) -> (B, T, V). Each layer is called `layer(x, memory)`, with x (B, T, d) and a memory
+    (B, M, d) or None, and gives (B, T, d).
+    """
+
+    def __init__(self, embedding, layers, head):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.embedding, self.layers, self.head = embedding, nn.ModuleList(layers), head
+        ### END SOLUTION
+
+    def forward(self, tokens, memories=None, mem_len=0):
+        """Read a segment of tokens (B, T) -> its logits (B, T, V), and a list of memories for the next segment.
+
+        Args:
+            memories: what was given back for the segment before, one for each layer; None at the beginning of a text.
+                They are not changed.
+            mem_len: so many states are kept, see 10.4; with 0 the memories have length 0.
+        """
+        ### BEGIN SOLUTION
+        x, kept = self.embedding(tokens), []
+        for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
+            both = x if memory is None else torch.cat([memory, x], dim=1)
+            kept.append(both[:, max(0, both.size(1) - mem_len) :].detach())
+            x = layer(x, memory)
+        return self.head(x), kept
+        ### END SOLUTION
+
+
+# %% check="10.5"
+checks.segment_model(SegmentModel)
+
+
+# %% [markdown]
+# A layer of the usual kind, but with your attention, makes a small Transformer-XL of it. Below, a random one reads a
+# text in segments of 6.
+
+
+# %%
+class Layer(nn.Module):
+    """Relative attention and a feed-forward part, each with a residual and a norm after it."""
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.attention, self.norm1 = RelativeAttention(d_model, n_heads), nn.LayerNorm(d_model)
+        self.feed = nn.Sequential(nn.Linear(d_model, d_ff), nn.ReLU(), nn.Linear(d_ff, d_model))
+        self.norm2 = nn.LayerNorm(d_model)
+
+    def forward(self, x, memory=None):
+        x = self.norm1(x + self.attention(x, memory))
+        return self.norm2(x + self.feed(x))
+
+
+# %%
+def small_model(n_layers, V=12, d=32):
+    layers = [Layer(d, 4, 64) for _ in range(n_layers)]
+    return SegmentModel(nn.Embedding(V, d), layers, nn.Linear(d, V)).eval()
+
+
+@torch.no_grad()
+def in_segments(model, text, T, mem_len):
+    memories, logits = None, []
+    for segment in text.split(T, dim=1):
+        some, memories = model(segment, memories, mem_len)
+        logits.append(some)
+    return torch.cat(logits, 1)
+
+
+# %%
+torch.manual_seed(0)
+text, gaps = torch.randint(12, (4, 48)), {}
+for n_layers in (1, 2, 3):
+    model = small_model(n_layers)
+    whole = in_segments(model, text, 48, 0)
+    gaps[f"{n_layers} layers"] = [(in_segments(model, text, 6, m) - whole).abs().mean().item() for m in range(49)]
+print("memory of 48:", {name: f"{gap[-1]:.0e}" for name, gap in gaps.items()})
+
+# %%
+alt = "The mean difference between logits read in segments and in one piece, by the length of memory: it falls, and is "
+alt += "zero from 42 on, where the memory holds all that comes before the last segment."
+plots.curves(gaps, x=range(49), xlabel="length of memory", ylabel="difference from one pass", alt=alt)
+
+# %% [markdown]
+# Rounding aside, the two are equal as soon as nothing is forgotten. In training they are not: the values are the same,
+# but no gradient flows into what is remembered.
+
+# %% [markdown]
+# ## 10.6 How far back?
+#
+# How far back does a place depend? In the last layer, place $i$ of a segment sees the segment's beginning and $m$
+# states before that. The oldest of these was computed when **its** segment was read, with a memory of its own, one
+# layer lower. And so on down to the tokens.
+#
+# Let the texts before be as long as you like. The distance from place $i$ to the farthest token that can move its
+# logits is its **reach**.
+#
+# **Predict first.** With three layers, segments of 4 and a memory of 4, how far does place 1 see: more or less than
+# three times 5?
+#
+# **Exercise 10.6** (2 points, about 15 minutes). Write `reach`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# In Python `-6 % 4` is 2: place -6 is place 2 of its segment, also left of 0.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Place $i$ adds its steps to the segment's beginning only once. But a memory may begin inside an old segment, and that
+# has a beginning of its own.
+# </details>
+
+
+# %% exercise="10.6"
+def reach(n_layers, mem_len, T, i):
+    """The greatest distance to a token on which the logits of place i can depend, an integer.
+
+    Place i, from 0 to T - 1, is one of a segment of T tokens, with as many segments before it as you like. n_layers is
+    1 or more, mem_len 0 or more.
+    """
+    ### BEGIN SOLUTION
+    place = i
+    for _ in range(n_layers):
+        place -= place % T + mem_len
+    return i - place
+    ### END SOLUTION
+
+
+# %% check="10.6"
+checks.reach(reach)
+
+# %%
+sizes = [(4, 3), (6, 3), (2, 3), (8, 1)]
+lines = {f"memory {m}, {layers} layers": [reach(layers, m, 4, i) for i in range(4)] for m, layers in sizes}
+alt = (
+    "The reach of places 0 to 3 in segments of four, for four models: it grows by one with each place, and by far more "
+)
+alt += "with the memory. A memory of 6 reaches to 22, not to 18."
+plots.bars(lines, labels=[*"0123"], xlabel="place in the segment", ylabel="reach", alt=alt)
+
+# %%
+model, text, far = small_model(3).double(), torch.randint(12, (1, 40)), []
+base = in_segments(model, text, 4, 6)
+for place in range(40):
+    edited = text.clone()
+    edited[0, place] = (text[0, place] + 1) % 12
+    far += [place] if (in_segments(model, edited, 4, 6) - base)[0, 36].abs().max() > 1e-12 else []
+print(f"place 36 moves with tokens {far[0]} to {far[-1]}: reach {36 - far[0]}, and yours says {reach(3, 6, 4, 0)}")
+
+# %% [markdown]
+# Less than three times 5: only the first step begins inside the segment. Reach says what could be used. What is learned
+# is another question, and the subject of question 10.W1.
+
+# %% [markdown]
+# ## 10.7 The same answer, cheaper
+#
+# How good is a model that may look back by $c$ tokens? Without memory, each token needs a window of its own: the $c$
+# tokens before it are read again to get **one** prediction. With memory, each token is read once. This is where the
+# paper's large speed-ups come from, and they grow with the context.
+#
+# To be compared, both must be asked about the **same targets**, `tokens[context:]`, and each in evaluation mode.
+#
+# **Predict first.** Read a thousand tokens with a context of a hundred: how many times more states does the window
+# compute?
+#
+# **Exercise 10.7** (2 points, about 25 minutes). Write `evaluate_sliding` and `evaluate_cached`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `tokens.unfold(0, context, 1)` gives all windows; `F.cross_entropy(..., reduction="sum")`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The last segment may be shorter than T, and the last token is no input: it has nothing to predict.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# sliding: for each target its window; of its logits only the last row counts. cached: inputs without the last token, in
+# segments of T; carry the memories along; collect the loss of each target; the mean of those from `first` on.
+# </details>
+
+
+# %% exercise="10.7"
+def evaluate_sliding(model, tokens, context):
+    """Predict each of tokens[context:] from the `context` tokens before it alone, read anew: two numbers.
+
+    Args:
+        model: as in 10.5, `model(tokens, memories, mem_len)` -> logits, memories; here without memories. It is asked in
+            evaluation mode, without gradients, and left in the mode in which it was.
+        tokens: (N), N above `context`, which is 1 or more.
+
+    Returns:
+        the mean loss of the targets, in nats, and how many token positions the model has computed.
+    """
+    ### BEGIN SOLUTION
+    was_training, total = model.training, 0.0
+    model.eval()
+    windows, targets = tokens.unfold(0, context, 1)[:-1], tokens[context:]
+    with torch.no_grad():
+        for some, wanted in zip(windows.split(64), targets.split(64)):
+            logits = model(some)[0][:, -1]
+            total += F.cross_entropy(logits, wanted, reduction="sum").item()
+    model.train(was_training)
+    return total / len(targets), windows.numel()
+    ### END SOLUTION
+
+
+def evaluate_cached(model, tokens, T, mem_len, first):
+    """Predict each of tokens[first:] while reading the text once, in segments of T with a memory of mem_len.
+
+    The segments begin at the text's beginning, and all but the last have T tokens. first is 1 or more and below N;
+    tokens before it are read, and do not count in the mean. Else as `evaluate_sliding`.
+    """
+    ### BEGIN SOLUTION
+    was_training, memories, losses = model.training, None, []
+    model.eval()
+    with torch.no_grad():
+        for some, wanted in zip(tokens[:-1].split(T), tokens[1:].split(T)):
+            logits, memories = model(some[None], memories, mem_len)
+            losses.append(F.cross_entropy(logits[0], wanted, reduction="none"))
+    model.train(was_training)
+    return torch.cat(losses)[first - 1 :].mean().item(), len(tokens) - 1
+    ### END SOLUTION
+
+
+# %% check="10.7"
+checks.evaluation(evaluate_sliding, evaluate_cached)
+
+# %%
+torch.manual_seed(0)
+model, contexts, facts = small_model(2), (16, 32, 64, 128), []
+evaluate_cached(model, text[0], 16, 16, 16)  # the first call of a model takes longer
+for context in contexts:
+    text, seconds, states = torch.randint(12, (context + 600,)), [], []
+    for evaluate, rest in ((evaluate_sliding, (context,)), (evaluate_cached, (16, context, context))):
+        began = time.process_time()
+        states.append(evaluate(model, text, *rest)[1])
+        seconds.append(time.process_time() - began)
+    facts.append((states[0] / states[1], seconds[0] / seconds[1]))
+    print(f"context {context}: {facts[-1][0]:.0f} times the states, {facts[-1][1]:.0f} times the seconds")
+
+# %%
+alt = "How many times more a sliding window costs than a cached evaluation, by context, in states and in seconds: more "
+alt += "and more."
+ratios = dict(zip(("states", "seconds"), zip(*facts)))
+plots.curves(ratios, x=contexts, xlabel="context", ylabel="sliding / cached", alt=alt)
+
+# %% [markdown]
+# Context times as many states, nearly, and fewer times the seconds: windows are computed many at once. Any "so many
+# times faster" belongs to a context: the paper's largest figure is for thousands of tokens.
+
+# %% [markdown]
+# ## 10.8 Guess in any order
+#
+# BERT sees both sides, but hides what it asks for. XLNet predicts all tokens one after the other, in a drawn **order**:
+# a token is guessed from those that came before it in this order, on whichever side they stand. The text itself is not
+# shuffled; masks do it.
+#
+# There are two. A token's **content** may be seen by itself and by all that come later in the order. Who **asks** for a
+# token must not see it: the same without itself.
+#
+# **Predict first.** Which order gives the mask of notebook 01? And which token of an order has nothing to see?
+#
+# **Exercise 10.8** (1 point, about 15 minutes). Write `permutation_masks`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.argsort` of an order gives each token's rank in it.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# An order and its ranks are two lists: in `[2, 1, 3, 0]` token 2 comes first, and the rank of token 0 is 3.
+# </details>
+
+
+# %% exercise="10.8"
+def permutation_masks(order):
+    """Who may look at whom: two bool tensors (T, T), content and query; rows look, columns are looked at, True = may.
+
+    order: a list with each of the numbers 0 to T-1 once, T of 1 or more; token order[0] comes first.
+    """
+    ### BEGIN SOLUTION
+    rank = torch.tensor(order).argsort()
+    query = rank[:, None] > rank
+    return query | torch.eye(len(order), dtype=torch.bool), query
+    ### END SOLUTION
+
+
+# %% check="10.8"
+checks.permutation_masks(permutation_masks)
+
+# %%
+words, order = ["New", "York", "is", "a", "city"], [2, 3, 4, 1, 0]
+panels = dict(zip(("content", "query"), permutation_masks(order)))
+panels = {name: mask.float() for name, mask in panels.items()}
+alt = (
+    "Both masks for the order is, a, city, York, New: York is guessed from is, a and city, New from all others. In the "
+)
+alt += "query mask, nobody sees itself, and the row of `is` is empty."
+plots.tables(panels, rows=words, columns=words, alt=alt)
+
+# %% [markdown]
+# From left to right is the order of notebook 01. The first of an order has nobody to ask: its row in the query mask is
+# empty. Keep it in mind.
+
+# %% [markdown]
+# ## 10.9 Two streams
+#
+# A state that has seen its own token cannot predict it. One that has not is of no use to others. So XLNet has two:
+# $h_t$, the content, and $g_t$, which knows only where it is and asks. Both go through **the same layer**, and
+# both read keys and values of $h$:
+#
+# $$h' = \text{layer}(\text{query } h;\ \text{keys, values } h;\ \text{content}), \qquad g' = \text{layer}(\text{query }
+# g;\ \text{keys, values } h;\ \text{query mask}).$$
+#
+# Who may look at nothing gets zeros in the place of the weighted sum of values.
+#
+# **Predict first.** A softmax over scores that are all the same large negative number: what are the weights?
+#
+# **Exercise 10.9** (3 points, about 30 minutes). Write `TwoStreamLayer`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `mask.any(-1, keepdim=True)` says who may look at anything; `masked_fill`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A row of nothing but minus infinity becomes NaN. A finite -1e30 instead makes it uniform: then it sees everything.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# one function of (asking, h, mask): heads of q_proj(asking), k_proj(h), v_proj(h); scores; hidden ones filled; softmax;
+# hidden weights to zero; values; out_proj; norm1 of the sum with asking; norm2 of that and its feed-forward.
+# </details>
+
+
+# %% exercise="10.9"
+class TwoStreamLayer(nn.Module):
+    """A post-norm layer that content and query stream share (Yang et al. 2019, section 2.3), without dropout.
+
+    Parts: `q_proj`, `k_proj`, `v_proj` and `out_proj`, linear maps of d_model without bias; `norm1` and `norm2`, layer
+    norms; `linear1` and `linear2`, with bias, the feed-forward part of width d_ff with ReLU between. Head h has the
+    h-th block of columns; scores are divided by the root of d_model / n_heads.
+    """
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.n_heads, self.d_head = n_heads, d_model // n_heads
+        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            setattr(self, name, nn.Linear(d_model, d_model, bias=False))
+        self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+
+    def stream(self, asking, h, mask):
+        parts = (self.q_proj(asking), self.k_proj(h), self.v_proj(h))
+        q, k, v = (part.unflatten(-1, (self.n_heads, self.d_head)).transpose(1, 2) for part in parts)
+        scores = (q @ k.mT / self.d_head**0.5).masked_fill(~mask, torch.finfo(q.dtype).min)
+        weights = scores.softmax(-1) * mask
+        x = self.norm1(asking + self.out_proj((weights @ v).transpose(1, 2).flatten(2)))
+        return self.norm2(x + self.linear2(self.linear1(x).relu()))
+        ### END SOLUTION
+
+    def forward(self, h, g, content, query):
+        """Both streams (B, T, d_model), and the masks (T, T) of 10.8, True = may look -> h' and g', (B, T, d_model).
+
+        Rows of either mask may be empty. No number is NaN then, nor is a gradient.
+        """
+        ### BEGIN SOLUTION
+        return self.stream(h, h, content), self.stream(g, h, query)
+        ### END SOLUTION
+
+
+# %% check="10.9"
+checks.two_streams(TwoStreamLayer)
+
+# %%
+torch.manual_seed(0)
+layer, order = TwoStreamLayer(16, 4, 32), [2, 1, 3, 0]
+masks, h, g = permutation_masks(order), torch.randn(1, 4, 16), torch.randn(1, 4, 16)
+moved = {"h' moves": torch.zeros(4, 4), "g' moves": torch.zeros(4, 4)}
+for place in range(4):
+    edited = h.clone()
+    edited[:, place] += 1
+    for panel, before, after in zip(moved.values(), layer(h, g, *masks), layer(edited, g, *masks)):
+        panel[:, place] = ((after - before).abs().amax(-1) > 1e-6)[0]
+
+# %%
+names = [f"token {t}" for t in range(4)]
+alt = (
+    "Which outputs move when a token's content is edited, for the order 2, 1, 3, 0: no query output moves with its own "
+)
+alt += "token, and that of token 2, the first, moves with none."
+plots.tables(moved, rows=names, columns=names, alt=alt)
+
+# %% [markdown]
+# And the library? Its masked scores are large and negative, all the same.
+
+# %% tags=["experiment"]
+from transformers import XLNetConfig, XLNetModel
+
+torch.manual_seed(0)
+xlnet = XLNetModel(XLNetConfig(vocab_size=30, d_model=32, n_layer=2, n_head=4, d_inner=48, dropout=0.0)).eval()
+may_not = ~permutation_masks(order)[1]
+seen, ids = torch.zeros(4, 4), torch.randint(30, (1, 4))
+with torch.no_grad():
+    ask = {"perm_mask": may_not[None].float(), "target_mapping": torch.eye(4)[None]}
+    before = xlnet(ids, **ask).last_hidden_state
+    for place in range(4):
+        edited = ids.clone()
+        edited[0, place] = (ids[0, place] + 1) % 30
+        seen[:, place] = (xlnet(edited, **ask).last_hidden_state - before).abs().amax(-1)[0] > 1e-6
+
+# %% tags=["experiment"]
+alt = "The same for XLNet of transformers: the query output of token 2, the first in the order, moves with all tokens, "
+alt += "with its own, too."
+plots.tables({"XLNet's query outputs move": seen}, rows=names, columns=names, alt=alt)
+
+# %% [markdown]
+# The first of the order should see nothing, and sees everything, itself included: weights of equal scores are uniform.
+# XLNet was trained on the last sixth of each order only, so it never shows. Your layer has no such leak.
+
+# %% [markdown]
+# ## Experiment: what a memory is good for
+#
+# A model with two layers reads segments of 32. First **random tokens** that come again after a period: nothing but the
+# token one period ago tells what comes. To predict the token after place $i$, the model must see $P - 1$ tokens back.
+# Then the **source of Python's standard library**, as characters.
+#
+# | arm | period $P$ | memory |
+# |---|---|---|
+# | period 48, no memory | 48 | 0 |
+# | period 48, memory 32 | 48 | 32 |
+# | period 80, memory 32 | 80 | 32 |
+# | period 80, memory 64 | 80 | 64 |
+# | source, no memory | | 0 |
+# | source, memory 32 | | 32 |
+#
+# `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` is larger, and `smoke` tiny, with a quarter of each length
+# and made-up words. Smoke runs show that everything works, and earn nothing.
+
+# %% tags=["experiment"]
+experiments = reading.experiments("10_longer_context")
+print(f"{profiles.name()} on {profiles.device()}, seeds {reading.seeds()}")
+for name, one in experiments.items():
+    print(f"{name}: segments of {one.length}, period {one.period or 'none'}, memory {one.mem_len}, {one.steps} steps")
+student.use(checks, RelativeAttention=RelativeAttention, SegmentModel=SegmentModel)
+results = results_folder(say=True)
+
+# %% [markdown]
+# The runs use your `RelativeAttention` and `SegmentModel` where you have passed their checks in this session, and the
+# course's otherwise. Yours are compared with the course's before they run, and left where they give something else,
+# even something as good, such as a product in another order: whoever grades must be able to repeat a run without your
+# code.
+
+# %% [markdown]
+# ## 10.10 All runs
+#
+# Every run leaves one file with a row for each test text: its mean loss at each place of a segment. Three numbers are
+# computed of it: the loss at all places, in the first eighth, and in the second half. An edited or copied file is
+# refused, and so is a seed that is not yours.
+#
+# **Predict first.** From which place on does each arm with a period know what comes? Your `reach` says from where on it
+# **could**. And where in a segment of source text does a memory help most?
+#
+# **Exercise 10.10** (4 points, about 5 minutes). The machine needs minutes. Write `run_all`. Interrupt it as you
+# like: finished seeds are kept.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# </details>
+
+
+# %% exercise="10.10"
+def run_all(results):
+    """Run the experiments of `reading.experiments("10_longer_context")` with all of `reading.seeds()`.
+
+    results: the folder that `run_seeds` keeps its files in.
+    Returns a dict from each experiment's name to its list of runs.
+    """
+    ### BEGIN SOLUTION
+    experiments = reading.experiments("10_longer_context")
+    return {name: run_seeds(experiment, reading.seeds(), results) for name, experiment in experiments.items()}
+    ### END SOLUTION
+
+
+# %% tags=["experiment"]
+runs = run_all(results)
+across(runs, reading.METRICS)
+
+# %% check="10.10"
+checks.every_run(run_all)
+
+# %% tags=["experiment"]
+for name, one in experiments.items():
+    for layers in (1, one.layers) if one.period else ():
+        far = [i for i in range(one.length) if reach(layers, one.mem_len, one.length, i) >= one.period - 1]
+        print(f"{name}, {layers} layers: the reach is enough {f'from place {far[0]} on' if far else 'nowhere'}")
+
+# %% tags=["experiment"]
+alt = "Your runs: the loss at each place of a segment, for four arms that read random tokens with a period."
+reading.picture(runs, reading.COPY, alt)
+
+# %% tags=["experiment"]
+alt = "Your runs: the loss at each place of a segment of source text, with and without memory."
+reading.picture(runs, reading.TEXT, alt)
+
+# %% [markdown]
+# Which differences are shown? Asked are the same pairs of everyone: each longer memory against the shorter one. First
+# at all places, then in the first eighth of a segment, last in its second half.
+
+# %% tags=["experiment"]
+for metric in reading.METRICS:
+    print(f"--- {metric.name}", *SeedTable(runs, metric).compared(reading.questions(runs)), sep="\n\n")
+
+# %% [markdown]
+# Below are the runs that came with the course: profile `cpu`, and seeds that no student has.
+
+# %% tags=["experiment"]
+recorded = reading.recorded()
+print(f"{sum(map(len, recorded.values()))} recorded runs came with this copy of the course")
+across(recorded, reading.METRICS) if recorded else None
+
+# %% tags=["experiment"]
+reading.picture(recorded, reading.COPY, "The recorded runs, random tokens, as above.") if recorded else None
+
+# %% tags=["experiment"]
+reading.picture(recorded, reading.TEXT, "The recorded runs, source text, as above.") if recorded else None
+
+# %% [markdown]
+# In the recorded runs, the loss of two arms falls in one step, at place 15: before it they guess, after it they know.
+# There $m + i = P - 1$, so one look into the memory is enough. With period 80 and memory 32, two layers reach far
+# enough from the same place on, and with period 48 from the first place on. Neither is learned.
+#
+# In source text, the memory helps at the first places of a segment, most at the very first: by 0.9 nats there, and no
+# longer after a handful of places. In the second half no difference is shown. Trained for so short a time, this model
+# uses a few characters, and a memory gives it just these. What the paper gains from far back is not shown here.
+
+# %% [markdown]
+# Last, your two ways to evaluate, on a trained model. One more run of the last arm is trained, and reads a piece of
+# text it was not trained on, with contexts up to four times its memory.
+
+# %% tags=["experiment"]
+size = experiments["source, memory 32"]
+model, text = reading.trained(size, reading.seeds()[0])
+contexts, rows = [size.mem_len, 2 * size.mem_len, 4 * size.mem_len], []
+evaluate_sliding(model, text[: size.length], 4)  # the first call of a model takes longer
+for context in contexts:
+    began = time.process_time()
+    slow, states = evaluate_sliding(model, text, context)
+    middle = time.process_time()
+    fast, count = evaluate_cached(model, text, size.length, context, context)
+    ratio = (middle - began) / (time.process_time() - middle)
+    rows.append((slow, fast, ratio))
+    costs = f"{states / count:.0f} times the states, {ratio:.1f} times the seconds"
+    print(f"context {context}: {slow:.2f} and {fast:.2f} nats, {costs}")
+
+# %% tags=["experiment"]
+alt = "How many times longer a sliding window takes than a cached evaluation on a trained model, at three contexts."
+plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), ylabel="sliding / cached", alt=alt)
+
+# %% [markdown]
+# **Question 10.W1** (2 points). Read your own curves (in the profile `smoke`: the recorded ones, if there are any).
+# With a period, the loss falls in one step. At which place, and why there? With period 80 and memory 32 your `reach`
+# says that the second half could know. Why is it not learned, and would more layers of the same kind help? What would?
+
+# %% [markdown] written="10.W1" points=2
+# ### BEGIN SOLUTION
+# The token after place i is the one P - 1 places before i. A single look goes back mem_len + i, so that the step comes
+# at i = P - 1 - mem_len: 15 for period 48 with memory 32, and for period 80 with memory 64; none without memory, as 31
+# < 47. Period 80, memory 32: two layers reach 2 * 32 + i, so from place 15 on layer 2 could read, in its memory, a
+# state of the segment before, which had looked back when it was computed. But the memory is detached. The loss of this
+# segment sends no gradient into how old states were made, and the old segment had no use for carrying along a token
+# that far back: its own loss does not ask for it. Nobody teaches layer 1 to carry. More layers have more reach and the
+# same gap: no gradient crosses a segment. What would help: a longer memory (one look is enough), longer segments, or
+# training through some segments without detaching (truncated further back), at its price in memory; or a loss that
+# rewards carrying.
+# === BEGIN MARK SCHEME ===
+# One point: the step's place follows from one look, mem_len + i >= P - 1, with the right places. One point: reach is
+# there but gradients do not cross segments, so the lower layer is not taught to carry; more layers do not change that;
+# one remedy that does. Half a point off for "the model is too small" or "too few steps" without the gradient.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **Question 10.W2** (2 points). "New York is a city", in the order is, a, city, York, New; York and New are to be
+# predicted. Write down what BERT's objective asks (both hidden), and what XLNet's does, as sums of log-probabilities.
+# What does BERT's lose? What does XLNet pay for not losing it?
+
+# %% [markdown] written="10.W2" points=2
+# ### BEGIN SOLUTION
+# BERT: log p(New | is a city) + log p(York | is a city): both are hidden, and each is predicted without the other.
+# XLNet: log p(York | is a city) + log p(New | York is a city): as a product, an exact probability of both. BERT's loses
+# the dependency between what is hidden: it takes New and York for independent given the rest. It also reads [MASK],
+# which no later text has. XLNet pays with a second stream (about twice the work of a layer for what is asked), with
+# orders that are hard: early ones are predicted from next to nothing, which is why only the last of each order are
+# asked (K = 6: a sixth), so fewer targets a text; and the positions that are asked must be told to the model. One order
+# is one of T! factorizations; the expectation over them is only sampled.
+# === BEGIN MARK SCHEME ===
+# One point: both sums are right, XLNet's with York before New.
+# Half a point: BERT's independence of what is hidden is named.
+# Half a point: a cost of XLNet: two streams, only part of the tokens predicted, harder or slower learning.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("10_longer_context")
+
+# %% [markdown]
+# **What you can do now:** give a model a memory that is equal to a longer text, say how far it reaches and what that
+# saves, and let it guess in any order without seeing what it guesses.
+
+# %%
+scoreboard(checks)
+
+# %% [markdown]
+# ## 10.S1 How much of it is used?
+#
+# A stretch exercise: it has a check, and nobody grades it.
+#
+# Distances know no longest one, so a model may be given a longer memory than it was trained with. But reach is not use.
+# The **effective length** is the shortest context than which no longer one is better by more than a small share
+# $\epsilon$ of the loss (after Khandelwal et al. 2018):
+#
+# $$\min \{c : L_c - L_{c'} \le \epsilon\, L_c \text{ for all } c' > c\}.$$
+#
+# A plateau is not the end: after it, a far longer context may help once more. And a longer one may be worse.
+#
+# **Predict first.** A model was trained with a memory of 32, and is given 64 and more. Does the loss fall, stay, or
+# rise?
+#
+# **Exercise 10.S1** (not graded, about 10 minutes). Write `effective_length`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `sorted(losses)` gives the lengths in order; `min(..., default=...)`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Comparing neighbours stops at the first plateau, and does not see many small steps that add up.
+# </details>
+
+
+# %% stretch="10.S1"
+def effective_length(losses, threshold=0.01):
+    """The shortest of some lengths of context than which no longer one is better by more than a share of the loss.
+
+    losses: a dict from lengths, in any order, to losses above 0; there is one at least. threshold: that share.
+    """
+    ### BEGIN SOLUTION
+    lengths = sorted(losses)
+    best_after = [min(losses[longer] for longer in lengths[place:]) for place in range(len(lengths))]
+    return next(c for c, best in zip(lengths, best_after) if losses[c] - best <= threshold * losses[c])
+    ### END SOLUTION
+
+
+# %% check="10.S1"
+checks.effective_length(effective_length)
+
+# %% tags=["experiment"]
+lengths = [0, 1, 2, 4, 8, 16, 32, 64, 128, 256]
+losses = {m: evaluate_cached(model, text, size.length, m, 4 * size.length)[0] for m in lengths}
+print({m: round(loss, 3) for m, loss in losses.items()}, "effective length:", effective_length(losses))
+
+# %% tags=["experiment"]
+alt = "The loss of a trained model by the length of the memory that it is given when it is evaluated."
+plots.curves({"loss": list(losses.values())}, x=lengths, xlabel="memory", ylabel="loss, nats", alt=alt)
+
+# %% [markdown]
+# STRETCH

@@ -1,0 +1,1017 @@
+"""Checks of notebook 10: distances, relative attention, memory, segments, reach, evaluation, orders, two streams."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from utils.experiments import longer_context as reading
+from utils.grading import expect, toys
+from utils.grading.check import check, stretch
+from utils.grading.expect import normal
+from utils.grading.remote import Library, Remote, kind, read
+from utils.grading.results_check import results_check
+
+State = dict[str, torch.Tensor]
+# No more of it: a cell of the notebook shows what XLNet of transformers does.
+LIBRARY = ("XLNetRelativeAttention", "XLNetLayer", "rel_attn_core", "RelPartialLearnableMultiHeadAttn")
+
+# 10.1
+
+
+def row_of(distance: int, d: int, exponent: float = 2.0, base: float = 1e4) -> list[float]:
+    """The sines, then the cosines, of one distance."""
+    angles = [distance * base ** (-exponent * k / d) for k in range(d // 2)]
+    return [math.sin(angle) for angle in angles] + [math.cos(angle) for angle in angles]
+
+
+def table_of(n: int, d: int, **how: float) -> torch.Tensor:
+    """The rows of the distances n - 1 to 0, one by one."""
+    return torch.tensor([row_of(distance, d, **how) for distance in range(n - 1, -1, -1)])
+
+
+def tabled(distance_table: Remote, n: int, d: int) -> None:
+    """Fail unless the table of n distances is right."""
+    value = distance_table(n, d)
+    found = expect.floats(value, (n, d), f"distance_table({n}, {d})")
+    assert value.dtype is torch.float32, f"the table is {value.dtype}. It should be float32."
+    wanted, half = table_of(n, d), d // 2
+    sines, cosines = wanted[:, :half], wanted[:, half:]
+    expect.like(
+        found,
+        wanted,
+        "the rows are not sines, then cosines, of the distances.",
+        {
+            "the distances go up. The first row belongs to the farthest key, n-1, the last one to distance 0.": (
+                wanted.flip(0)
+            ),
+            "the distances end at 1. The last row belongs to distance 0: a token's distance to itself.": lambda: (
+                table_of(n + 1, d)[:-1]
+            ),
+            "sines and cosines stand in turn, as in notebook 02. Here all sines come first.": torch.stack(
+                [sines, cosines], -1
+            ).flatten(1),
+            "the cosines come first.": torch.cat([cosines, sines], 1),
+            "the exponent is divided by d/2, the number of frequencies. It is -2k/d, with the whole width.": lambda: (
+                table_of(n, d, exponent=4.0)
+            ),
+            "the exponent is -k/d. It is -2k/d.": lambda: table_of(n, d, exponent=1.0),
+            "the frequencies grow. 10000 has a negative exponent.": lambda: table_of(n, d, exponent=-2.0),
+            "distances are negative: the sines have the wrong sign.": torch.cat([-sines, cosines], 1),
+        },
+    )
+
+
+@check("10.1", points=1)
+def distance_table(distance_table):
+    """Rows of sines and cosines, from the farthest distance to 0."""
+    for n, d in ((5, 8), (9, 6), (1, 4), (8, 8), (3, 2)):
+        tabled(distance_table, n, d)
+    left = expect.tensor(distance_table(4, 6), (4, 6), "distance_table(4, 6)")
+    left.zero_()
+    tabled(distance_table, 4, 6)
+
+
+# 10.2
+
+
+def in_sight(T: int, S: int) -> torch.Tensor:
+    """Whether key j of S is not after query i of T, place by place; S - T keys come before the queries."""
+    return torch.tensor([[j <= i + S - T for j in range(S)] for i in range(T)])
+
+
+def shifted(scores: torch.Tensor, moves: Callable[[int, int, int], int]) -> torch.Tensor:
+    """Row i of scores (..., T, S), where it moves to the left by moves(i, T, S) columns; what is not there is 0."""
+    T, S = scores.shape[-2:]
+    rows = []
+    for i in range(T):
+        sources = [j + moves(i, T, S) for j in range(S)]
+        columns = [scores[..., i, c] if 0 <= c < S else torch.zeros_like(scores[..., i, 0]) for c in sources]
+        rows.append(torch.stack(columns, -1))
+    return torch.stack(rows, -2)
+
+
+def moved(shift: Remote, lib: Library, scores: torch.Tensor, strided: bool = False) -> None:
+    """Fail unless the scores of all keys in sight are those of their distances."""
+    B, H, T, S = scores.shape
+    value = lib(toys).strided(shift, scores) if strided else shift(scores)
+    found = expect.tensor(value, (B, H, T, S), "the shifted scores")
+    told = f"the shifted scores are {found.dtype}. They should keep the dtype of the scores."
+    assert found.dtype is scores.dtype, told
+    assert found.isfinite().all(), "there are numbers in the result that are not finite. Masking is not done here."
+    seen, wanted = in_sight(T, S), shifted(scores, lambda i, T, S: T - 1 - i)
+    guesses = {
+        "nothing is moved.": scores,
+        "the rows move to the right.": shifted(scores, lambda i, T, S: i - T + 1),
+        "the first row stays and later ones move. It is the last row that stays.": shifted(scores, lambda i, T, S: i),
+        "every row moves one column too far.": shifted(scores, lambda i, T, S: T - i),
+        "the rows move by S - 1 - i, which is right only without memory: there T is S.": shifted(
+            scores, lambda i, T, S: S - 1 - i
+        ),
+        "rows roll around to the right. Row i moves to the left, by T - 1 - i.": torch.stack(
+            [scores[..., i, :].roll(i + 1, -1) for i in range(T)], -2
+        ),
+        "batch and heads are mixed up.": wanted.flatten(0, 1).reshape(H, B, T, S).transpose(0, 1),
+    }
+    expect.like(
+        found[..., seen],
+        wanted[..., seen],
+        "column j of row i is not the score of the distance i + (S - T) - j.",
+        {sentence: guess[..., seen] for sentence, guess in guesses.items()},
+    )
+
+
+@check("10.2", points=2)
+def shift(shift, lib):
+    """Each row moves to the left by one less than the row above, with and without a memory."""
+    for B, H, T, S in ((2, 3, 4, 7), (1, 2, 5, 5), (3, 1, 1, 4), (1, 1, 1, 1), (2, 2, 6, 8)):
+        moved(shift, lib, normal(B, H, T, S, seed=T))
+    moved(shift, lib, normal(2, 3, 4, 6, seed=9).double())
+    moved(shift, lib, normal(2, 3, 4, 6, seed=10), strided=True)
+    expect.one_device(lib, shift, normal(1, 2, 3, 5))
+    told = "no gradient flows back from the shifted scores."
+    assert lib(toys).flows_back(shift, normal(1, 2, 3, 5)), told
+
+
+# 10.3
+
+MAPS = ("q_proj", "k_proj", "v_proj", "r_proj", "out_proj")
+
+
+def relative_shapes(d: int, heads: int) -> dict[str, tuple[int, ...]]:
+    """The parts of a `RelativeAttention`."""
+    maps: dict[str, tuple[int, ...]] = {f"{name}.weight": (d, d) for name in MAPS}
+    return maps | {"u": (heads, d // heads), "v": (heads, d // heads)}
+
+
+def cut(x: torch.Tensor, heads: int) -> torch.Tensor:
+    """(..., n, d) -> (..., heads, n, d / heads): the h-th block of columns is head h."""
+    return torch.stack(x.chunk(heads, dim=-1), dim=-3)
+
+
+def relative(
+    state: State,
+    x: torch.Tensor,
+    memory: torch.Tensor | None,
+    heads: int,
+    *,
+    distance: Callable[[int, int, int], int] = lambda i, j, M: i + M - j,
+    seen: Callable[[int, int, int], bool] = lambda i, j, M: j <= i + M,
+    terms: Mapping[str, float] | None = None,
+    r_map: str | None = "r_proj",
+    scale: float | None = None,
+    last: bool = True,
+    cut: Callable[[torch.Tensor, int], torch.Tensor] = cut,
+) -> torch.Tensor:
+    """What section 3.3 says, pair by pair of a query i and a key j, or with a mistake in it.
+
+    M is the length of the memory. Each of the four terms a to d is multiplied by its factor in `terms`.
+    """
+    both = x if memory is None else torch.cat([memory, x], 1)
+    T, S, d = x.size(1), both.size(1), x.size(2)
+    M, factor = S - T, {"a": 1.0, "b": 1.0, "c": 1.0, "d": 1.0} | dict(terms or {})
+    wide = {name: state[f"{name}.weight"].to(x.dtype) for name in MAPS}
+    q, k, v = (cut(y @ wide[name].mT, heads) for y, name in ((x, "q_proj"), (both, "k_proj"), (both, "v_proj")))
+    # The row of every pair: all distances that occur, those of hidden pairs, too.
+    apart = torch.tensor([[distance(i, j, M) for j in range(S)] for i in range(T)])
+    table = torch.tensor([row_of(one, d) for one in range(int(apart.min()), int(apart.max()) + 1)], dtype=x.dtype)
+    r = cut(table @ wide[r_map].mT if r_map else table, heads)[:, apart - apart.min()]  # (heads, T, S, d_head)
+    u, w = state["u"].to(x.dtype)[:, None], state["v"].to(x.dtype)[:, None]
+    scores = factor["a"] * q @ k.mT + factor["c"] * u @ k.mT
+    scores = scores + factor["b"] * torch.einsum("bhtd,htsd->bhts", q, r)
+    scores = scores + factor["d"] * torch.einsum("hod,htsd->hts", w, r)
+    scores = scores * ((d // heads) ** -0.5 if scale is None else scale)
+    hidden = torch.tensor([[not seen(i, j, M) for j in range(S)] for i in range(T)])
+    heads_out = scores.masked_fill(hidden, -torch.inf).softmax(-1).nan_to_num() @ v
+    together = joined(heads_out, cut)
+    return together @ wide["out_proj"].mT if last else together
+
+
+def interleaved(x: torch.Tensor, heads: int) -> torch.Tensor:
+    """As `cut`, but head h has every column h, h + heads, ..."""
+    return x.unflatten(-1, (-1, heads)).movedim(-1, -3)
+
+
+def joined(x: torch.Tensor, cut: Callable[[torch.Tensor, int], torch.Tensor]) -> torch.Tensor:
+    """What `cut` cut, (B, heads, T, d_head), in one piece again, (B, T, d)."""
+    return x.movedim(1, -1).flatten(-2) if cut is interleaved else torch.cat([*x.unbind(1)], -1)
+
+
+def attended(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor | None, heads: int) -> torch.Tensor:
+    """The output for x and memory; fail unless it is that of section 3.3."""
+    B, T, d = x.shape
+    value = layer(x, memory) if memory is not None else layer(x)
+    if type(value) is torch.Tensor and memory is not None and memory.size(1):
+        told = "there is an output for each remembered token. Queries come from the segment alone."
+        assert value.shape != (B, T + memory.size(1), d), told
+    found = expect.floats(value, (B, T, d), "the output")
+    if T > 1:
+        edited = torch.cat([x[:, :-1], x[:, -1:] + 1], 1)
+        earlier = expect.floats(layer(edited, memory), (B, T, d), "the output")[:, :-1]
+        told = "the future is visible: editing the last token moves outputs before it."
+        assert torch.allclose(earlier, found[:, :-1], atol=1e-4), told
+    but: Callable[..., Any] = partial(partial, relative, state, x, memory, heads)
+    swapped = state | {"u": state["v"], "v": state["u"]}
+    expect.like(
+        found,
+        relative(state, x, memory, heads),
+        "the output is not that of section 3.3 with these weights.",
+        {
+            "the memory is ignored.": partial(relative, state, x, None, heads),
+            "u and v are exchanged: u meets the keys, v the distances.": partial(relative, swapped, x, memory, heads),
+            "too much is hidden: the mask does not know of the memory. Query i sees the keys up to i + (S - T).": but(
+                seen=lambda i, j, M: j <= i
+            ),
+            "the memory is hidden.": but(seen=lambda i, j, M: M <= j <= i + M),
+            "a query does not see itself.": but(seen=lambda i, j, M: j < i + M),
+            "content and distance share one matrix: `k_proj` is used for distances. They have `r_proj`.": but(
+                r_map="k_proj"
+            ),
+            "`r_proj` is not used.": but(r_map=None),
+            "every query gets the distances of the last one: the shift of 10.2 is missing.": but(
+                distance=lambda i, j, M: x.size(1) - 1 + M - j
+            ),
+            "the distances go the wrong way round: the nearest key gets the row of the farthest.": but(
+                distance=lambda i, j, M: j
+            ),
+            "distances do not know of the memory: they are i - j. They are i + (S - T) - j.": but(
+                distance=lambda i, j, M: i - j
+            ),
+            "the terms of distance, b and d, are missing.": but(terms={"b": 0.0, "d": 0.0}),
+            "term a, the query with the key, is missing.": but(terms={"a": 0.0}),
+            "term b, the query with the distance, is missing.": but(terms={"b": 0.0}),
+            "term c, u with the key, is missing.": but(terms={"c": 0.0}),
+            "term d, v with the distance, is missing.": but(terms={"d": 0.0}),
+            "u and v are not used.": but(terms={"c": 0.0, "d": 0.0}),
+            "the scores are not divided by the root of d_head.": but(scale=1.0),
+            "the scores are divided by the root of d_model. A head is only d_head wide.": but(scale=d**-0.5),
+            "the scores are divided by d_head, not by its root.": but(scale=heads / d),
+            "the terms of distance are not divided by the root of d_head. The whole score is.": but(
+                terms={"b": (d / heads) ** 0.5, "d": (d / heads) ** 0.5}
+            ),
+            "the heads are interleaved. Head h owns the h-th block of columns, not every n-th.": but(cut=interleaved),
+            "the output projection is missing: `out_proj` is never used.": but(last=False),
+            "the output has the input added to it. There is no residual in 10.3.": lambda: (
+                relative(state, x, memory, heads) + x
+            ),
+        },
+    )
+    return found
+
+
+@check("10.3", points=4, forbids=LIBRARY)
+def relative_attention(RelativeAttention, lib):
+    """Four terms by content and distance; the memory is seen as a whole, the future not at all."""
+    d, heads = 12, 3
+    layer = RelativeAttention(d, heads)
+    state = expect.weights(layer, relative_shapes(d, heads), "RelativeAttention(12, 3)", 103)
+    x, memory = normal(2, 4, d, seed=1), normal(2, 7, d, seed=2)
+    found = attended(layer, state, x, memory, heads)
+    attended(layer, state, x, None, heads)
+    attended(layer, state, x, normal(2, 2, d, seed=3), heads)
+    told = "a memory of length 0 should be the same as None."
+    empty = expect.answers(layer, x, memory[:, :0], says=told)
+    expect.close(expect.floats(empty, (2, 4, d), "the output"), relative(state, x, None, heads), told)
+    attended(layer, state, x[:, :1], memory, heads)
+    expect.one_device(lib, layer, x, memory)
+    exact = layer.double()(x.double(), memory.double())
+    told = "in double precision the output is not: what you make must have the dtype of x."
+    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, told
+    layer.float()
+    layer.eval()
+    told = "in evaluation mode the output is another one. Nothing in 10.3 depends on the mode."
+    expect.close(layer(x, memory), found, told)
+    told = "the output is wrong where x is not contiguous."
+    expect.close(lib(toys).strided(layer, x, memory), found, told)
+    slopes = lib(toys).parameter_gradients(layer, x)
+    with torch.enable_grad():
+        leaves = {name: value.clone().requires_grad_() for name, value in state.items()}
+        toys.backward(relative(leaves, x, None, heads))
+    for name, leaf in leaves.items():
+        assert name in slopes, f"`{name}` is no parameter, so no optimizer would move it."
+        told = f"the gradient of `{name}` is wrong: it does not reach it, or not by all ways."
+        expect.close(slopes[name], leaf.grad, told, 1e-3)
+
+
+# 10.4
+
+
+def remembered(next_memory: Remote, lib: Library, memory: torch.Tensor | None, hidden: torch.Tensor, m: int) -> None:
+    """Fail unless the last m states of both are given, cut off from gradients."""
+    B, T, d = hidden.shape
+    M = 0 if memory is None else memory.size(1)
+    both = hidden if memory is None else torch.cat([memory, hidden], 1)
+    wanted = both[:, M + T - min(m, M + T) :]
+    happens = lib(toys).cut_off(next_memory, hidden, memory, m)
+    assert happens != "kept", "gradients flow into the memory. Detach it: old segments are not trained through."
+    assert happens != "lost", "the states themselves are detached (`detach_`): no gradient reaches them any more."
+    value = next_memory(memory, hidden, m)
+    assert type(value) is torch.Tensor, f"the memory should be a tensor, not {kind(value)}."
+    if m == 0 and value.ndim == 3:
+        assert value.size(1) == 0, "with mem_len = 0 nothing is kept. `[:, -0:]` is everything."
+    told = "with fewer states than mem_len, the start is negative and counts from the end."
+    assert not (M + T < m < 2 * (M + T) and value.shape == (B, m - M - T, d)), told
+    told = "only the newest segment is kept. A memory may be longer than a segment."
+    assert not (value.shape == (B, min(m, T), d) and min(m, T) < wanted.size(1)), told
+    told = "nothing is kept as long as there is less than mem_len. All of it is meant."
+    assert not (value.shape == (B, 0, d) and wanted.size(1)), told
+    assert value.shape != (B, M + T, d) or m >= M + T, "everything is kept. The last mem_len states are meant."
+    found = expect.tensor(value, tuple(wanted.shape), "the memory")
+    assert found.dtype is hidden.dtype, f"the memory is {found.dtype}. It should keep the dtype of the states."
+    expect.like(
+        found,
+        wanted,
+        "the memory does not hold the last states of memory and segment.",
+        {
+            "the oldest states are kept. The newest are meant.": both[:, : wanted.size(1)],
+            "the segment stands before the memory. What is older comes first.": torch.cat([hidden, both[:, :M]], 1)[
+                :, M + T - wanted.size(1) :
+            ],
+            "the states are in reverse order.": wanted.flip(1),
+        },
+        tolerance=1e-9,
+    )
+
+
+@check("10.4", points=1)
+def next_memory(next_memory, lib):
+    """The last states of memory and segment, however long either is, and no gradient."""
+    memory, hidden = normal(2, 5, 3, seed=1), normal(2, 4, 3, seed=2)
+    for m in (6, 4, 3, 9, 12, 20, 1, 0):
+        remembered(next_memory, lib, memory, hidden, m)
+        remembered(next_memory, lib, None, hidden, m)
+    remembered(next_memory, lib, memory[:, :0], hidden, 3)
+    remembered(next_memory, lib, memory.double(), hidden.double(), 6)
+    expect.one_device(lib, next_memory, memory, hidden, 6)
+
+
+# 10.5
+
+
+def fading_parts(lib: Library, V: int, d: int, layers: int) -> tuple[list[Any], nn.ModuleList]:
+    """Embedding, layers and head in the student's process, and their twins here."""
+    theirs: list[Any] = [lib(nn).Embedding(V, d), *(lib(toys).Fading(d) for _ in range(layers)), lib(nn).Linear(d, V)]
+    return theirs, nn.ModuleList([nn.Embedding(V, d), *(toys.Fading(d) for _ in range(layers)), nn.Linear(d, V)])
+
+
+def segment_parts(ours: nn.ModuleList) -> dict[str, nn.Module]:
+    """The parts of a `SegmentModel` by name."""
+    embedding, *layers, head = ours
+    return {"embedding": embedding, **{f"layers.{place}": one for place, one in enumerate(layers)}, "head": head}
+
+
+def built(SegmentModel: Remote, lib: Library, ours: nn.ModuleList, theirs: Sequence[Any], seed: int) -> Remote:
+    """The student's model of these parts, filled with the weights of ours."""
+    model = SegmentModel(theirs[0], list(theirs[1:-1]), theirs[-1])
+    found = expect.state(model, "SegmentModel")
+    told = "the layers are not known to `parameters()`: a plain list hides them. `layers` must be an nn.ModuleList."
+    assert len(ours) == 2 or any(name.startswith("layers.") for name in found), told
+    parts = segment_parts(ours)
+    names = [(part, name) for part, module in parts.items() for name in module.state_dict()]
+    shapes = {f"{part}.{name}": tuple(parts[part].state_dict()[name].shape) for part, name in names}
+    state = expect.weights(model, shapes, "SegmentModel", seed)
+    for part, module in parts.items():
+        module.load_state_dict({name: state[f"{one}.{name}"] for one, name in names if one == part})
+    told = "the parts are copies. The very modules that were given are meant."
+    for one, module in zip(theirs, ours, strict=True):
+        assert expect.agree(one.state_dict(), module.state_dict()), told
+    return model
+
+
+def kept_of(memory: torch.Tensor | None, states: torch.Tensor, mem_len: int) -> torch.Tensor:
+    """The last `mem_len` states of both."""
+    both = states if memory is None else torch.cat([memory, states], 1)
+    return both[:, max(0, both.size(1) - mem_len) :]
+
+
+def read_on(
+    parts: Iterable[Any],
+    segments: Sequence[torch.Tensor],
+    mem_len: int,
+    *,
+    keeps: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = lambda before, after: before,
+    newest: bool = False,
+    mixed: Callable[[list[Any]], list[Any]] = lambda memories: memories,
+    order: Callable[[list[Any]], list[Any]] = lambda layers: layers,
+    early: bool = False,
+) -> list[tuple[torch.Tensor, list[torch.Tensor]]]:
+    """Logits and memories after each segment, or what a mistake makes of them.
+
+    keeps: of the states before and after a layer those that it remembers; newest: of this segment alone; mixed: which
+    memory a layer is given; early: the new one.
+    """
+    embedding, *layers, head = parts
+    memories: list[Any] = [None] * len(layers)
+    found = []
+    with torch.no_grad():
+        for tokens in segments:
+            x, kept = embedding(tokens), []
+            for layer, memory, old in zip(order(layers), mixed(memories), memories, strict=True):
+                if early:
+                    memory = kept_of(old, x, mem_len)
+                after = layer(x, memory)
+                kept.append(kept_of(None if newest else old, keeps(x, after), mem_len))
+                x = after
+            memories = kept
+            found.append((head(x), kept))
+    return found
+
+
+def segments_read(
+    model: Remote, ours: nn.ModuleList, segments: Sequence[torch.Tensor], mem_len: int
+) -> list[torch.Tensor]:
+    """The logits of all segments; fail unless they and the memories are right."""
+    n_layers, (V, d) = len(ours) - 2, ours[0].state_dict()["weight"].shape
+    right = read_on(ours, segments, mem_len)
+    but: Callable[..., Any] = partial(read_on, ours, segments, mem_len)
+    mistakes: dict[str, Callable[[], Any]] = {
+        "a layer remembers what came out of it. It remembers what came into it.": partial(
+            but, keeps=lambda before, after: after
+        ),
+        "only the newest segment is remembered. See 10.4.": partial(but, newest=True),
+        "all layers are given the memory of the first one. Each has its own.": partial(
+            but, mixed=lambda memories: [memories[0]] * n_layers
+        ),
+        "the layers are given each other's memories.": partial(but, mixed=lambda memories: memories[::-1]),
+        "the memories are not used.": partial(but, mixed=lambda memories: [None] * n_layers),
+        "a layer is given the new memory, which holds this very segment. It is given the old one.": partial(
+            but, early=True
+        ),
+        "the layers run in reverse order.": partial(but, order=lambda layers: layers[::-1]),
+    }
+    memories: Any = None
+    logits = []
+    for place, (tokens, (wanted, kept)) in enumerate(zip(segments, right, strict=True)):
+        value = model(tokens, memories, mem_len) if place else model(tokens, mem_len=mem_len)
+        expect.items(value, 2, "the model should give two things, logits and memories")
+        B, T = tokens.shape
+        found = expect.floats(value[0], (B, T, V), "the logits")
+        expect.items(value[1], n_layers, f"with {n_layers} layers the memories should be a list of {n_layers}")
+        for one, memory in zip(value[1], kept, strict=True):
+            told = f"a memory {'is ' + kind(one) if type(one) is not torch.Tensor else 'has the wrong length'}"
+            assert type(one) is torch.Tensor and one.ndim == 3, f"{told}. It should be a tensor (B, M, d)."
+            assert memory.size(1) or not one.size(1), "with mem_len = 0 something is kept."
+            told = "only the newest segment is remembered. See 10.4."
+            assert memory.size(1) <= T or one.size(1) != min(mem_len, T), told
+            expect.floats(one, (B, memory.size(1), d), "a memory")
+        at = place
+
+        def explain(which: Callable[[Any], torch.Tensor], at: int = at) -> dict[str, Callable[[], torch.Tensor]]:
+            return {sentence: lambda made=made: which(made()[at]) for sentence, made in mistakes.items()}
+
+        if n_layers:
+            stacked = expect_stack(value[1])
+            told = "the memories are not the states that came into the layers."
+            expect.like(stacked, torch.stack(kept), told, explain(lambda one: torch.stack(one[1])))
+        told = "the logits are not those of embedding, layers and head, in this order."
+        expect.like(found, wanted, told, explain(lambda one: one[0]))
+        logits.append(found)
+        memories = value[1]
+    return logits
+
+
+def expect_stack(memories: Sequence[torch.Tensor]) -> torch.Tensor:
+    """The memories of all layers as one tensor."""
+    return torch.stack([one.float() for one in memories])
+
+
+@check("10.5", points=3)
+def segment_model(SegmentModel, lib):
+    """What came into each layer is remembered: segments with a full memory equal one pass over the whole text."""
+    V, d = 11, 6
+    theirs, ours = fading_parts(lib, V, d, 3)
+    model = built(SegmentModel, lib, ours, theirs, 105)
+    text = torch.randint(V, (2, 14), generator=expect.generator(5))
+    for T, mem_len in ((4, 3), (4, 6), (5, 1), (4, 0), (14, 5)):
+        segments_read(model, ours, text.split(T, 1), mem_len)
+    logits = segments_read(model, ours, text.split(3, 1), 40)
+    value = expect.items(model(text), 2, "the model should give two things, logits and memories")
+    whole = expect.floats(value[0], (2, 14, V), "the logits")
+    told = "without mem_len nothing should be kept: it is 0 by default."
+    assert all(type(one) is torch.Tensor and one.ndim == 3 and not one.size(1) for one in value[1]), told
+    told = "with a memory that holds everything, segments do not give what one pass over the text gives."
+    expect.close(torch.cat(logits, 1), whole, told)
+    segments_read(model, ours, text.split(4, 1), 3)
+    alive = lib(toys).remembered_with_gradient(model, text[:, :4], 3)
+    told = "gradients flow into the memories. What is remembered is a number, see 10.4."
+    assert not any(alive), told
+    slopes = lib(toys).parameter_gradients(lib(toys).First(model), text)
+    ours.zero_grad()
+    with torch.enable_grad():
+        embedding, *layers, head = ours
+        x = embedding(text)
+        for layer in layers:
+            x = layer(x)
+        toys.backward(head(x))
+    told = "the gradient of a segment's loss is cut off within the segment. Only memories are detached."
+    for part, module in segment_parts(ours).items():
+        for name, one in module.named_parameters():
+            expect.close(slopes[f"model.{part}.{name}"], one.grad, told, 1e-3)
+    expect.one_device(lib, lib(toys).First(model), text)
+
+
+# 10.6
+
+
+def farthest(n_layers: int, mem_len: int, T: int, i: int, *, stops: bool = False) -> int:
+    """The reach, found by following every state to those it is computed from.
+
+    stops: a memory that begins inside a segment is taken to end there.
+    """
+    start = (n_layers + 2) * (mem_len + T) // T * T + T  # late enough, and a segment's beginning
+    places = {start + i}
+    for _ in range(n_layers):
+        beginnings = {min(places) if stops and place < start else place // T * T for place in places}
+        low = min(beginnings) - mem_len
+        places = set(range(low, max(places) + 1))
+    return start + i - min(places)
+
+
+def reaches(reach: Remote, n_layers: int, mem_len: int, T: int, i: int) -> None:
+    """Fail unless the reach is that of the graph of states."""
+    L, M = n_layers, mem_len
+    expect.number_like(
+        reach(L, M, T, i),
+        farthest(L, M, T, i),
+        "the reach",
+        "the reach is not the distance of the farthest token that a place depends on.",
+        {
+            "place i counts in every layer. Only the first step begins inside the segment.": L * (M + i),
+            "this is the reach of one layer. The memory's states have a memory of their own.": M + i,
+            "this is layers times segments. The memory's length decides.": L * T,
+            "this is layers times segments, and i. The memory's length decides.": L * T + i,
+            "i is left out: the distance is counted from place i.": farthest(L, M, T, i) - i,
+            "a memory that begins inside an old segment reaches that segment's beginning.": L * M + i,
+            "the memory counts once too often: the lowest layer has one, and no layer below.": (L + 1) * M + i,
+            "only layers - 1 memories count. Every layer has one.": (L - 1) * M + i,
+            "whole segments count in every layer. The memory may be shorter, or longer.": L * (M + T) + i,
+            "the number of tokens in sight is one more than the distance to the farthest.": farthest(L, M, T, i) + 1,
+        },
+        tolerance=1e-9,
+    )
+
+
+@check("10.6", points=2)
+def reach(reach):
+    """Layers times memory and i where segments divide the memory; else more."""
+    sizes = (
+        (3, 8, 4),
+        (3, 4, 4),
+        (2, 8, 4),
+        (1, 4, 4),
+        (3, 6, 4),
+        (3, 2, 4),
+        (4, 5, 3),
+        (2, 0, 6),
+        (3, 3, 1),
+        (5, 1, 7),
+    )
+    for n_layers, mem_len, T in sizes:
+        for i in reversed(range(T)):
+            reaches(reach, n_layers, mem_len, T, i)
+
+
+# 10.7
+
+
+def hashed(tokens: Sequence[int], rows: int) -> int:
+    """The row of `toys.Rememberer`'s table after these tokens."""
+    number = 0
+    for token in tokens:
+        number = (3 * number + token + 1) % rows
+    return number
+
+
+def nats(table: torch.Tensor, tokens: Sequence[int], begins: Callable[[int], int]) -> list[float]:
+    """The loss of each token from the second on, where target t is predicted from tokens[begins(t):t]."""
+    log_p = table.log_softmax(-1)
+    rows = [hashed(tokens[max(0, begins(t)) : t], len(table)) for t in range(1, len(tokens))]
+    return [-float(log_p[row, token]) for row, token in zip(rows, tokens[1:], strict=True)]
+
+
+def mean_of(values: Sequence[float]) -> float:
+    """The mean."""
+    return sum(values) / len(values)
+
+
+def two_numbers(value: Any, name: str) -> tuple[Any, Any]:
+    """The loss and the count that a function gives."""
+    first, second = expect.items(
+        value, 2, f"`{name}` should give two numbers, the mean loss and the number of positions"
+    )
+    return first, second
+
+
+def slid(evaluate: Remote, model: Remote, table: torch.Tensor, tokens: torch.Tensor, context: int) -> None:
+    """Fail unless each target was predicted from a window of its own."""
+    text, n = tokens.tolist(), len(tokens)
+    loss, count = two_numbers(evaluate(model, tokens, context), "evaluate_sliding")
+    right = nats(table, text, lambda t: t - context)
+    wanted = mean_of(right[context - 1 :])
+    every = [
+        value for start in range(n - context) for value in nats(table, text[start : start + context + 1], lambda t: 0)
+    ]
+    told = "`evaluate_sliding`: "
+    expect.number_like(
+        loss,
+        wanted,
+        "the loss of evaluate_sliding",
+        told + "the loss is not the mean over tokens[context:], each predicted from the `context` tokens before it.",
+        {
+            told + "all predictions of each window are averaged. Only the last one has the whole context.": mean_of(
+                every
+            ),
+            told + "tokens with less context count, too. Targets are tokens[context:].": mean_of(right),
+            told + "the window holds the target itself, or ends one too early.": mean_of(
+                nats(table, text, lambda t: t - context - 1)[context - 1 :]
+            ),
+            told + "the window is one token too short.": mean_of(
+                nats(table, text, lambda t: t - context + 1)[context - 1 :]
+            ),
+            told + "the last target is left out.": mean_of(right[context - 1 : -1]) if n > context + 1 else math.inf,
+            told + "the first target is left out.": mean_of(right[context:]) if n > context + 1 else math.inf,
+            told + "the losses are added up. Take the mean.": sum(right[context - 1 :]),
+            told + "the loss is in bits. Nats are meant.": wanted / math.log(2),
+            **in_other_moods(told, table, text, lambda t: t - context, context),
+        },
+    )
+    expect.number_like(
+        count,
+        context * (n - context),
+        "the number of positions of evaluate_sliding",
+        told + "the number of positions is not that of all windows together.",
+        {
+            told + "counted are the targets. Each costs a whole window of positions.": n - context,
+            told + "a window too many is counted: the one that has no target.": context * (n - context + 1),
+        },
+        tolerance=1e-9,
+    )
+
+
+def in_other_moods(
+    told: str, table: torch.Tensor, text: Sequence[int], begins: Callable[[int], int], first: int
+) -> dict[str, float]:
+    """What the loss is if the model is asked in training mode, or while gradients are recorded."""
+    sentences = {
+        1: "the model is asked in training mode.",
+        2: "gradients are recorded: use torch.no_grad().",
+        3: "the model is asked in training mode, and gradients are recorded.",
+    }
+    return {
+        told + sentence: mean_of(nats(table.roll(mood, -1), text, begins)[first - 1 :])
+        for mood, sentence in sentences.items()
+    }
+
+
+def went_through(
+    evaluate: Remote, model: Remote, table: torch.Tensor, tokens: torch.Tensor, T: int, mem_len: int, first: int
+) -> None:
+    """Fail unless the text was read once, in segments, with a memory."""
+    text, n = tokens.tolist(), len(tokens)
+    loss, count = two_numbers(evaluate(model, tokens, T, mem_len, first), "evaluate_cached")
+
+    def begins(m: int) -> Callable[[int], int]:
+        return lambda t: (t - 1) // T * T - m
+
+    right = nats(table, text, begins(mem_len))
+    wanted, whole = mean_of(right[first - 1 :]), (n - 1) // T * T
+    told = "`evaluate_cached`: "
+    expect.number_like(
+        loss,
+        wanted,
+        "the loss of evaluate_cached",
+        told + "the loss is not the mean over tokens[first:], read in segments with a memory.",
+        {
+            told + "the memories are thrown away at the end of each segment.": mean_of(
+                nats(table, text, begins(0))[first - 1 :]
+            ),
+            told + "everything is remembered: mem_len is ignored.": mean_of(
+                nats(table, text, lambda t: 0)[first - 1 :]
+            ),
+            told + "targets before tokens[first] count, too.": mean_of(right),
+            told + "the first of the targets is left out: tokens[first] is one.": (
+                mean_of(right[first:]) if first < n - 1 else math.inf
+            ),
+            told + "one target too many counts: the first one is tokens[first].": mean_of(right[max(0, first - 2) :]),
+            told + "the last, shorter segment is left out.": (
+                mean_of(right[first - 1 : whole]) if whole >= first else math.inf
+            ),
+            told + "the memory has the length of a segment. mem_len says how long it is.": mean_of(
+                nats(table, text, begins(T))[first - 1 :]
+            ),
+            told + "the losses are added up. Take the mean.": sum(right[first - 1 :]),
+            told + "means of segments are averaged. Targets of a short one count as much as all others.": mean_of(
+                [mean_of(right[k : k + T]) for k in range(0, n - 1, T)]
+            ),
+            told + "the loss is in bits. Nats are meant.": wanted / math.log(2),
+            **in_other_moods(told, table, text, begins(mem_len), first),
+        },
+    )
+    expect.number_like(
+        count,
+        n - 1,
+        "the number of positions of evaluate_cached",
+        told + "the number of positions is not that of all segments together.",
+        {
+            told + "counted are the targets that count. All tokens but the last are read.": n - first,
+            told + "the last token is counted. It is no input.": n,
+            told + "what is remembered is counted again. It is not computed again.": sum(
+                min(T, n - 1 - k) + min(mem_len, k) for k in range(0, n - 1, T)
+            ),
+        },
+        tolerance=1e-9,
+    )
+
+
+def evaluated(
+    sliding: Remote, cached: Remote, lib: Library, sizes: Sequence[tuple[int, ...]], V: int, seed: int
+) -> None:
+    """Fail unless both are right for texts of these sizes: length, context, T, mem_len and first."""
+    table = 2 * normal(7, V, seed=seed)
+    model = lib(toys).Rememberer(table)
+    for place, (n, context, T, mem_len, first) in enumerate(sizes):
+        tokens = torch.randint(V, (n,), generator=expect.generator(seed + place))
+        training = place % 2 == 0
+        model.train(training)
+        slid(sliding, model, table, tokens, context)
+        went_through(cached, model, table, tokens, T, mem_len, first)
+        told = "the model is not in the mode in which it was."
+        assert read(model.training) is training, told
+
+
+@check("10.7", points=2)
+def evaluation(evaluate_sliding, evaluate_cached, lib):
+    """The same targets twice: from windows of their own, and from a text that is read once."""
+    sizes = [
+        (23, 5, 4, 6, 5),
+        (20, 4, 7, 3, 8),
+        (18, 1, 4, 2, 1),
+        (9, 8, 3, 0, 8),
+        (2, 1, 5, 3, 1),
+        (150, 12, 5, 9, 12),
+    ]
+    evaluated(evaluate_sliding, evaluate_cached, lib, sizes, 5, 107)
+    model, tokens = lib(toys).Rememberer(normal(7, 5, seed=1)), torch.tensor([0, 3, 1, 4, 2, 2, 0, 1])
+    expect.one_device(lib, evaluate_sliding, model, tokens, 3)
+    expect.one_device(lib, evaluate_cached, model, tokens, 3, 2, 3)
+
+
+# 10.8
+
+
+def masks_of(order: Sequence[int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Content and query mask, token by token of the order."""
+    T = len(order)
+    content, query = torch.zeros(T, T, dtype=torch.bool), torch.zeros(T, T, dtype=torch.bool)
+    for place, token in enumerate(order):
+        for earlier in order[:place]:
+            query[token, earlier] = content[token, earlier] = True
+        content[token, token] = True
+    return content, query
+
+
+def masked(permutation_masks: Remote, order: list[int]) -> None:
+    """Fail unless both masks of an order are right."""
+    T = len(order)
+    value = expect.items(permutation_masks(order), 2, "there should be two masks, content and query")
+    inverse = [order.index(token) for token in range(T)]
+    content, query = masks_of(order)
+    either, other = masks_of(inverse)
+    own = torch.eye(T, dtype=torch.bool)
+    for mask, wanted, name in ((value[0], content, "the content mask"), (value[1], query, "the query mask")):
+        found = expect.tensor(mask, (T, T), name)
+        assert found.dtype is torch.bool, f"{name} is {found.dtype}. True and false are meant."
+        first = wanted is content
+        guesses = {
+            "what may be seen is False, and the rest True. True means: may look.": ~wanted,
+            "`order` is taken for the ranks. order[k] is the token that comes k-th.": either if first else other,
+            "rows and columns are exchanged: a row is who looks.": wanted.T,
+            "the order is read from its end: the first one sees all others.": wanted.T if not first else query.T | own,
+            "the order is not used: this is the mask from left to right.": (
+                in_sight(T, T) if first else in_sight(T, T) & ~own
+            ),
+            "rows are the tokens in their order. They stand as in the text.": wanted[order],
+        }
+        if first:
+            guesses["content does not see itself. It may: it is known."] = query
+        else:
+            guesses["who asks for a token sees it. The query mask is without the diagonal."] = content
+        named = {f"{name}: {sentence}": guess.float() for sentence, guess in guesses.items()}
+        expect.like(found.float(), wanted.float(), f"{name} is not that of this order.", named)
+
+
+@check("10.8", points=1)
+def permutation_masks(permutation_masks):
+    """Who came before in the order may be seen; content also sees itself."""
+    for order in ([2, 1, 3, 0], [2, 0, 3, 4, 1], [0, 1, 2], [0], [1, 2, 0]):
+        masked(permutation_masks, order)
+
+
+# 10.9
+
+
+def stream_shapes(d: int, d_ff: int) -> dict[str, tuple[int, ...]]:
+    """The parts of a `TwoStreamLayer`."""
+    shapes: dict[str, tuple[int, ...]] = {f"{name}_proj.weight": (d, d) for name in ("q", "k", "v", "out")}
+    shapes |= {f"{name}.{part}": (d,) for name in ("norm1", "norm2") for part in ("weight", "bias")}
+    shapes |= {"linear1.weight": (d_ff, d), "linear1.bias": (d_ff,)}
+    return shapes | {"linear2.weight": (d, d_ff), "linear2.bias": (d,)}
+
+
+def stream(
+    state: State,
+    asking: torch.Tensor,
+    h: torch.Tensor,
+    mask: torch.Tensor,
+    heads: int,
+    *,
+    empty: Callable[[torch.Tensor], torch.Tensor] = torch.zeros_like,
+    keys: torch.Tensor | None = None,
+    scale: float | None = None,
+    pre_norm: bool = False,
+    last: bool = True,
+    added: torch.Tensor | None = None,
+    act: Callable[[torch.Tensor], torch.Tensor] = torch.relu,
+    cut: Callable[[torch.Tensor, int], torch.Tensor] = cut,
+) -> torch.Tensor:
+    """One stream of the layer, query by query, or with a mistake in it.
+
+    empty: from all values (B, heads, T, d_head) to what a query gets that may look at nothing.
+    """
+    read_from, d = h if keys is None else keys, h.size(-1)
+
+    def norm(name: str, x: torch.Tensor) -> torch.Tensor:
+        return F.layer_norm(x, (d,), state[f"{name}.weight"], state[f"{name}.bias"])
+
+    given = norm("norm1", asking) if pre_norm else asking
+    read_from = norm("norm1", read_from) if pre_norm else read_from
+    q, k, v = (
+        cut(y @ state[f"{name}_proj.weight"].mT, heads)
+        for y, name in ((given, "q"), (read_from, "k"), (read_from, "v"))
+    )
+    scores = q @ k.mT * ((d // heads) ** -0.5 if scale is None else scale)
+    rows = []
+    for t in range(asking.size(1)):
+        seen = mask[t].nonzero().flatten()
+        if len(seen):
+            rows.append((scores[:, :, t, seen].softmax(-1).unsqueeze(-2) @ v[:, :, seen]).squeeze(-2))
+        else:
+            rows.append(empty(v)[:, :, 0])
+    heads_out = torch.stack(rows, 2)
+    together = joined(heads_out, cut)
+    sum1 = (asking if added is None else added) + (together @ state["out_proj.weight"].mT if last else together)
+    x = sum1 if pre_norm else norm("norm1", sum1)
+    hidden = F.linear(norm("norm2", x) if pre_norm else x, state["linear1.weight"], state["linear1.bias"])
+    sum2 = x + F.linear(act(hidden), state["linear2.weight"], state["linear2.bias"])
+    return sum2 if pre_norm else norm("norm2", sum2)
+
+
+def streamed(
+    layer: Remote,
+    state: State,
+    h: torch.Tensor,
+    g: torch.Tensor,
+    masks: tuple[torch.Tensor, torch.Tensor],
+    heads: int,
+) -> list[torch.Tensor]:
+    """Both outputs; fail unless they are those of the one layer with its two masks."""
+    B, T, d = h.shape
+    value = expect.items(layer(h, g, *masks), 2, "the layer should give two tensors, h' and g'")
+    found, cases = [], (("h'", h, masks[0], masks[1]), ("g'", g, masks[1], masks[0]))
+    for given, (name, asking, mask, other) in zip(value, cases, strict=True):
+        told = f"{name} holds NaN: a softmax over a row with nothing to see. Zeros are meant there."
+        assert type(given) is not torch.Tensor or not given.is_floating_point() or not given.isnan().any(), told
+        out = expect.floats(given, (B, T, d), name)
+        but: Callable[..., Any] = partial(partial, stream, state, asking, h, mask, heads)
+        swapped = state | {"norm1.weight": state["norm2.weight"], "norm1.bias": state["norm2.bias"]}
+        swapped |= {"norm2.weight": state["norm1.weight"], "norm2.bias": state["norm1.bias"]}
+        uniform = but(empty=lambda v: v.mean(2, keepdim=True).expand_as(v))
+        guesses: dict[str, Callable[[], torch.Tensor]] = {
+            "who may look at nothing sees everything: a softmax over equal scores is uniform.": uniform,
+            "the masks are exchanged.": partial(stream, state, asking, h, other, heads),
+            "True is taken for hidden. It means: may look.": partial(stream, state, asking, h, ~mask, heads),
+            "the mask is ignored.": partial(stream, state, asking, h, torch.ones_like(mask), heads),
+            "rows and columns of the mask are exchanged.": partial(stream, state, asking, h, mask.T, heads),
+            "keys and values come from g. Both streams read h.": but(keys=g),
+            "it asks with h. The query stream asks with g.": partial(stream, state, h, h, mask, heads),
+            "the residual is h. It is what asks.": but(added=h),
+            "the scores are not divided by the root of d_head.": but(scale=1.0),
+            "the scores are divided by the root of d_model. A head is only d_head wide.": but(scale=d**-0.5),
+            "the norms come before each part. Here they come after the sums.": but(pre_norm=True),
+            "the two norms are exchanged.": partial(stream, swapped, asking, h, mask, heads),
+            "`out_proj` is never used.": but(last=False),
+            "the hidden units use GELU, not ReLU.": but(act=F.gelu),
+            "the feed-forward part has no ReLU.": but(act=lambda x: x),
+            "the heads are interleaved. Head h owns the h-th block of columns, not every n-th.": but(cut=interleaved),
+            "all heads attend as one: `n_heads` is not used.": partial(stream, state, asking, h, mask, 1),
+        }
+        told = f"{name} is not that of the layer with its mask."
+        expect.like(out, but()(), told, {f"{name}: {sentence}": guess for sentence, guess in guesses.items()})
+        found.append(out)
+    return found
+
+
+@check("10.9", points=3, forbids=("TransformerEncoderLayer", "TransformerDecoderLayer", *LIBRARY))
+def two_streams(TwoStreamLayer, lib):
+    """One layer for two streams; nobody's query sees itself, and the first of an order sees nothing."""
+    d, heads, d_ff = 12, 3, 7
+    layer = TwoStreamLayer(d, heads, d_ff)
+    state = expect.weights(layer, stream_shapes(d, d_ff), "TwoStreamLayer(12, 3, 7)", 109)
+    for order in ([2, 1, 3, 0, 4], [2, 0, 3, 1], [0]):
+        T = len(order)
+        h, g = normal(2, T, d, seed=T), normal(2, T, d, seed=10 + T)
+        streamed(layer, state, h, g, masks_of(order), heads)
+    order = [2, 1, 3, 0]
+    h, g, masks = normal(2, 4, d, seed=1), normal(2, 4, d, seed=2), masks_of(order)
+    before = streamed(layer, state, h, g, masks, heads)
+    for t in range(4):
+        edited = h.clone()
+        edited[:, t] += 1
+        after = expect.floats(layer(edited, g, *masks)[1], (2, 4, d), "g'")
+        told = "editing a token moves the query output of that very token: it sees what it is to guess."
+        assert torch.allclose(after[:, t], before[1][:, t], atol=1e-5), told
+    large = expect.floats(layer(30 * h, 30 * g, *masks)[1], (2, 4, d), "g'")
+    wanted = stream(state, 30 * g, 30 * h, masks[1], heads)
+    expect.close(large, wanted, "where scores are large, g' is wrong. Hidden tokens get a weight of exactly 0.", 1e-3)
+    slopes = lib(toys).parameter_gradients(lib(toys).Streams(layer, masks[0], masks[1]), torch.cat([h, g]))
+    told = "a gradient is NaN: what is NaN on the way is NaN on the way back, even if it is replaced in the end."
+    assert not any(slope.isnan().any() for slope in slopes.values()), told
+    with torch.enable_grad():
+        leaves = {name: value.clone().requires_grad_() for name, value in state.items()}
+        toys.backward(torch.cat([stream(leaves, one, h, mask, heads) for one, mask in zip((h, g), masks, strict=True)]))
+    for name, leaf in leaves.items():
+        told = f"the gradient of `{name}` is wrong: it does not reach it, or not from both streams."
+        expect.close(slopes[f"layer.{name}"], leaf.grad, told, 1e-3)
+    expect.one_device(lib, layer, h, g, *masks)
+    told = "the outputs are wrong where the streams are not contiguous."
+    for one, right in zip(lib(toys).strided(layer, h, g, *masks), before, strict=True):
+        expect.close(one, right, told)
+    exact = expect.items(layer.double()(h.double(), g.double(), *masks), 2, "the layer should give two tensors")
+    told = "in double precision an output is not."
+    assert all(type(one) is torch.Tensor and one.dtype is torch.float64 for one in exact), told
+
+
+# 10.10
+
+
+@results_check("10.10", points=4, source=reading, notebook=reading.NOTEBOOK)
+def every_run(run_all):
+    """Every experiment with every seed, graded from what the files of the runs hold."""
+
+
+# 10.S1
+
+
+def enough(losses: Mapping[int, float], threshold: float, *, neighbours: bool = False, share: bool = True) -> int:
+    """The shortest length than which no longer one, or not the next one, is better by more than the threshold."""
+    lengths = sorted(losses)
+    for place, length in enumerate(lengths):
+        rivals = lengths[place + 1 : place + 2] if neighbours else lengths[place + 1 :]
+        least = threshold * (losses[length] if share else 1)
+        if all(losses[length] - losses[longer] <= least for longer in rivals):
+            return length
+    raise AssertionError("of the longest, nothing is better")
+
+
+@stretch("10.S1")
+def effective_length(effective_length):
+    """The shortest length that no longer one beats by more than the threshold: plateaus, rises, many small steps."""
+    courses = (
+        ({0: 4.0, 8: 3.0, 16: 2.5, 32: 2.49, 64: 2.485}, 0.01),
+        ({0: 4.0, 8: 3.0, 16: 2.995, 32: 2.4, 64: 2.41}, 0.01),
+        ({0: 3.0, 1: 2.98, 2: 2.96, 4: 2.94, 8: 2.92, 16: 2.9}, 0.01),
+        ({64: 2.195, 8: 2.3, 128: 2.5, 0: 3.1, 32: 2.2}, 0.02),
+        ({5: 1.0}, 0.01),
+        ({0: 0.5, 4: 0.496, 9: 0.2, 11: 0.199}, 0.015),
+        ({0: 2.0, 7: 2.2, 9: 2.4}, 0.01),
+    )
+    for losses, threshold in courses:
+        lengths = sorted(losses)
+        best = min(losses.values())
+        expect.number_like(
+            effective_length(losses, threshold),
+            enough(losses, threshold),
+            "the effective length",
+            "it is not the shortest length than which no longer one is better by more than the threshold.",
+            {
+                "each length is compared with the next one alone. A plateau is not the end.": enough(
+                    losses, threshold, neighbours=True
+                ),
+                "the threshold is taken as a number of nats. It is a share of the loss.": enough(
+                    losses, threshold, share=False
+                ),
+                "this is the length of the lowest loss. A little worse is good enough.": next(
+                    length for length in lengths if losses[length] == best
+                ),
+                "this is the longest length.": lengths[-1],
+                "this is a loss. The length is meant.": losses[enough(losses, threshold)],
+            },
+            tolerance=1e-9,
+        )
+    told = "without a threshold it is one hundredth."
+    found = expect.answers(effective_length, courses[0][0], says=told)
+    assert expect.number(found, "the effective length") == enough(*courses[0]), told
