@@ -3,7 +3,7 @@
 import gc
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -410,15 +410,31 @@ def report(notebooks: Names = None) -> None:
 
 @app.command()
 def export(
-    to: Annotated[Path, typer.Option("--to", help="The CSV file.")] = Path("grades.csv"),
+    to: Annotated[Path, typer.Option("--to", help="The file.")] = Path("grades.csv"),
     notebooks: Names = None,
+    form: Annotated[
+        Literal["csv", "canvas", "moodle", "blackboard", "gradescope"],
+        typer.Option("--format", help="The learning platform that imports it; csv: a row per student and exercise."),
+    ] = "csv",
+    exercises: Annotated[
+        bool,
+        typer.Option(
+            "--exercises",
+            help="For platforms: also a column per exercise. Canvas, which sums columns, gets no total then.",
+        ),
+    ] = False,
 ) -> None:
-    """Write all scores as CSV, a row per student and exercise, manual scores and lateness included."""
-    from autograder.reports import progress
-    from autograder.reports import report as reporting
+    """Write all scores, manual scores and lateness included, as CSV or as a file that a learning platform imports.
+
+    Marks that wait for a person are left blank. Who is missing in the file is named.
+    """
+    from autograder.reports import exports, progress
 
     course = load()
-    console.print(f"{reporting.export(course, course.select(notebooks), to)} rows in {to}")
+    done = exports.export(course, course.select(notebooks), to, form, exercises)
+    console.print(f"{done.rows} rows in {to}", soft_wrap=True)
+    for line in done.notes:
+        console.print(line, markup=False, soft_wrap=True)
     for entry in course.select(notebooks):
         for student, why in progress.disagreements(course, entry).items():
             console.print(f"{student} {entry.name}: {why}", markup=False, soft_wrap=True)
