@@ -379,6 +379,11 @@ def keys(
 def feedback(
     notebooks: Names = None,
     workers: Annotated[int, typer.Option(min=1, help="How many pages are written at a time.")] = 2,
+    platform: Annotated[
+        Literal["canvas", "moodle", "blackboard"] | None,
+        typer.Option("--zip", help="Also a zip for each notebook, with the names by which this platform takes it."),
+    ] = None,
+    to: Annotated[Path, typer.Option("--to", help="The folder of the zips.")] = Path(),
 ) -> None:
     """Write a feedback page for every graded hand-in into .course/feedback/, where nbgrader looks for it.
 
@@ -390,6 +395,14 @@ def feedback(
     course = load()
     pages = write_feedback(course, course.select(notebooks), workers)
     console.print(f"{len(pages)} pages in {course.tree / 'feedback'}", soft_wrap=True)
+    if platform:
+        from autograder.reports import uploads
+
+        done = uploads.zip_feedback(course, course.select(notebooks), pages, platform, to)
+        for path, number in done.pages.items():
+            console.print(f"{number} of them in {path}", markup=False, soft_wrap=True)
+        for line in done.notes:
+            console.print(line, markup=False, soft_wrap=True)
 
 
 @app.command()

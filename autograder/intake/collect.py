@@ -275,7 +275,8 @@ def _keep(
             course_tree.write(kept.with_suffix(RESULTS), results)
         course_tree.write(kept, found.text)
     place_latest(course, entry, student)
-    if claim and (last is None or _order(last) <= _order(kept)):
+    is_latest = last is None or _order(last) <= _order(kept)
+    if claim and (is_latest or origins.origin_of(course, entry, student) is None):
         origins.note(course, entry, student, claim, found.owner)
     older = len(list(folder.glob("*.ipynb"))) - 1
     also = f" ({older} other hand-in{'s' * (older > 1)} kept; the latest counts)" if older else ""
