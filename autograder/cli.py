@@ -3,7 +3,7 @@
 import gc
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -381,6 +381,11 @@ def keys(
 def feedback(
     notebooks: Names = None,
     workers: Annotated[int, typer.Option(min=1, help="How many pages are written at a time.")] = 2,
+    platform: Annotated[
+        Literal["canvas", "moodle", "blackboard"] | None,
+        typer.Option("--zip", help="Also a zip for each notebook, with the names by which this platform takes it."),
+    ] = None,
+    to: Annotated[Path, typer.Option("--to", help="The folder of the zips.")] = Path(),
 ) -> None:
     """Write a feedback page for every graded hand-in into .course/feedback/, where nbgrader looks for it.
 
@@ -392,6 +397,14 @@ def feedback(
     course = load()
     pages = write_feedback(course, course.select(notebooks), workers)
     console.print(f"{len(pages)} pages in {course.tree / 'feedback'}", soft_wrap=True)
+    if platform:
+        from autograder.reports import uploads
+
+        done = uploads.zip_feedback(course, course.select(notebooks), pages, platform, to)
+        for path, number in done.pages.items():
+            console.print(f"{number} of them in {path}", markup=False, soft_wrap=True)
+        for line in done.notes:
+            console.print(line, markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -412,15 +425,31 @@ def report(notebooks: Names = None) -> None:
 
 @app.command()
 def export(
-    to: Annotated[Path, typer.Option("--to", help="The CSV file.")] = Path("grades.csv"),
+    to: Annotated[Path, typer.Option("--to", help="The file.")] = Path("grades.csv"),
     notebooks: Names = None,
+    form: Annotated[
+        Literal["csv", "canvas", "moodle", "blackboard", "gradescope"],
+        typer.Option("--format", help="The learning platform that imports it; csv: a row per student and exercise."),
+    ] = "csv",
+    exercises: Annotated[
+        bool,
+        typer.Option(
+            "--exercises",
+            help="For platforms: also a column per exercise. Canvas, which sums columns, gets no total then.",
+        ),
+    ] = False,
 ) -> None:
-    """Write all scores as CSV, a row per student and exercise, manual scores and lateness included."""
-    from autograder.reports import progress
-    from autograder.reports import report as reporting
+    """Write all scores, manual scores and lateness included, as CSV or as a file that a learning platform imports.
+
+    Marks that wait for a person are left blank. Who is missing in the file is named.
+    """
+    from autograder.reports import exports, progress
 
     course = load()
-    console.print(f"{reporting.export(course, course.select(notebooks), to)} rows in {to}")
+    done = exports.export(course, course.select(notebooks), to, form, exercises)
+    console.print(f"{done.rows} rows in {to}", soft_wrap=True)
+    for line in done.notes:
+        console.print(line, markup=False, soft_wrap=True)
     for entry in course.select(notebooks):
         for student, why in progress.disagreements(course, entry).items():
             console.print(f"{student} {entry.name}: {why}", markup=False, soft_wrap=True)
@@ -469,6 +498,27 @@ def remove(
         console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
     else:
         console.print("nothing was changed: give the command with --yes to remove it")
+
+
+@app.command()
+def doctor() -> None:
+    """Show what works on this machine, what does not and what to do, and what is not needed.
+
+    Ends with status 1 if nothing can be graded here.
+    """
+    from autograder import doctor as machine
+
+    found = machine.examine(load)
+    colours = {machine.State.WORKS: "green", machine.State.DOES_NOT: "red", machine.State.NOT_NEEDED: "dim"}
+    table = Table(box=None, header_style="bold")
+    for heading in ("", "", "found", "what to do"):
+        table.add_column(heading, overflow="fold")
+    for one in found:
+        table.add_row(one.what, Text(one.state, style=colours[one.state]), Text(one.found), Text(one.do))
+    console.print(table)
+    if not machine.can_grade(found):
+        console.print("nothing can be graded here until this is mended")
+        raise typer.Exit(1)
 
 
 @app.command()

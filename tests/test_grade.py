@@ -284,7 +284,10 @@ def test_a_notebook_cannot_run_for_ever(workshop):
 
 @pytest.mark.parametrize(
     "command",
-    ["", "build", "release", "collect", "grade", "regrade", "status", "feedback", "report", "export", "remove", "demo"],
+    [
+        *("", "build", "release", "collect", "grade", "regrade", "status", "feedback", "report", "export", "remove"),
+        *("doctor", "demo"),
+    ],
 )
 def test_help_helps(command):
     call = [sys.executable, "-m", "autograder.cli", *command.split(), "--help"]

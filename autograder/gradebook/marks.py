@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
+from autograder.gradebook.roster import Student
 
 KNOWN = text("""
 select 1 from notebook join assignment on notebook.assignment_id = assignment.id
@@ -51,6 +52,7 @@ join submitted_assignment on submitted_notebook.assignment_id = submitted_assign
 join notebook on submitted_notebook.notebook_id = notebook.id
 where notebook.name = :name
 """)
+STUDENTS = text("select id, first_name, last_name, email from student")
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,14 @@ def scores(database: Connection, entry: NotebookEntry) -> dict[str, dict[str, fl
 def to_mark(database: Connection, entry: NotebookEntry) -> dict[str, int]:
     """How many marks of each student wait for a person."""
     return {student: number for student, number in database.execute(TO_MARK, {"name": entry.name})}
+
+
+def students(database: Connection) -> list[Student]:
+    """All whom the gradebook knows, as it calls them."""
+    return [
+        Student(row.id, row.first_name or "", row.last_name or "", row.email or "")
+        for row in database.execute(STUDENTS)
+    ]
 
 
 @contextmanager

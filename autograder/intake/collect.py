@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from autograder import limited
 from autograder.course import Course, CourseError, NotebookEntry, Platform
 from autograder.gradebook import course_tree, roster
-from autograder.intake import reading
+from autograder.intake import origins, reading
 from autograder.intake.archive import Found, Reader, listed
 from autograder.intake.platforms import Claim, assignment_claims, claim_of
 from utils.experiments.experiment import Files
@@ -275,6 +275,9 @@ def _keep(
             course_tree.write(kept.with_suffix(RESULTS), results)
         course_tree.write(kept, found.text)
     place_latest(course, entry, student)
+    is_latest = last is None or _order(last) <= _order(kept)
+    if claim and (is_latest or origins.origin_of(course, entry, student) is None):
+        origins.note(course, entry, student, claim, found.owner)
     older = len(list(folder.glob("*.ipynb"))) - 1
     also = f" ({older} other hand-in{'s' * (older > 1)} kept; the latest counts)" if older else ""
     return f"{student}: {entry.name} from {legible(str(found.path), 300)}{also}"

@@ -164,6 +164,12 @@ def claim_of(course: Course, path: PurePosixPath) -> Claim:
     return platform_claim(course, path.name) or Claim(_somebody(name, _without_copy(name)))
 
 
+def platform_part(course: Course, path: PurePosixPath) -> str:
+    """The part of a path that `claim_of` reads: the student's folder, with a slash behind it, else the file's name."""
+    folders = _folders(course, path)
+    return f"{folders[0]}/" if folders else path.name
+
+
 def _without_copy(name: str) -> str:
     """The name of a file without what systems add to copies and to files that are saved twice."""
     left, before = name, ""

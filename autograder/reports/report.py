@@ -105,7 +105,8 @@ def _metrics(entry: NotebookEntry) -> "tuple[Metric, ...]":
 def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
     """Write one row per student and exercise, manual scores included, from nbgrader's gradebook; the rows' number.
 
-    Who loses points for being late has one more row, with what is lost as its score: scores add up.
+    The score of a mark that waits for a person is left blank. Who loses points for being late has one more row, with
+    what is lost as its score: scores add up.
     """
     import pandas  # heavy, and no report needs it
     from nbgrader.api import Gradebook
@@ -122,7 +123,7 @@ def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
                                 "student": submission.student_id,
                                 "notebook": entry.name,
                                 "exercise": exercise_of(mark.name),
-                                "score": mark.score,
+                                "score": None if mark.needs_manual_grade else mark.score,
                                 "auto_score": mark.auto_score,
                                 "manual_score": mark.manual_score,
                                 "max_score": mark.max_score,

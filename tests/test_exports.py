@@ -1,0 +1,194 @@
+"""Files for learning platforms: in the form that each documents, blank where there is no mark, harmless names."""
+
+import csv
+import io
+
+import pandas
+import pytest
+from helpers import canned, copied, keep
+from typer.testing import CliRunner
+
+from autograder import cli
+from autograder.course import CourseError, Late
+from autograder.gradebook import course_tree, recording
+from autograder.intake import collect
+from autograder.reports import exports
+
+NAME = "01_causal_mask_lm"
+ROSTER = """\
+id,first_name,last_name,email,platform_ids
+s1,Žofie,Nováková,zofie@uni.example,4101
+s2,=HYPERLINK(1),+Evil,eve@uni.example,4102
+s3,Cy,Late,cy@uni.example,
+s4,Bo,Absent,bo@uni.example,
+"""
+# s1 has all points; the written answer of s2 waits; s3 loses 2 for lateness.
+EXPECTED = {
+    "canvas": """\
+Student,ID,SIS User ID,SIS Login ID,Section,01_causal_mask_lm\r
+    Points Possible,,,,,POINTS\r
+"'+Evil, =HYPERLINK(1)",4102,s2,s2,,\r
+"Late, Cy",,s3,s3,,LATE\r
+"Nováková, Žofie",4101,s1,s1,,ALL\r
+""",
+    "moodle": """\
+First name,Last name,ID number,Email address,01_causal_mask_lm\r
+'=HYPERLINK(1),'+Evil,s2,eve@uni.example,-\r
+Cy,Late,s3,cy@uni.example,LATE\r
+Žofie,Nováková,s1,zofie@uni.example,ALL\r
+""",
+    "blackboard": """\
+"Last Name","First Name","Username","01_causal_mask_lm"\r
+"'+Evil","'=HYPERLINK(1)","s2",""\r
+"Late","Cy","s3","LATE"\r
+"Nováková","Žofie","s1","ALL"\r
+""",
+    "gradescope": """\
+First Name,Last Name,SID,Email,01_causal_mask_lm,01_causal_mask_lm - Max Points\r
+'=HYPERLINK(1),'+Evil,s2,eve@uni.example,,POINTS\r
+Cy,Late,s3,cy@uni.example,LATE,POINTS\r
+Žofie,Nováková,s1,zofie@uni.example,ALL,POINTS\r
+""",
+}
+
+
+def mark_by_hand(known, student):
+    """Give the written answer of a student full marks."""
+    with recording.open_recorder(known) as recorder:
+        book = recorder.gradebook.find_submission_notebook(NAME, NAME, student)
+        (mark,) = [mark for mark in book.grades if mark.name.startswith("written_")]
+        mark.manual_score, mark.needs_manual_grade = mark.max_score, False
+        recorder.gradebook.db.commit()
+
+
+@pytest.fixture(scope="module")
+def graded(built, tmp_path_factory):
+    """A class with a roster: who has all points, whose mark waits, who is late, who is absent, and who is unknown."""
+    known = copied(built, tmp_path_factory.mktemp("exports"))
+    known = known.model_copy(update={"late": Late(points=1, most=2)})
+    download = known.tree.parent / "download"
+    download.mkdir()
+    for name, number in (("novakovazofie", 4101), ("evileve", 4102)):
+        (download / f"{name}_{number}_88_{NAME}.ipynb").write_text("{}")
+    (known.tree / "students.csv").write_text(ROSTER, encoding="utf-8")
+    assert len(collect.collect(known, download).taken) == 2
+    excused = "".join(f"{one},01,excused,\n" for one in ("s1", "s2"))
+    (known.tree / "extensions.csv").write_text(f"student,notebook,extension,reason\n{excused}")
+    for student in ("s1", "s2", "s3", "zoe"):
+        keep(known, *canned(known, student))
+    mark_by_hand(known, "s1")
+    mark_by_hand(known, "s3")
+    return known
+
+
+def points(known):
+    """The points of the whole notebook, counted in its release."""
+    cells = course_tree.release_notebook(known, known.notebook(NAME)).cells
+    return sum(cell.metadata.nbgrader.points for cell in cells if cell.metadata.get("nbgrader", {}).get("grade"))
+
+
+def written(known, form, exercises=False):
+    path = known.tree.parent / f"{form}.csv"
+    done = exports.export(known, list(known.notebooks), path, form, exercises)
+    return done, path.read_bytes()
+
+
+@pytest.mark.parametrize("form", EXPECTED)
+def test_the_file_is_the_one_written_by_hand(graded, form):
+    most = points(graded)
+    expected = EXPECTED[form]
+    for word, number in (("POINTS", most), ("ALL", most), ("LATE", most - 2)):
+        expected = expected.replace(word, f"{number:g}")
+    done, found = written(graded, form)
+    mark = b"\xef\xbb\xbf" if form == "blackboard" else b""
+    assert found == mark + expected.encode()
+    assert done.rows == 3
+    table = pandas.read_csv(io.BytesIO(found), encoding="utf-8-sig")
+    assert len(table) == 3 + (form == "canvas") and table.isin(["Žofie", "Nováková, Žofie"]).any(axis=None)
+
+
+@pytest.mark.parametrize("form", ["csv", *EXPECTED])
+def test_who_and_what_is_missing_is_told(graded, form):
+    done, _ = written(graded, form)
+    left_out = ", so left out" if form != "csv" else ""
+    assert done.notes == [
+        f"{NAME}: no hand-in of s4",
+        f"{NAME}: 2 marks of 2 hand-ins wait for a person and are left blank",
+        f"handed in and not in students.csv{left_out}: zoe",
+    ]
+
+
+@pytest.mark.parametrize("form", EXPECTED)
+def test_exercises_add_up(graded, form):
+    """Each student's columns give the total, what is lost by lateness included, and Canvas gets no total to count."""
+    _, found = written(graded, form, exercises=True)
+    head, *rows = csv.reader(io.StringIO(found.decode("utf-8-sig")))
+    assert f"{NAME} 1.1" in head and f"{NAME} 1.W1" in head and (NAME in head) == (form != "canvas")
+    first = head.index(f"{NAME} 1.1")
+    parts = [place for place, name in enumerate(head) if place >= first and name != NAME and "Max" not in name]
+    assert head[parts[-1]] == f"{NAME} late"
+    assert head.index(f"{NAME} 1.2") < head.index(f"{NAME} 1.10")
+    whole = {"Late": points(graded) - 2, "Nov": points(graded)}
+    for name, total in whole.items():
+        (row,) = [row for row in rows if any(cell.startswith(name) for cell in row)]
+        assert sum(float(row[place]) for place in parts) == total
+        assert form == "canvas" or float(row[head.index(NAME)]) == total
+    (waits,) = [row for row in rows if any("Evil" in cell for cell in row)]
+    blank = [head[place] for place in parts if waits[place] in ("", "-")]
+    assert blank == [f"{NAME} 1.W1", f"{NAME} late"]
+
+
+def test_a_waiting_mark_is_no_zero_in_our_own_file_either(graded):
+    _, found = written(graded, "csv")
+    table = pandas.read_csv(io.BytesIO(found))
+    waits = table[table.needs_manual_grade]
+    assert len(waits) == 2 and waits.score.isna().all()
+    assert table[~table.needs_manual_grade].score.notna().all()
+
+
+def test_moodle_gets_no_row_without_its_key(graded):
+    """A row with an empty e-mail would be given to the student above it."""
+    roster = graded.tree / "students.csv"
+    roster.write_text(ROSTER.replace("cy@uni.example", ""), encoding="utf-8")
+    try:
+        _, found = written(graded, "moodle")
+    finally:
+        roster.write_text(ROSTER, encoding="utf-8")
+    assert found.startswith(f"First name,Last name,ID number,{NAME}\r\n".encode()) and b"@" not in found
+
+
+def test_without_a_roster_canvas_is_told_its_own_numbers_and_moodle_refused(fresh, tmp_path):
+    (tmp_path / "in").mkdir()
+    for name in ("loveada_1_88", "bobo_LATE_2_89"):
+        (tmp_path / "in" / f"{name}_{NAME}.ipynb").write_text("{}")
+    collect.collect(fresh, tmp_path / "in")
+    keep(fresh, *canned(fresh, "loveada_1"))
+    done, found = written(fresh, "canvas")
+    assert [row[:5] for row in csv.reader(io.StringIO(found.decode()))][2:] == [["loveada", "1", "", "", ""]]
+    assert done.notes[0] == f"{NAME}: no marks yet: bobo_2" and done.rows == 1
+    with pytest.raises(CourseError, match=r"Moodle knows students by id and e-mail.*students\.csv"):
+        written(fresh, "moodle")
+
+
+@pytest.mark.parametrize(
+    "name, harmless",
+    [("=1+1", "'=1+1"), ("@SUM(A1)", "'@SUM(A1)"), ("-2", "'-2"), ("\t=1", "'=1"), ("Ann-Marie\nX", "Ann-Marie X")],
+)
+def test_names_are_no_formulas(name, harmless):
+    assert exports._text(name) == harmless
+
+
+@pytest.mark.parametrize("score, cell", [(1.5, "1.5"), (0.1 + 0.2, "0.3"), (-1e-9, "0"), (10.0, "10"), (-2, "-2")])
+def test_scores_are_plain_numbers(score, cell):
+    assert exports._number(score) == cell
+
+
+def test_the_command_says_what_the_file_does_not(graded, monkeypatch, tmp_path):
+    said = io.StringIO()
+    monkeypatch.setattr(cli, "load", lambda: graded)
+    monkeypatch.setattr(cli, "console", cli.Console(file=said, width=200))
+    to = str(tmp_path / "grades.csv")
+    ended = CliRunner().invoke(cli.app, ["export", "01", "--format", "canvas", "--to", to])
+    assert ended.exit_code == 0, ended.output
+    assert "3 rows in" in said.getvalue() and "no hand-in of s4" in said.getvalue()
+    assert CliRunner().invoke(cli.app, ["export", "--format", "excel", "--to", to]).exit_code == 2
