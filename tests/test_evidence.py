@@ -1,6 +1,7 @@
 """Results are graded from predictions: every way of handing in less, more or something else is refused by name."""
 
 import dataclasses
+import itertools
 import json
 import shutil
 import time
@@ -17,7 +18,7 @@ from autograder.grading.records import handed_in
 from autograder.intake.collect import collect, pack, unpack
 from autograder.reports import report
 from utils import hand_in
-from utils.experiments import likeness, pair_experiment, rte, student
+from utils.experiments import forgetting, likeness, pair_experiment, rte, student, tagging
 from utils.experiments.experiment import (
     DIGITS,
     MAX_READ,
@@ -478,6 +479,61 @@ def test_what_still_passes_until_it_is_audited(notebook):
         real = dataclasses.replace(recorded[run.experiment["name"]][0], seed=run.seed)
         told.append(audit.compared("eve", FIRST, run, real).verdict)
     assert audit.AGREES not in told and told.count(audit.DIFFERS) >= 10
+
+
+def counted_runs(source, change, name=FORGER):
+    """A whole hand-in with the fractions of the course's own runs moved by a fifth, and their rows as `change` says."""
+    files = {}
+    for arm, experiment in source.experiments(profile="cpu").items():
+        for number, seed in enumerate(student.seeds_of(name, "", 5)):
+            base, some = source.recorded()[arm][number], draw(arm, number)
+            rows = [
+                [
+                    max(one * np.exp(some.normal(0, 0.2)), 0.7) if type(one) is float and one > 0.7 else one
+                    for one in row
+                ]
+                for row in base.predictions
+            ]
+            made = dataclasses.replace(
+                base, seed=seed, student=name, predictions=change(rows), seconds=base.seconds + 1
+            )
+            files[path_of(experiment, seed, "").as_posix()] = dumps(made).encode()
+    return files
+
+
+@pytest.mark.parametrize("source, number", [(tagging, "8.10"), (forgetting, "9.10")])
+def test_whole_numbers_of_the_recorded_runs_count_for_nobody_whatever_fractions_are_beside_them(source, number):
+    check = checking.ResultsCheck(number, 4, source, source.NOTEBOOK, lambda run_all: None)
+    verdict, against, _ = check.verdict_on(counted_runs(source, list), ["cpu", "gpu"], NO_STANDING)
+    assert verdict.score == 0 and "has the counts or classes of run 1 of the course's own" in "; ".join(against), (
+        against
+    )
+
+
+def test_whole_numbers_with_a_few_changes_are_shown_to_a_person():
+    check = checking.ResultsCheck("8.10", 4, tagging, tagging.NOTEBOOK, lambda run_all: None)
+    forged = counted_runs(tagging, lambda rows: [*([0, *row[1:3], 0.9] for row in rows[:15]), *rows[15:]])
+    verdict, against, unsure = check.verdict_on(forged, ["cpu", "gpu"], NO_STANDING)
+    assert verdict.score == 4 and not against
+    assert "has the counts or classes of run 1 of the course's own" in "; ".join(unsure), unsure
+
+
+@pytest.mark.parametrize("source, most", [(tagging, 0.73), (forgetting, 0.73)])
+def test_what_whole_numbers_honest_seeds_have_in_common_is_as_the_threshold_says(source, most):
+    runs = source.recorded()
+    experiments = source.experiments(profile="cpu")
+    assert likeness.counted_again(experiments.values(), runs, {}) == ([], [])
+    rows = [[*map(tuple, experiments[name].counted(run))] for name, some in runs.items() for run in some]
+    shares = [likeness.in_common(one, other) for one, other in itertools.combinations(rows, 2)]
+    assert 0.3 < max(shares) < most < likeness.COUNTED
+
+
+def test_runs_that_find_nothing_do_not_copy_one_another():
+    nothing = [(0, 0)] * 290 + [(1, 1)] * 10
+    assert likeness.in_common(nothing, nothing) == 0
+    something = [(0, 0)] * 260 + [(1, 1)] * 40
+    assert likeness.in_common(something, something) == 1
+    assert likeness.in_common(something, something[1:]) == 0
 
 
 @pytest.mark.parametrize("notebook", TABLES)
