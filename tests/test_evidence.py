@@ -486,7 +486,7 @@ def counted_runs(source, change, name=FORGER):
     files = {}
     for arm, experiment in source.experiments(profile="cpu").items():
         for number, seed in enumerate(student.seeds_of(name, "", 5)):
-            base, some = source.recorded()[arm][number], draw(arm, number)
+            base, some = source.recorded()[arm][number], draw(arm, number, name)
             rows = [
                 [
                     max(one * np.exp(some.normal(0, 0.2)), 0.7) if type(one) is float and one > 0.7 else one
@@ -523,7 +523,7 @@ def test_what_whole_numbers_honest_seeds_have_in_common_is_as_the_threshold_says
     runs = source.recorded()
     experiments = source.experiments(profile="cpu")
     assert likeness.counted_again(experiments.values(), runs, {}) == ([], [])
-    rows = [[*map(tuple, experiments[name].counted(run))] for name, some in runs.items() for run in some]
+    rows = [[*map(tuple, experiments[name].counted(run.predictions))] for name, some in runs.items() for run in some]
     shares = [likeness.in_common(one, other) for one, other in itertools.combinations(rows, 2)]
     assert 0.3 < max(shares) < most < likeness.COUNTED
 
@@ -534,6 +534,7 @@ def test_runs_that_find_nothing_do_not_copy_one_another():
     something = [(0, 0)] * 260 + [(1, 1)] * 40
     assert likeness.in_common(something, something) == 1
     assert likeness.in_common(something, something[1:]) == 0
+    assert likeness.tells(something) and not likeness.tells(nothing) and not likeness.tells([])
 
 
 @pytest.mark.parametrize("notebook", TABLES)
@@ -667,6 +668,20 @@ def test_runs_of_another_hand_in_are_found_in_disguise(how, small):
     assert more in standing["Eve_Forger"].flags[0] and "those of Bo_Berg came first" in standing["Eve_Forger"].flags[0]
     assert more in standing["Bo_Berg"].flags[0] and "those of this student came first" in standing["Bo_Berg"].flags[0]
     assert not standing["Eve_Forger"].against and not standing["Bo_Berg"].against
+
+
+@pytest.mark.parametrize("source", [tagging, forgetting])
+def test_whole_numbers_of_another_hand_in_are_found_whatever_fractions_are_beside_them(source, small):
+    known, _ = small
+    entry = known.notebook(source.NOTEBOOK[:2])
+    known = known.model_copy(update={"grading": known.grading.model_copy(update={"results_profiles": ("cpu",)})})
+    submit(known, entry, "Bo_Berg", counted_runs(source, list, "Bo Berg"), "20270101T120000Z")
+    submit(known, entry, "Eve_Forger", counted_runs(source, list), "20270102T120000Z")
+    standing = copied_runs.of(known, entry)
+    for who, other in (("Eve_Forger", "Bo_Berg"), ("Bo_Berg", "Eve_Forger")):
+        (flag,) = standing[who].flags
+        assert f"has the counts or classes of a run in a hand-in of {other}" in flag, flag
+        assert not standing[who].against
 
 
 @pytest.mark.parametrize("others", [0, 3, 30])
