@@ -3,8 +3,8 @@
     python benchmarks/lies.py [--notebook NAME ...] [--workers 2]
 
 The values that an answer computes are left as they are. All else is told as a check would like to hear it: no
-argument was changed, nothing forbidden ran, tensors are on the other device, memory is in order. Gradients are left as
-they are: those of the right answer cannot be guessed. The table lists the wrong answers that the
+argument was changed, nothing forbidden ran, tensors are on the other device, memory is in order, chance is fair.
+Gradients are left as they are: those of the right answer cannot be guessed. The table lists the wrong answers that the
 lie saves; the last line is a JSON object: `wrong_answers`, `saved`.
 """
 
@@ -14,6 +14,7 @@ import contextlib
 import copy
 import io
 import json
+import random
 import sys
 import warnings
 from pathlib import Path
@@ -53,6 +54,26 @@ def learning(part):
     return [number >= 2 for number in range(count)] if count == 6 else [True] * count
 
 
+def fair_counts(Replay, capacity, count, repeats, seed):
+    """As often as chance would keep each example, and none kept another number."""
+    return [round(repeats * min(capacity / count, 1))] * count + [0]
+
+
+def fair_draws(Replay, count, n, repeats, seed):
+    """As often as chance would draw each example."""
+    return [round(repeats * n / count)] * count
+
+
+def other_outcomes(Replay, capacity, count, n, seeds):
+    """What some memory might keep and draw, the same for equal seeds."""
+    found = []
+    for seed in (*seeds, seeds[0]):
+        rng = random.Random(seed)
+        kept = rng.sample(range(count), capacity)
+        found.append([kept, rng.sample(kept, n), rng.sample(kept, n)])
+    return found
+
+
 asked: list[torch.nn.Module] = []
 LIES = {
     "left_behind": left_behind,
@@ -67,6 +88,9 @@ LIES = {
     "survives_the_session": lambda *given: True,
     "type_of": lambda *given: "list",
     "learning": learning,
+    "kept_counts": fair_counts,
+    "drawn_counts": fair_draws,
+    "outcomes": other_outcomes,
     "strided": lambda call, *given, **named: call(*given, **named),
     "called_with_strides": lambda call, *given: call(*given),
 }

@@ -1,6 +1,7 @@
 """Results are graded from predictions: every way of handing in less, more or something else is refused by name."""
 
 import dataclasses
+import itertools
 import json
 import shutil
 import time
@@ -17,7 +18,7 @@ from autograder.grading.records import handed_in
 from autograder.intake.collect import collect, pack, unpack
 from autograder.reports import report
 from utils import hand_in
-from utils.experiments import likeness, pair_experiment, rte, student
+from utils.experiments import forgetting, likeness, pair_experiment, rte, student, tagging
 from utils.experiments.experiment import (
     DIGITS,
     MAX_READ,
@@ -480,6 +481,62 @@ def test_what_still_passes_until_it_is_audited(notebook):
     assert audit.AGREES not in told and told.count(audit.DIFFERS) >= 10
 
 
+def counted_runs(source, change, name=FORGER):
+    """A whole hand-in with the fractions of the course's own runs moved by a fifth, and their rows as `change` says."""
+    files = {}
+    for arm, experiment in source.experiments(profile="cpu").items():
+        for number, seed in enumerate(student.seeds_of(name, "", 5)):
+            base, some = source.recorded()[arm][number], draw(arm, number, name)
+            rows = [
+                [
+                    max(one * np.exp(some.normal(0, 0.2)), 0.7) if type(one) is float and one > 0.7 else one
+                    for one in row
+                ]
+                for row in base.predictions
+            ]
+            made = dataclasses.replace(
+                base, seed=seed, student=name, predictions=change(rows), seconds=base.seconds + 1
+            )
+            files[path_of(experiment, seed, "").as_posix()] = dumps(made).encode()
+    return files
+
+
+@pytest.mark.parametrize("source, number", [(tagging, "8.10"), (forgetting, "9.10")])
+def test_whole_numbers_of_the_recorded_runs_count_for_nobody_whatever_fractions_are_beside_them(source, number):
+    check = checking.ResultsCheck(number, 4, source, source.NOTEBOOK, lambda run_all: None)
+    verdict, against, _ = check.verdict_on(counted_runs(source, list), ["cpu", "gpu"], NO_STANDING)
+    assert verdict.score == 0 and "has the counts or classes of run 1 of the course's own" in "; ".join(against), (
+        against
+    )
+
+
+def test_whole_numbers_with_a_few_changes_are_shown_to_a_person():
+    check = checking.ResultsCheck("8.10", 4, tagging, tagging.NOTEBOOK, lambda run_all: None)
+    forged = counted_runs(tagging, lambda rows: [*([0, *row[1:3], 0.9] for row in rows[:15]), *rows[15:]])
+    verdict, against, unsure = check.verdict_on(forged, ["cpu", "gpu"], NO_STANDING)
+    assert verdict.score == 4 and not against
+    assert "has the counts or classes of run 1 of the course's own" in "; ".join(unsure), unsure
+
+
+@pytest.mark.parametrize("source, most", [(tagging, 0.73), (forgetting, 0.73)])
+def test_what_whole_numbers_honest_seeds_have_in_common_is_as_the_threshold_says(source, most):
+    runs = source.recorded()
+    experiments = source.experiments(profile="cpu")
+    assert likeness.counted_again(experiments.values(), runs, {}) == ([], [])
+    rows = [[*map(tuple, experiments[name].counted(run.predictions))] for name, some in runs.items() for run in some]
+    shares = [likeness.in_common(one, other) for one, other in itertools.combinations(rows, 2)]
+    assert 0.3 < max(shares) < most < likeness.COUNTED
+
+
+def test_runs_that_find_nothing_do_not_copy_one_another():
+    nothing = [(0, 0)] * 290 + [(1, 1)] * 10
+    assert likeness.in_common(nothing, nothing) == 0
+    something = [(0, 0)] * 260 + [(1, 1)] * 40
+    assert likeness.in_common(something, something) == 1
+    assert likeness.in_common(something, something[1:]) == 0
+    assert likeness.tells(something) and not likeness.tells(nothing) and not likeness.tells([])
+
+
 @pytest.mark.parametrize("notebook", TABLES)
 def test_real_runs_of_honest_seeds_are_not_accused(notebook, tmp_path, monkeypatch):
     """The recorded runs as a student's, with the other notebook's as the course's own."""
@@ -611,6 +668,20 @@ def test_runs_of_another_hand_in_are_found_in_disguise(how, small):
     assert more in standing["Eve_Forger"].flags[0] and "those of Bo_Berg came first" in standing["Eve_Forger"].flags[0]
     assert more in standing["Bo_Berg"].flags[0] and "those of this student came first" in standing["Bo_Berg"].flags[0]
     assert not standing["Eve_Forger"].against and not standing["Bo_Berg"].against
+
+
+@pytest.mark.parametrize("source", [tagging, forgetting])
+def test_whole_numbers_of_another_hand_in_are_found_whatever_fractions_are_beside_them(source, small):
+    known, _ = small
+    entry = known.notebook(source.NOTEBOOK[:2])
+    known = known.model_copy(update={"grading": known.grading.model_copy(update={"results_profiles": ("cpu",)})})
+    submit(known, entry, "Bo_Berg", counted_runs(source, list, "Bo Berg"), "20270101T120000Z")
+    submit(known, entry, "Eve_Forger", counted_runs(source, list), "20270102T120000Z")
+    standing = copied_runs.of(known, entry)
+    for who, other in (("Eve_Forger", "Bo_Berg"), ("Bo_Berg", "Eve_Forger")):
+        (flag,) = standing[who].flags
+        assert f"has the counts or classes of a run in a hand-in of {other}" in flag, flag
+        assert not standing[who].against
 
 
 @pytest.mark.parametrize("others", [0, 3, 30])

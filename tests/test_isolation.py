@@ -2,6 +2,8 @@
 
 import os
 import signal
+import time
+import types
 
 import pytest
 
@@ -105,6 +107,27 @@ def test_what_ran_into_the_time_limit_is_not_run_again(patient):
         said = judged(patient, {wanted[0]: sleepy, wanted[1]: DEATHS["dies in its cell"][0]})
     assert [one.exercise for one in said.verdicts if not one.score] == wanted[:2]
     assert runs.count(sleepy) == 1
+
+
+def test_what_ran_before_is_run_again_only_within_the_notebooks_time(patient, monkeypatch):
+    """Else cells that are slow, and cells that then kill the kernel, would keep the grader long after its end."""
+    wanted, kernels, again, late = list(names(patient)), [], [], [0.0]
+    run = kernel.Kernel.run
+
+    def noted(self, source):
+        if self not in kernels:
+            kernels.append(self)
+        if len(kernels) > 1:
+            again.append(source)
+            late[0] = 2 * patient.limits.notebook_seconds
+        return run(self, source)
+
+    monkeypatch.setattr(kernel.Kernel, "run", noted)
+    monkeypatch.setattr(judge, "time", types.SimpleNamespace(monotonic=lambda: time.monotonic() + late[0]))
+    said = judged(patient, {wanted[2]: DEATHS["dies in its check"][0].replace("{name}", names(patient)[wanted[2]])})
+    assert len(kernels) == 2 and len(again) == 1
+    assert [one.exercise for one in said.verdicts if one.score] == wanted[:2]
+    assert all("in all" in one.message for one in said.verdicts[3:]), said.verdicts
 
 
 @pytest.mark.parametrize("moment, times", [("run", (3, 9)), ("ask", (3, 60))])

