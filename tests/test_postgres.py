@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from helpers import canned, keep, outcome
 
-from autograder import cli, synthetic
+from autograder import cli, doctor, synthetic
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade, guard
 from autograder.grading.guard import GradingStopped
 from autograder.grading.records import GRADED, load_record
-from autograder.reports import feedback, report
+from autograder.reports import exports, feedback, report
 
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [
     Path(path) for path in (shutil.which("initdb"),) if path
@@ -109,6 +109,8 @@ def test_the_whole_way_on_a_server(elsewhere, tmp_path):
     assert report.export(elsewhere, [entry], tmp_path / "grades.csv") > 20
     exported = (tmp_path / "grades.csv").read_text()
     assert re.search(r"^ada,.*,1\.5,None,1\.5,|^ada,.*,1\.5,,1\.5,", exported, re.M), exported
+    assert exports.export(elsewhere, [entry], tmp_path / "canvas.csv", "canvas").rows == 3
+    assert doctor.gradebook(elsewhere).state is doctor.State.WORKS
     assert len(feedback.write_feedback(elsewhere, [entry])) == 3
     assert not (elsewhere.tree / "gradebook.db").exists()
 
