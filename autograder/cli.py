@@ -2,6 +2,7 @@
 
 import gc
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -350,7 +351,7 @@ def keys(
     roster: Annotated[Path | None, typer.Option(help="A CSV with a column student or name, or students.csv.")] = None,
     to: Annotated[Path | None, typer.Option(help="The CSV to write; default: print it.")] = None,
 ) -> None:
-    """Write a key for each student, for courses with `run_keys = true`: their seeds in 05 and 06 need it."""
+    """Write a key for each student, for courses with `run_keys = true`: the seeds of their runs need it."""
     import csv
 
     from autograder.gradebook import course_tree
@@ -361,6 +362,12 @@ def keys(
     wanted = list(names or ())
     if roster:
         wanted += listed(roster)
+    wanted = [name.strip() for name in wanted]
+    if not all(wanted):
+        raise CourseError("a student without a name has no key: name each of them")
+    twice = sorted(name for name, times in Counter(wanted).items() if times > 1)
+    if twice:
+        raise CourseError(f"{', '.join(twice)} stands there twice: a key follows from the name, so give each their own")
     if not wanted:
         raise CourseError("for which students? Give names, or --roster with a CSV that has a column `student`")
     lines = [("student", "key"), *((name, students.key_of(course_tree.secret(course), name)) for name in wanted)]
@@ -368,7 +375,7 @@ def keys(
         for line in lines:
             print(",".join(line))
         return
-    with to.open("w", encoding="utf-8", newline="") as file:
+    with writable(to).open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(lines)
     console.print(
         f"{len(wanted)} keys in {to}; give each student only their own, and have them write the name that stands "
@@ -397,6 +404,8 @@ def feedback(
     course = load()
     pages = write_feedback(course, course.select(notebooks), workers)
     console.print(f"{len(pages)} pages in {course.tree / 'feedback'}", soft_wrap=True)
+    if not pages:
+        console.print("a page is written for what is graded: `autograder grade` comes first")
     if platform:
         from autograder.reports import uploads
 
@@ -446,7 +455,7 @@ def export(
     from autograder.reports import exports, progress
 
     course = load()
-    done = exports.export(course, course.select(notebooks), to, form, exercises)
+    done = exports.export(course, course.select(notebooks), writable(to), form, exercises)
     console.print(f"{done.rows} rows in {to}", soft_wrap=True)
     for line in done.notes:
         console.print(line, markup=False, soft_wrap=True)
@@ -549,6 +558,19 @@ def begin(notebooks: list[str] | None, cluster: str, trusted: bool, dashboard: b
     return course
 
 
+def writable(path: Path) -> Path:
+    """A file that a command is to write.
+
+    Raises:
+        CourseError: there is a folder of this name, or no folder to write it into.
+    """
+    if path.is_dir():
+        raise CourseError(f"{path} is a folder: name a file in it")
+    if not path.parent.is_dir():
+        raise CourseError(f"there is no folder {path.parent}: make it first")
+    return path
+
+
 def devices(gpus: str) -> tuple[str, ...]:
     """The devices of `--gpus`."""
     return tuple(name.strip() for name in gpus.split(",") if name.strip())
@@ -613,6 +635,9 @@ def main() -> None:
         app()
     except CourseError as bad:
         sys.exit(_told(str(bad)))
+    except KeyboardInterrupt:
+        _told("interrupted; what was finished is kept, and the same command goes on from there")
+        sys.exit(130)
     except SandboxError as bad:
         sys.exit(
             _told(

@@ -9,7 +9,7 @@ import zoneinfo
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
@@ -191,6 +191,14 @@ class Course(_Section):
     timezone: str = ""  # of the learning platform, whose downloads name none, such as Europe/Berlin
     tree: Path = ROOT / ".course"
 
+    @field_validator("student_repository")
+    @classmethod
+    def _is_on_github(cls, address: str) -> str:
+        address = address.removesuffix("/").removesuffix(".git")
+        if not re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", address):
+            raise ValueError("write it like https://github.com/OWNER/NAME: Colab opens notebooks from there")
+        return address
+
     @field_validator("timezone")
     @classmethod
     def _is_known(cls, timezone: str) -> str:
@@ -251,22 +259,31 @@ def load(path: Path = ROOT / "course.toml", tree: Path | None = None, database: 
         stated = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as bad:
         raise CourseError(f"{path} cannot be read ({bad}): save it in UTF-8") from None
-    except (OSError, tomllib.TOMLDecodeError) as bad:
+    except OSError as bad:
+        raise CourseError(f"{path} cannot be read: {bad.strerror}") from None
+    except tomllib.TOMLDecodeError as bad:
         raise CourseError(f"{path}: {bad}") from None
     try:
         if database:
             stated["grading"] = stated.get("grading", {}) | {"database": database}
         course = Course.model_validate(stated | ({"tree": tree.resolve()} if tree else {}))
     except ValidationError as bad:
-        lines = (
-            f"  {'.'.join(map(str, error['loc']))}: {_told(error['type'], error['msg'])}" for error in bad.errors()
-        )
+        lines = (f"  {_key(error['loc'], stated)}: {_told(error['type'], error['msg'])}" for error in bad.errors())
         raise CourseError(f"{path} is not a course:\n" + "\n".join(lines)) from None
     for entry in course.notebooks:
         if not folder_of(entry).is_dir():
             known = ", ".join(sorted(one.name for one in (ROOT / "solutions").glob("[0-9][0-9]_*") if one.is_dir()))
             raise CourseError(f"{path} names {entry.name}, and solutions/{entry.name} is missing; there are {known}")
     return course
+
+
+def _key(place: tuple[int | str, ...], stated: dict[str, Any]) -> str:
+    """The key that an error is about; of a notebook it says which."""
+    words = [str(part) for part in place]
+    if len(place) > 1 and place[0] == "notebooks" and isinstance(place[1], int):
+        row = stated["notebooks"][place[1]]
+        words[1] = str(row.get("name", f"number {place[1] + 1}")) if isinstance(row, dict) else words[1]
+    return ".".join(words)
 
 
 def _told(kind: str, message: str) -> str:

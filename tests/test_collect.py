@@ -274,10 +274,15 @@ def test_a_folder_called_like_a_notebook_is_named(mine, tmp_path, text):
 RUNS = "05_seed_variance"
 
 
+def of(name, text):
+    """A hand-in of the first notebook as one of another: with ids of its exercises."""
+    return text.replace(b"exercise_1_", f"exercise_{int(name[:2])}_".encode())
+
+
 def test_runs_are_kept_only_where_an_experiment_is_graded(mine, tmp_path, text):
     run = b'{"seed": 1}'
     for name in (NAME, RUNS):
-        members = {f"ada/{name}.ipynb": text, "ada/results/x/seed_1.json": run}
+        members = {f"ada/{name}.ipynb": of(name, text), "ada/results/x/seed_1.json": run}
         result = collect.collect(mine, packed(tmp_path / "in.zip", members))
         assert len(result.taken) == 1 and not result.refused
     assert [path.parent.name for path in mine.tree.glob("submitted/*/*/results.json")] == [RUNS]
@@ -302,7 +307,7 @@ BROKEN_RUNS = {
 def test_five_hundred_runs_in_a_small_zip_take_little(mine, tmp_path, text):
     path = tmp_path / "in.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(f"ada/{RUNS}.ipynb", text)
+        archive.writestr(f"ada/{RUNS}.ipynb", of(RUNS, text))
         for number in range(500):
             archive.writestr(f"ada/results/x/seed_{number}.json", b" " * 2**20)
     tracemalloc.start()
@@ -314,7 +319,7 @@ def test_five_hundred_runs_in_a_small_zip_take_little(mine, tmp_path, text):
 
 
 def test_runs_that_break_a_parser_stop_nobody(workshop, tmp_path, text):
-    members = {f"{student}/{RUNS}.ipynb": text for student in ("ada", "bo")}
+    members = {f"{student}/{RUNS}.ipynb": of(RUNS, text) for student in ("ada", "bo")}
     for number, content in enumerate(BROKEN_RUNS.values(), 1):
         members[f"ada/results/x/seed_{number}.json"] = content
     result = collect.collect(workshop, packed(tmp_path / "in.zip", members))
@@ -347,3 +352,55 @@ def test_a_folder_below_very_many_is_refused(fresh, tmp_path):
     result = collect.collect(fresh, tmp_path / "in")
     assert len(result.taken) == 1 and result.taken[0].startswith("bo:")
     assert len(result.refused) == 1 and "below more than 40 folders" in result.refused[0]
+
+
+def test_it_is_told_which_version_counts(mine, tmp_path, text):
+    """A folder's times are absolute; whoever handed in before what is there is told that it does not count."""
+    folder = tmp_path / "in" / "ada"
+    folder.mkdir(parents=True)
+    path = folder / f"{NAME}.ipynb"
+
+    def hand_in(content, when):
+        path.write_bytes(content)
+        os.utime(path, (when, when))
+        (line,) = collect.collect(mine, folder.parent).taken
+        return line
+
+    day = 86_400
+    due = mine.notebooks[0].deadline.timestamp()
+    assert hand_in(text, due - 3 * day).endswith(f"{NAME}.ipynb")
+    assert hand_in(text + b" ", due - 5 * day).endswith("UTC came later)") and "does NOT count" in hand_in(
+        text + b"  ", due - 6 * day
+    )
+    assert course_tree.place(mine, "submitted", mine.notebooks[0], "ada").read_bytes() == text
+    assert "the same as the one that counts" in hand_in(text, due + day)
+    stamp = course_tree.place(mine, "submitted", mine.notebooks[0], "ada").with_name("timestamp.txt").read_text()
+    assert stamp == course_tree.timestamp(datetime.datetime.fromtimestamp(due - 3 * day, datetime.UTC)) + "\n"
+    assert "(it counts; 3 earlier ones kept)" in hand_in(text + b"\n", due - day)
+
+
+def test_a_late_one_after_one_in_time_is_noted(mine, tmp_path, text):
+    entry, notes = mine.notebooks[0], []
+    for days, content in ((-1, text), (2, text + b" ")):
+        path = tmp_path / "in" / "ada" / f"{NAME}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        when = (entry.deadline + datetime.timedelta(days=days)).timestamp()
+        os.utime(path, (when, when))
+        notes.append(collect.collect(mine, tmp_path / "in").notes)
+    assert notes[0] == [] and "`autograder remove ada 01 --latest` goes back to it" in notes[1][0]
+    (mine.tree / "extensions.csv").write_text(f"student,notebook,extension\nada,{NAME},3 days\n")
+    assert collect.late_after_one_in_time(mine, entry, "ada") == []
+
+
+@pytest.mark.parametrize("only", [False, True])
+def test_a_file_of_another_notebook_is_refused(mine, tmp_path, text, only):
+    """By its name, or by --notebook, it is 05; its exercises are those of 01."""
+    path = tmp_path / ("Untitled.ipynb" if only else f"{RUNS}.ipynb")
+    path.write_bytes(text)
+    result = collect.collect(mine, path, mine.notebook(RUNS) if only else None, "ada")
+    assert result.taken == [] and f"it would be {RUNS}, but its exercises are those of {NAME}" in result.refused[0]
+    path.write_bytes(
+        text.replace(b'"id": "exercise_1_', b'"id": "colab').replace(b'"grade_id": "exercise_1_', b'"x": "')
+    )
+    assert len(collect.collect(mine, path, mine.notebook(RUNS) if only else None, "ada").taken) == 1  # no ids: by name

@@ -136,7 +136,6 @@ class Recorder:
                 theirs.c.student_id,
                 theirs.c.timestamp,
                 theirs.c.extension,
-                Assignment.duedate,
                 books.c.id.label("notebook"),
                 books.c.late_submission_penalty,
                 select(score).where(Grade.notebook_id == books.c.id).scalar_subquery().label("score"),
@@ -149,12 +148,15 @@ class Recorder:
         if student:
             asked = asked.where(theirs.c.student_id == student)
         granted, found = roster.extensions(self.course), {}
+        deadline = course_tree.due(entry)  # course.toml's, which may have changed since the tree was built
+        stale = Assignment.duedate.is_distinct_from(deadline)
+        database.execute(update(Assignment).where(Assignment.name == entry.name, stale).values(duedate=deadline))
         for row in database.execute(asked).all():
             seconds, penalty, extension = 0.0, 0.0, None
-            if row.timestamp is not None and row.duedate is not None:
+            if row.timestamp is not None and deadline is not None:
                 if (row.student_id, entry.name) in granted:
-                    extension = roster.extra_time(granted[row.student_id, entry.name], row.duedate, row.timestamp)
-                due = row.duedate + (extension or datetime.timedelta(0))
+                    extension = roster.extra_time(granted[row.student_id, entry.name], deadline, row.timestamp)
+                due = deadline + (extension or datetime.timedelta(0))
                 seconds = max(0.0, (row.timestamp - due).total_seconds())
                 penalty = self.course.late.penalty(row.score or 0.0, seconds)
             if row.extension != extension:

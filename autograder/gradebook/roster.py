@@ -101,6 +101,8 @@ def extensions(course: Course) -> dict[tuple[str, str], Extension]:
     path, found, known = course.tree / "extensions.csv", {}, load(course)
     for line, row in rows(path, ("student", "notebook", "extension", "reason")):
         try:
+            if not row["notebook"]:
+                raise ValueError("it names no notebook; are its columns divided by the same sign as those of line 1?")
             name = course.notebook(row["notebook"]).name
             if known and row["student"] not in known.students:
                 raise ValueError(f"`{row['student']}` is no id in {known.path.name}")
@@ -121,7 +123,9 @@ def _extension(text: str) -> Extension:
     except ValueError:
         until = datetime.datetime.min
     if until.utcoffset() is None:
-        raise ValueError(f"`{text}` is no extension: 3 days, 36 hours, 2027-02-10T23:59:00+01:00 or excused")
+        raise ValueError(
+            f"`{text}` is no extension: 3 days, 36 hours, 2027-02-10T23:59:00+01:00 (with its offset) or excused"
+        )
     return until
 
 

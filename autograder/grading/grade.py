@@ -105,8 +105,10 @@ def regrade(
         require_sandboxes()
     known = {number for entry in entries for number in course_tree.exercises(course, entry)}
     if not known.issuperset(exercises):
-        missing = ", ".join(sorted({*exercises} - known))
-        raise CourseError(f"there is no exercise {missing}; the notebooks have {', '.join(sorted(known))}")
+        missing = sorted({*exercises} - known)
+        which = ", ".join(entry.name for entry in entries)
+        by_hand = "; written answers are marked by a person" if any(".W" in number for number in missing) else ""
+        raise CourseError(f"{which} has no exercise {', '.join(missing)} that a check judges{by_hand}")
     with explain_failures(course), exclusive_run(course):
         waiting = []
         for job in (job for entry in entries for job in jobs(course, entry, students)):

@@ -7,6 +7,7 @@ import datetime
 import errno
 import glob
 import hashlib
+import itertools
 import json
 import re
 import unicodedata
@@ -50,10 +51,18 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
     named = _Names(course, source, result, whose)
     packed: set[tuple[object, str]] = set()
     for found in Reader(course, result.refused).files(source):
-        entry = _notebook(course, found) or only
         path = legible(str(found.path), 300)
+        inside = _exercises_of(course, found.text)
+        entry = _named(course, found) or only or next(iter(inside), None)
         if entry is None:
             result.refused.append(f"{path}: which notebook is it? Name it like in the course, or use --notebook")
+            continue
+        if inside and entry not in inside:
+            which = " and ".join(one.name for one in inside)
+            result.refused.append(
+                f"{path}: it would be {entry.name}, but its exercises are those of {which}: ask for the right file, or "
+                f"rename it"
+            )
             continue
         claim = claim_of(course, PurePosixPath(unicodedata.normalize("NFC", str(found.owner))))
         owner = "all of it" if whose else found.owner
@@ -75,6 +84,7 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
             try:
                 runs = _readable(found.runs(), path, result) if entry.has_experiments else {}
                 result.taken.append(_keep(course, entry, student, found, runs, named.told_time(claim, entry), claim))
+                result.notes += late_after_one_in_time(course, entry, student)
             except OSError as bad:
                 if bad.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                     raise
@@ -117,16 +127,18 @@ def unpack(packed: bytes) -> dict[str, bytes]:
     return {name: content.encode() for name, content in json.loads(packed or b"{}").items()}
 
 
-def _notebook(course: Course, found: Found) -> NotebookEntry | None:
-    """Which notebook it is: by its name, else by the ids of its cells."""
+def _named(course: Course, found: Found) -> NotebookEntry | None:
+    """Which notebook it is by its name, or by that of its folder."""
     for entry in course.notebooks:
         if entry.name in found.path.name or entry.name in found.path.parts[:-1]:
             return entry
-    for entry in course.notebooks:
-        number = entry.number.lstrip("0").encode()
-        if re.search(rb'"(?:grade_id|id)":\s*"exercise_' + number + rb"_\w+\"", found.text):
-            return entry
     return None
+
+
+def _exercises_of(course: Course, text: bytes) -> list[NotebookEntry]:
+    """The notebooks whose exercises have their cells in it, by the ids of cells; [] if an editor has dropped them."""
+    numbers = {one.lstrip(b"0") for one in re.findall(rb'"(?:grade_id|id)":\s*"exercise_(\d+)_\w+"', text)}
+    return [entry for entry in course.notebooks if entry.number.lstrip("0").encode() in numbers]
 
 
 class _Names:
@@ -269,18 +281,24 @@ def _keep(
     number = f"-{claim.attachment}" if claim and claim.attachment else ""
     kept = folder / f"{found.when:%Y%m%dT%H%M%SZ}-{digest}{mark}{number}.ipynb"
     last = next(reversed(kept_hand_ins(course, entry, student)), None)
-    # Downloaded once more, it is no other hand-in.
-    if told_time or last is None or last.name[16:] != kept.name[16:]:
+    # Downloaded once more, it is no other hand-in, unless it is known by now to have come earlier, or to be late.
+    again = last is not None and _digest_of(last) == digest and (told_time or last.name[16:] == kept.name[16:])
+    new = last is None or not again or (told_time and _order(kept) < _order(last))
+    if new:
         if results:  # first: the notebook says that the hand-in is there
             course_tree.write(kept.with_suffix(RESULTS), results)
         course_tree.write(kept, found.text)
     place_latest(course, entry, student)
     is_latest = last is None or _order(last) <= _order(kept)
-    if claim and (is_latest or origins.origin_of(course, entry, student) is None):
+    if claim and ((new and is_latest) or origins.origin_of(course, entry, student) is None):
         origins.note(course, entry, student, claim, found.owner)
+    line = f"{student}: {entry.name} from {legible(str(found.path), 300)}"
+    if again:
+        return f"{line} (the same as the one that counts)"
+    if last is not None and not is_latest:
+        return f"{line} (kept, and does NOT count: the one of {_when(last):%Y-%m-%d %H:%M} UTC came later)"
     older = len(list(folder.glob("*.ipynb"))) - 1
-    also = f" ({older} other hand-in{'s' * (older > 1)} kept; the latest counts)" if older else ""
-    return f"{student}: {entry.name} from {legible(str(found.path), 300)}{also}"
+    return f"{line} (it counts; {older} earlier one{'s' * (older > 1)} kept)" if older else line
 
 
 def kept_hand_ins(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
@@ -289,10 +307,11 @@ def kept_hand_ins(course: Course, entry: NotebookEntry, student: str) -> list[Pa
 
 
 def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
-    """Make the latest of the kept hand-ins the one that is graded."""
-    latest = kept_hand_ins(course, entry, student)[-1]
-    submitted = course_tree.place(course, "submitted", entry, student)
-    taken = _handed_in_at(latest, course, entry)
+    """Make the latest of the kept hand-ins the one that is graded; it came when its content first did."""
+    kept = kept_hand_ins(course, entry, student)
+    latest, submitted = kept[-1], course_tree.place(course, "submitted", entry, student)
+    alike = itertools.takewhile(lambda one: one.name[16:] == latest.name[16:], reversed(kept))
+    taken = _handed_in_at([*alike][-1], course, entry)
     stamp = submitted.with_name("timestamp.txt")
     if not submitted.exists() or submitted.read_bytes() != latest.read_bytes():
         course_tree.write(submitted, latest.read_bytes())
@@ -308,10 +327,39 @@ def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
         course_tree.write(stamp, course_tree.timestamp(taken) + "\n")
 
 
+def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -> list[str]:
+    """A note if the hand-in that counts is late and an earlier one was not: somebody may want that one."""
+    kept = kept_hand_ins(course, entry, student)
+    times = [_handed_in_at(one, course, entry) for one in kept]
+    if entry.deadline is None or times[-1] is None:
+        return []
+    extra = roster.extensions(course).get((student, entry.name), datetime.timedelta(0))
+    if extra is None:
+        return []
+    due = extra if isinstance(extra, datetime.datetime) else entry.deadline + extra
+    due += datetime.timedelta(minutes=course.late.grace_minutes)
+    if times[-1] <= due or not any(one is None or one <= due for one in times[:-1]):
+        return []
+    return [
+        f"{student}: the {entry.name} that counts is late ({times[-1]:%Y-%m-%d %H:%M} UTC), and an earlier one was in "
+        f"time; `autograder remove {student} {entry.number} --latest` goes back to it"
+    ]
+
+
 def _order(kept: Path) -> tuple[str, int]:
     """By what the latest of several kept hand-ins is found: when it came, then the platform's number of the file."""
     number = kept.stem.rsplit("-", 1)[-1]
     return kept.name[:16], int(number) if kept.stem.count("-") > 2 and number.isdecimal() else 0
+
+
+def _digest_of(kept: Path) -> str:
+    """The digest of a kept hand-in, notebook and runs, from its name."""
+    return kept.stem.split("-")[1]
+
+
+def _when(kept: Path) -> datetime.datetime:
+    """When a kept hand-in came, or was downloaded, from its name."""
+    return datetime.datetime.strptime(kept.name[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
 
 
 def _handed_in_at(kept: Path, course: Course, entry: NotebookEntry) -> datetime.datetime | None:
@@ -322,4 +370,4 @@ def _handed_in_at(kept: Path, course: Course, entry: NotebookEntry) -> datetime.
         return entry.deadline.astimezone(datetime.UTC) + grace
     if mark:
         return None
-    return datetime.datetime.strptime(kept.name[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
+    return _when(kept)

@@ -65,6 +65,7 @@ class ForkServer:
             stdout=subprocess.DEVNULL,
             cwd="/",
             env=LOCALE | ENVIRONMENT | {"PYTHONPATH": str(self.course)},
+            process_group=0,  # Ctrl-C is for us, who end it
         )
 
     def _keep(self) -> None:
