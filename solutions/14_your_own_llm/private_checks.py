@@ -1,0 +1,1 @@
+"""Cases of notebook 14 that students never see."""

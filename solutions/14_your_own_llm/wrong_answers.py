@@ -1,0 +1,2 @@
+# %% [markdown]
+# # Answers to notebook 14 whose verdict is known
