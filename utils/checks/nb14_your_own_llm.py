@@ -1,4 +1,4 @@
-"""Checks of notebook 14: RMSNorm, rotary halves, grouped queries with a cache, SwiGLU, pre-norm, a model, its weights."""
+"""Checks of notebook 14: RMSNorm, rotary halves, grouped queries with a cache, a gated block, a model, its weights."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -126,7 +126,7 @@ def learns(
         toys.backward(reference(state, leaf))
     told = "the gradient that reaches x is wrong, or none does."
     expect.close(lib(toys).gradients(module, [x])[0], leaf.grad, told, tolerance=1e-3)
-    found = lib(toys).slopes_by_name(lib(toys).Total(module), x)
+    found = lib(toys).parameter_gradients(lib(toys).First(module), x)
     for name, value in state.items():
         told = f"`{name}` gets no gradient, or a wrong one: it would not learn as it should."
         expect.close(found[f"module.{name}"], value.grad, told, tolerance=1e-3)
@@ -426,36 +426,32 @@ def continued(module: Remote, state: State, n: int, m: int) -> None:
     """Fail unless new tokens after a past are what they should be, several or one, and other calls leave no trace."""
     d = state["q_proj.weight"].size(0)
     for seed, (S, T) in enumerate(((4, 3), (6, 1), (3, 3))):
-        past, x = (
-            [normal(2, m, S, d // n, seed=30 + 2 * seed + one) for one in range(2)],
-            normal(2, T, d, seed=40 + seed),
-        )
-        output, (k, v) = output_and_pair(module(x, past), (2, T, d), m, S + T, n)
-        wanted, (keys, values) = attended(state, x, n, m, past)
-        order = "with a past, the new tokens come first. They come after it."
-        expect.like(
-            k,
-            keys,
-            "with a past, the keys that are returned are not those of the past, then the new ones.",
-            {
-                order: torch.cat([keys[:, :, S:], keys[:, :, :S]], 2),
-                "with a past, positions begin at 0 again. They go on: the first new token is at position S.": lambda S=S: (
-                    attended(state, x, n, m, past, start=0)[1][0]
-                ),
-                "the keys of the past are turned again. They were turned when they were new.": lambda: attended(
-                    state, x, n, m, past, again=True
-                )[1][0],
-            },
-        )
-        told = "with a past, the values that are returned are not those of the past, then the new ones."
-        expect.like(v, values, told, {order: torch.cat([values[:, :, S:], values[:, :, :S]], 2)})
-        told = (
-            "with a past, the output is wrong." if T > 1 else "with a past and a single new token, the output is wrong."
-        )
-        expect.like(output, wanted, told, mistakes(state, x, n, m, past))
+        past = [normal(2, m, S, d // n, seed=30 + 2 * seed + one) for one in range(2)]
+        after_past(module, state, normal(2, T, d, seed=40 + seed), past, n, m)
     x = normal(1, 4, d, seed=49)
     told = "a call without a past is wrong after one that had a past: something is kept in the module."
     expect.close(output_and_pair(module(x), (1, 4, d), m, 4, n)[0], attended(state, x, n, m)[0], told)
+
+
+def after_past(module: Remote, state: State, x: torch.Tensor, past: Past, n: int, m: int) -> None:
+    """Fail unless the new tokens x are what they should be after this past."""
+    S, T = past[0].size(2), x.size(1)
+    output, (k, v) = output_and_pair(module(x, past), tuple(x.shape), m, S + T, n)
+    wanted, (keys, values) = attended(state, x, n, m, past)
+    restart = "with a past, positions begin at 0 again. They go on: the first new token is at position S."
+    twice = "the keys of the past are turned again. They were turned when they were new."
+    order = "with a past, the new tokens come first. They come after it."
+    guesses = {
+        order: torch.cat([keys[:, :, S:], keys[:, :, :S]], 2),
+        restart: lambda: attended(state, x, n, m, past, start=0)[1][0],
+        twice: lambda: attended(state, x, n, m, past, again=True)[1][0],
+    }
+    told = "with a past, the keys that are returned are not those of the past, then the new ones."
+    expect.like(k, keys, told, guesses)
+    told = "with a past, the values that are returned are not those of the past, then the new ones."
+    expect.like(v, values, told, {order: torch.cat([values[:, :, S:], values[:, :, :S]], 2)})
+    told = "with a past, the output is wrong." if T > 1 else "with a past and a single new token, the output is wrong."
+    expect.like(output, wanted, told, mistakes(state, x, n, m, past))
 
 
 # 14.4
@@ -667,36 +663,41 @@ def logits_and_past(result: Any, shape: tuple[int, int, int], layers: int) -> An
 
 def answers_as_told(model: Remote, state: State, tokens: torch.Tensor, layers: int, seed: int) -> None:
     """Fail unless logits and past are right, without a past, with one, and without one again."""
-    V, d = state["head.weight"].shape
-    shape = (*tokens.shape, V)
+    d = state["head.weight"].size(1)
     kept = [normal(len(tokens), 1, d, seed=seed + place) for place in range(layers)]
     for past in (None, kept, None):
-        logits, now = logits_and_past(model(tokens, past) if past else model(tokens), shape, layers)
-        wanted, right = logits_of(state, tokens, layers, past)
-        guesses: dict[str, Any] = {
-            "the norm in front of the head is missing: what passes by was never normalised.": {"norm": False},
-            "embeddings are multiplied by the root of d_model. Here they are not.": {"factor": d**0.5},
-            "the blocks come in the wrong order.": {"order": [*range(layers)][::-1]},
-            "the last block is left out.": {"order": range(layers - 1)},
-            "only the last block's result counts, of one block.": {"order": [layers - 1]},
+        answers_to(model, state, tokens, layers, past)
+
+
+def answers_to(model: Remote, state: State, tokens: torch.Tensor, layers: int, past: Past | None) -> None:
+    """Fail unless logits and new past are right for these tokens and this past."""
+    V, d = state["head.weight"].shape
+    found = model(tokens) if past is None else model(tokens, past)
+    logits, now = logits_and_past(found, (*tokens.shape, V), layers)
+    wanted, right = logits_of(state, tokens, layers, past)
+    guesses: dict[str, Any] = {
+        "the norm in front of the head is missing: what passes by was never normalised.": {"norm": False},
+        "embeddings are multiplied by the root of d_model. Here they are not.": {"factor": d**0.5},
+        "the blocks come in the wrong order.": {"order": [*range(layers)][::-1]},
+        "the last block is left out.": {"order": range(layers - 1)},
+        "the last block alone counts. Each reads what the one before it gave.": {"order": [layers - 1]},
+    }
+    if past is not None:
+        guesses |= {
+            "all blocks are given the past of the first one. Each has its own.": {"of": lambda place: 0},
+            "all blocks are given the past of the last one. Each has its own.": {"of": lambda place: layers - 1},
+            "the blocks are given each other's past. Each has its own.": {"of": lambda place: layers - 1 - place},
         }
-        if past:
-            guesses |= {
-                "all blocks are given the past of the first one. Each has its own.": {"of": lambda place: 0},
-                "all blocks are given the past of the last one. Each has its own.": {"of": lambda place: layers - 1},
-                "the blocks are given each other's past. Each has its own.": {"of": lambda place: layers - 1 - place},
-            }
-        made = {told: lambda how=how: logits_of(state, tokens, layers, past, **how)[0] for told, how in guesses.items()}
-        if past:
-            made["the past does not reach the blocks."] = lambda: logits_of(state, tokens, layers)[0]
-        made["these are logarithms of probabilities. Give logits."] = lambda: wanted.log_softmax(-1)
-        made["these are probabilities. Give logits."] = lambda: wanted.softmax(-1)
-        told = "the logits are not head(norm(x)) of what the blocks gave, one after the other."
-        expect.like(logits, wanted, told if past is None else f"with a past, {told}", made, tolerance=1e-3)
-        for one, other in zip(now, right, strict=True):
-            told = "the new past is not the list of what the blocks returned second, in their order."
-            assert one.shape == other.shape, told
-            expect.close(one, other, told, tolerance=1e-3)
+    made = {told: lambda how=how: logits_of(state, tokens, layers, past, **how)[0] for told, how in guesses.items()}
+    made["the past does not reach the blocks."] = lambda: logits_of(state, tokens, layers)[0]
+    made["these are logarithms of probabilities. Give logits."] = lambda: wanted.log_softmax(-1)
+    made["these are probabilities. Give logits."] = lambda: wanted.softmax(-1)
+    told = "the logits are not head(norm(x)) of what the blocks gave, one after the other."
+    expect.like(logits, wanted, told if past is None else f"with a past, {told}", made, tolerance=1e-3)
+    for one, other in zip(now, right, strict=True):
+        told = "the new past is not the list of what the blocks returned second, in their order."
+        assert one.shape == other.shape, told
+        expect.close(one, other, told, tolerance=1e-3)
 
 
 @check("14.5", points=3, forbids=MODELS)
@@ -712,7 +713,7 @@ def llm(LLM, lib):
         expect.close(model(tokens)[0], logits_of(state, tokens, layers)[0], told, tolerance=1e-3)
     kept = [normal(2, 1, d, seed=90 + place) for place in range(layers)]
     expect.one_device(lib, model, tokens, kept)
-    slopes = lib(toys).slopes_by_name(lib(toys).Total(model), tokens)
+    slopes = lib(toys).parameter_gradients(lib(toys).First(model), tokens)
     for name, value in slopes.items():
         assert bool(value.any()), f"`{name.removeprefix('module.')}` gets no gradient: it would never learn."
     usual = LLM(V, d, [lib(toys).Keeper(d)], lib(nn).LayerNorm(d))
@@ -942,7 +943,7 @@ def weights_are_right(found: Any, state: State, d_head: int | None) -> None:
             told = f"`{name}` is not reordered, although the rows stand in pairs (`d_head` is given)."
             assert not torch.equal(value, kept), told
         told = f"`{name}` is reordered. Only the rows of queries and keys are, and only if `d_head` is given."
-        assert asked and pairs or not torch.equal(value.sort(0).values, kept.sort(0).values), told
+        assert (asked and pairs) or not torch.equal(value.sort(0).values, kept.sort(0).values), told
         raise AssertionError(f"`{name}` does not have the weights that the file has for it.")
 
 
@@ -966,7 +967,8 @@ def convert(to_halves, convert):
     assert expect.tensor(found, (16, 4), "the reordered rows").dtype is torch.bfloat16, told
     takes(convert, checkpoint(range(3), 3, 1, 6, False, 120), None, False)
     tied = checkpoint([0, 11, 1, 10, 2], 4, 2, 6, True, 160)
-    takes(convert, {**tied, TABLE: torch.ones(3)}, None, True)
+    names_are_right(convert({**tied, TABLE: torch.ones(3)}), converted(tied), True)
+    takes(convert, tied, None, True)
     takes(convert, checkpoint([1, 0], 3, 1, 6, False, 230), 6, False)
     takes(convert, {name: weight.bfloat16() for name, weight in checkpoint([0], 4, 2, 6, True, 260).items()}, 6, True)
     left_over = ("model.layers.0.self_attn.q_proj.bias", "model.layers.1.mlp.experts.weight", "vision.weight")
@@ -1018,6 +1020,8 @@ def speculative(speculative, lib):
         assert text == wanted, told
         fed, needed = read(model.fed), calls_needed(table, guesser, prompt, max_new, k)
         assert len(fed) < max_new or needed >= max_new, "the large model is called for each token: nothing is won."
-        told = "the large model is called more often than the rule needs. Each call gives the choice after the last guess, too."
+        told = (
+            "the large model is called more often than the rule needs: one call also says what follows the last guess."
+        )
         assert len(fed) <= needed, told
         assert len(fed) >= needed, "the large model is called less often than it can be: some tokens are not its own."

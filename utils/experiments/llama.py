@@ -34,7 +34,7 @@ SMOLLM = Sizes(49_152, 576, 30, 9, 3, 1536, theta=100_000.0)  # as its file says
 
 @dataclass(frozen=True)
 class Source:
-    """A model of transformers in evaluation mode, how to get from text to token numbers and back, and how much to write.
+    """A model of transformers in evaluation mode, its way from text to token numbers and back, and how much to write.
 
     `length` is for texts, `lengths` for measuring.
     """

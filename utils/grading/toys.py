@@ -1034,19 +1034,17 @@ class Writer(Table):
         return self.table[rows[:, -tokens.size(1) :]].roll(mood(self), dims=-1), [every]
 
 
-class Total(nn.Module):
-    """A fixed sum over the first result of a module, one number, for `slopes_by_name`."""
+class First(nn.Module):
+    """A module that gives the first of the results of another one."""
 
     def __init__(self, module: nn.Module):
         super().__init__()
         self.module = module
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """The sum that `backward` begins with."""
+        """The first result, or the only one."""
         result = self.module(x)
-        result = result[0] if isinstance(result, (tuple, list)) else result
-        weights = torch.linspace(-1, 2, result.numel(), dtype=result.dtype, device=result.device)
-        return (result.flatten() * weights).sum()
+        return result[0] if isinstance(result, (tuple, list)) else result
 
 
 class Writes(nn.Module):
