@@ -823,9 +823,8 @@ scoreboard(checks)
 def speculative(model, draft, tokens, max_new, k=4):
     """Greedy text of `model`, tokens and `max_new` more as a list, with guesses of `draft`, k at a time.
 
-    Both are in evaluation mode and map token numbers (1, T) to a pair of logits (1, T, V) and something else. Each call
-    of `model` is given one text with k guesses, or fewer where fewer tokens are missing; no call is needed for fewer
-    than one new token.
+    Both are in evaluation mode and map token numbers (1, T) to a pair: logits (1, T, V), and something else. They are
+    called without gradients. Each call of `model` is given the text and k guesses, or as many fewer as it cannot use.
     """
     ### BEGIN SOLUTION
     text, end = list(tokens), len(tokens) + max_new

@@ -20,17 +20,17 @@
 # + wide = wide / (wide.square().mean(-1, keepdim=True).sqrt() + self.eps)
 
 
-# %% wrong="14.1" name="no eps" says="eps is not used"
+# %% wrong="14.1" name="no eps" says="the eps that was given is not used"
 # - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
 # + wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True))
 
 
-# %% wrong="14.1" name="its own eps" says="not the one that was given"
+# %% wrong="14.1" name="its own eps" says="the eps that was given"
 # - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
 # + wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5)
 
 
-# %% wrong="14.1" name="divides by the length" says="eps is added to the sum"
+# %% wrong="14.1" name="divides by the length" says="the squares are summed"
 # - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
 # + wide = wide * torch.rsqrt(wide.square().sum(-1, keepdim=True) + self.eps)
 
@@ -461,7 +461,7 @@ def rotary(x, start=0, theta=10_000.0):
 # + seen = torch.ones(T, S + T, dtype=torch.bool).tril(diagonal=S)
 
 
-# %% wrong="14.3" name="a past without gradients" says="gets no gradient"
+# %% wrong="14.3" name="keys without gradients" says="gradient that reaches x"
 # - q, k = self.turn(q, S), self.turn(k, S)
 # + q, k = self.turn(q, S), self.turn(k, S).detach()
 
@@ -758,7 +758,7 @@ class Block(nn.Module):
 # +     x, now[place] = block(x, now[place])
 
 
-# %% wrong="14.5" name="one list for all calls" says="the logits are not head"
+# %% wrong="14.5" name="one list for all calls" says="A default list is"
 # - def forward(self, tokens, past=None):
 # + def forward(self, tokens, past=[]):
 
@@ -771,7 +771,7 @@ class Block(nn.Module):
 # + return self.head(self.norm(x)), now
 
 
-# %% wrong="14.5" name="a cache of its own" says="the logits are not head"
+# %% wrong="14.5" name="a cache of its own" says="something is kept between them"
 # - x, now = self.embedding(tokens), []
 # + past = past or getattr(self, "kept", None)
 # + x, now = self.embedding(tokens), []
@@ -1060,7 +1060,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
 # + turned = False
 
 
-# %% wrong="14.7" name="keys stay" says="`blocks.0.attention.k_proj.weight` is not reordered"
+# %% wrong="14.7" name="keys stay" says="attention.k_proj.weight` is not reordered"
 # - turned = d_head is not None and layer[2] in ("self_attn.q_proj", "self_attn.k_proj")
 # + turned = d_head is not None and layer[2] in ("self_attn.q_proj",)
 
@@ -1209,9 +1209,15 @@ def convert(state, d_head=None):
 # %% wrong="14.S1" name="the draft writes" says="the text of the draft"
 def speculative(model, draft, tokens, max_new, k=4):
     text = list(tokens)
-    for _ in range(max_new):
-        text.append(draft(torch.tensor([text]))[0][0, -1].argmax().item())
+    with torch.no_grad():
+        for _ in range(max_new):
+            text.append(draft(torch.tensor([text]))[0][0, -1].argmax().item())
     return text
+
+
+# %% wrong="14.S1" name="with gradients" says="gradients are recorded"
+# - with torch.no_grad():
+# + with torch.enable_grad():
 
 
 # %% wrong="14.S1" name="the large one writes alone" says="called for each token"
@@ -1233,7 +1239,7 @@ def speculative(model, draft, tokens, max_new, k=4):
 # + text.append(choice if guess is None else guess)
 
 
-# %% wrong="14.S1" name="writes too much" says="generate wrote"
+# %% wrong="14.S1" name="writes too much" says="speculative wrote"
 # - for _ in range(min(k, end - len(text) - 1)):
 # + for _ in range(k):
 

@@ -1031,7 +1031,8 @@ class Writer(Table):
         every = tokens if past is None else torch.cat([past[0], tokens], dim=1)
         places = torch.arange(1, every.size(1) + 1, device=every.device)
         rows = ((every + 1) * places).cumsum(dim=1) % len(self.table)
-        return self.table[rows[:, -tokens.size(1) :]].roll(mood(self), dims=-1), [every]
+        logits = nn.functional.embedding(rows[:, -tokens.size(1) :], self.table)  # on a GPU this wants both there
+        return logits.roll(mood(self), dims=-1), [every]
 
 
 class First(nn.Module):
@@ -1057,3 +1058,16 @@ class Writes(nn.Module):
     def forward(self, *args: Any) -> Any:
         """What the function gives for the model."""
         return self.call(self.model, *args)
+
+
+def unmarked(x: torch.Tensor, start: int = 0) -> torch.Tensor:
+    """x, whatever its positions: stands for a rotation that does not turn."""
+    return x
+
+
+class Counts(nn.Module):
+    """Stands for an attention whose past is no tensor but a dict, which counts the calls."""
+
+    def forward(self, x: torch.Tensor, past: dict[str, int] | None = None) -> tuple[torch.Tensor, dict[str, int]]:
+        """x as it came, and the new past."""
+        return x, {"calls": 1 if past is None else past["calls"] + 1}
