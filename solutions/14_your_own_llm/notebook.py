@@ -21,7 +21,7 @@
 # handed to each other when they are made: a block gets its attention, an attention its rotation.
 #
 # Each exercise is checked on the spot and stands on its own: if one resists, go on and come back. They take about two
-# hours and a half, without the written questions. They need no GPU, but answers must run on one.
+# and a half hours, without the written questions. They need no GPU, but answers must run on one.
 
 # %% tags=["setup"]
 
@@ -178,6 +178,8 @@ checks.rotary(rotary)
 columns = torch.eye(16).unsqueeze(1)  # one column at a time, as a text of one token
 halves = rotary(columns, start=3)[:, 0]
 order = torch.arange(16).reshape(2, 8).T.flatten()  # where the columns of a pair stand: 0, 8, 1, 9, ...
+
+# %%
 plots.heatmaps(
     {"halves": halves, "the same, columns reordered": halves[order][:, order]},
     xlabel="column of the result",
@@ -230,9 +232,7 @@ class Attention(nn.Module):
 
     Parts, all nn.Linear without bias: `q_proj`, `k_proj`, `v_proj`, `out_proj`. A head is d_model / n_heads wide.
     `turn(x, start)` turns queries or keys (B, heads, T, d_head) whose first token is at position `start`, an int.
-
-    Raises:
-        ValueError: d_model is not a multiple of n_heads, or n_heads is not one of n_kv_heads.
+    ValueError if d_model is not a multiple of n_heads, or n_heads is not one of n_kv_heads.
     """
 
     def __init__(self, d_model, n_heads, n_kv_heads, turn):
@@ -367,6 +367,7 @@ class Two(nn.Module):  # stands for an attention: a result, and nothing to keep
         return x.roll(1, dims=1), past
 
 
+# %%
 torch.manual_seed(0)
 sizes, x = {"norm before": [], "norm after": []}, torch.randn(1, 8, 64)
 for name, line in sizes.items():
@@ -375,6 +376,8 @@ for name, line in sizes.items():
         mlp, norm = SwiGLU(64, 160), nn.LayerNorm(64)
         h = Block(norm, Two(), norm, mlp)(h)[0] if name == "norm before" else norm(h + mlp(norm(h + Two()(h)[0])))
         line.append(h.detach().square().mean().sqrt().item())
+
+# %%
 plots.curves(
     sizes,
     xlabel="block",
@@ -485,6 +488,8 @@ def one_by_one(restart):
 with torch.no_grad():
     whole, _ = model(tokens)
     gaps = {name: (one_by_one(name == "past lost") - whole)[0].norm(dim=-1) for name in ("with past", "past lost")}
+
+# %%
 plots.curves(
     gaps,
     x=range(12),
@@ -736,6 +741,8 @@ lengths = source.lengths
 speeds = {name: tokens_a_second(mine, prompt, lengths, name == "with cache") for name in ("with cache", "without")}
 for name, line in speeds.items():
     print(f"{name:>10}:", *(f"{speed:.1f} tokens a second for {length}" for length, speed in zip(lengths, line)))
+
+# %% tags=["experiment"]
 plots.curves(
     speeds,
     x=lengths,
