@@ -125,7 +125,7 @@ plots.curves(
 # \begin{pmatrix} x_i \\ x_{i+d/2} \end{pmatrix},
 # \qquad \varphi = t\, \theta^{-2i/d}.$$
 #
-# Neither is better. But weights trained with one layout are noise in the other, and no shape complains. The base
+# Neither is better. But weights trained with one layout do not work in the other, and no shape complains. The base
 # $\theta$ belongs to the model, too. `start` is the position of the first token.
 #
 # **Predict first.** You take the wrong pairs. Do the lengths of queries and keys change? Do scores still depend on
@@ -176,7 +176,7 @@ checks.rotary(rotary)
 
 # %%
 columns = torch.eye(16).unsqueeze(1)  # one column at a time, as a text of one token
-halves = rotary(columns, start=3)[:, 0]
+halves = rotary(columns, start=3, theta=20.0)[:, 0]
 order = torch.arange(16).reshape(2, 8).T.flatten()  # where the columns of a pair stand: 0, 8, 1, 9, ...
 
 # %%
@@ -323,7 +323,7 @@ print(
 
 # %% exercise="14.4"
 class SwiGLU(nn.Module):
-    """A gated feed-forward part. Parts, all nn.Linear without bias: `gate`, `up` (to d_ff) and `down` (from d_ff)."""
+    """From (..., d_model) to that shape. Parts, nn.Linear without bias: `gate`, `up` (to d_ff), `down` (from d_ff)."""
 
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -333,7 +333,6 @@ class SwiGLU(nn.Module):
         ### END SOLUTION
 
     def forward(self, x):
-        """From x (..., d_model) to the same shape."""
         ### BEGIN SOLUTION
         return self.down(F.silu(self.gate(x)) * self.up(x))
         ### END SOLUTION
@@ -687,7 +686,7 @@ def convert(state, d_head=None):
 checks.convert(to_halves, convert)
 
 # %% [markdown]
-# No error at all: shapes fit, and the text is noise. So compare with somebody else's program. Below are
+# No error at all: shapes fit, and only the text is bad. So compare with somebody else's program. Below are
 # a tiny model of `transformers` with random weights and yours with the same ones.
 
 # %% tags=["experiment"]
@@ -734,7 +733,8 @@ print("rows reordered once too often:", source.decode(generate(mine, prompt, sou
 mine.load_state_dict(convert(source.library.state_dict()))
 
 # %% [markdown]
-# And how fast is it?
+# In the authors' run this text was English for a moment, and then said the same few words for ever. A model with one
+# mistake may still write words, so reading its text proves little. Comparing logits does. And how fast is it?
 
 # %% tags=["experiment"]
 lengths = source.lengths
@@ -748,7 +748,7 @@ plots.curves(
     x=lengths,
     xlabel="tokens written",
     ylabel="tokens a second",
-    alt="Tokens a second by how many are written: with the cache nearly level, without it falling.",
+    alt="Tokens a second by how many are written, with the cache and without.",
 )
 
 # %% [markdown]
@@ -775,7 +775,7 @@ plots.curves(
 
 # %% [markdown]
 # **Question 14.W2** (2 points). A friend loads a checkpoint into a model of their own. `load_state_dict` reports no
-# error, and the text is noise. Name three mistakes that no shape and no name shows, and say for each what it changes.
+# error, and the text makes no sense. Name three mistakes that no shape and no name shows, and say for each what it changes.
 # Then describe how you would find the place, with the library's model at hand.
 
 # %% [markdown] written="14.W2" points=2

@@ -97,7 +97,7 @@ def source() -> Source:
             print(f"The weights are not on this machine, so a tiny random model stands for them. {missing}")
         else:
             model, words = smollm.causal_model(), smollm.tokenizer()
-            return Source("SmolLM2-135M", model, lambda text: words(text).input_ids, words.decode, 60, (16, 64, 128))
+            return Source("SmolLM2-135M", model, lambda text: words(text).input_ids, words.decode, 60, (16, 48, 96))
 
     def encode(text: str) -> list[int]:
         return [ord(letter) % 211 for letter in text][:12]
