@@ -775,8 +775,8 @@ plots.curves(
 
 # %% [markdown]
 # **Question 14.W2** (2 points). A friend loads a checkpoint into a model of their own. `load_state_dict` reports no
-# error, and the text makes no sense. Name three mistakes that no shape and no name shows, and say for each what it changes.
-# Then describe how you would find the place, with the library's model at hand.
+# error, and the text makes no sense. Name three mistakes that no shape and no name shows, and say for each what it
+# changes. Then describe how you would find the place, with the library's model at hand.
 
 # %% [markdown] written="14.W2" points=2
 # ### BEGIN SOLUTION

@@ -72,6 +72,9 @@ def rms_norm(RMSNorm, lib):
     usual, w = norm_with_weight(RMSNorm, 3, 1e-5, 4)
     told = "(2, 5, 8) is right and (6, 3) is wrong: there may be any number of leading dimensions."
     expect.close(expect.floats(usual(first), (6, 3), "the result for (6, 3)"), normed(first, w, 1e-5), told)
+    first = 3e-3 * first
+    told = "with the usual eps, that of 1e-5, small numbers come out wrong."
+    expect.close(expect.floats(RMSNorm(3)(first), (6, 3), "the result"), normed(first, torch.ones(3), 1e-5), told)
     rounding(RMSNorm)
     learns(lib, module, x, lambda state, x: normed(x, state["weight"], eps))
     same_elsewhere(lib, module, x, normed(x, module.state_dict()["weight"], eps))
@@ -761,7 +764,8 @@ def writes_the_best(generate: Remote, lib: Library, prompt: list[int], max_new: 
     for cached in (True, False):
         model = lib(toys).Writer(table)
         model.train()
-        text = written(generate(model, prompt, max_new, cached=cached), prompt, max_new)
+        how = {} if cached else {"cached": False}
+        text = written(generate(model, prompt, max_new, **how), prompt, max_new)
         for told, guess in {
             "the model writes in training mode. Dropout would act.": greedy(table, prompt, max_new, 1),
             "the model writes while gradients are recorded.": greedy(table, prompt, max_new, 2),
