@@ -249,9 +249,8 @@ class Attention(nn.Module):
         ### END SOLUTION
 
     def forward(self, x, past=None):
-        """From the new tokens x (B, T, d_model) to the output of that shape, and a pair (keys, values) of all tokens.
-
-        `past` is None or the pair of an earlier call, each (B, n_kv_heads, S, d_head). It stays as it is.
+        """From the new tokens x (B, T, d_model) to an output of its shape and dtype, and a pair (keys, values) of all
+        tokens. `past` is None or the pair of an earlier call, each (B, n_kv_heads, S, d_head). It stays as it is.
         """
         ### BEGIN SOLUTION
         q = self.q_proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, n_heads, T, d_head)
@@ -545,7 +544,7 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
             own generator.
         cached: each token goes into the model once. If false, the whole text goes in each time, with no past.
 
-    The token numbers lie on the device of the model's parameters.
+    The model is called once for each new token, with numbers that lie on the device of its parameters.
     """
     ### BEGIN SOLUTION
     text, was_training, past = list(tokens), model.training, None
@@ -851,3 +850,30 @@ def speculative(model, draft, tokens, max_new, k=4):
 
 # %% check="14.S1"
 checks.speculative(speculative)
+
+# %% tags=["experiment"]
+large, rows, calls = assemble(llama.Sizes(200, 48, 3, 4, 2, 120)), {}, []
+large.register_forward_hook(lambda *_: calls.append(1))
+for k in (2, 4, 8):
+    rows[f"{k} guesses"] = []
+    for noise in range(7):
+        draft = assemble(llama.Sizes(200, 48, 3, 4, 2, 120))
+        torch.manual_seed(noise)
+        noisy = {name: part + noise / 300 * torch.randn_like(part) for name, part in large.state_dict().items()}
+        draft.load_state_dict(noisy | {"head.weight": noisy["embedding.weight"]})
+        calls.clear()
+        speculative(large, draft, [1, 2, 3], 60, k)
+        rows[f"{k} guesses"].append(60 / len(calls))
+
+# %% tags=["experiment"]
+plots.curves(
+    rows,
+    x=[noise / 300 for noise in range(7)],
+    xlabel="noise on the weights of the draft",
+    ylabel="tokens for each call of the large model",
+    alt="Tokens for each call: one more than the guesses for a draft without noise, towards one for a noisy draft.",
+)
+
+# %% [markdown]
+# A draft that is always right gives $k + 1$ tokens a call, one that is always wrong still gives one. More guesses at a
+# time help only a good draft.
