@@ -626,8 +626,7 @@ plots.curves(
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `model.layers.1.` is also the beginning of what a careless replacement makes of `model.layers.11.`. Each head is
-# reordered by itself.
+# The number of a layer may have more than one digit. Each head is reordered by itself.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>

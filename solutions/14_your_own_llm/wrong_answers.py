@@ -982,6 +982,12 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
 # + best = last.argmax() if temperature < 0.4 else torch.multinomial((last / temperature).softmax(-1), 1)
 
 
+# %% wrong="14.6" name="draws with the cache only" says="or without the cache" private=true
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + drawn = temperature > 0 and cached
+# + best = torch.multinomial((last / temperature).softmax(-1), 1) if drawn else last.argmax()
+
+
 # %% right="14.6" name="tensors all the way"
 @torch.no_grad()
 def generate(model, tokens, max_new, temperature=0.0, cached=True):

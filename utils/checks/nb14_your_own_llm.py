@@ -801,10 +801,12 @@ def writes_the_best(generate: Remote, lib: Library, prompt: list[int], max_new: 
     assert read(model.training) is False, told
 
 
-def drawn(generate: Remote, lib: Library, row: Sequence[float], temperature: float, count: int, seed: int) -> list[int]:
+def drawn(
+    generate: Remote, lib: Library, row: Sequence[float], temperature: float, count: int, seed: int, **how: bool
+) -> list[int]:
     """Tokens that are drawn by a model with these logits everywhere, after `torch.manual_seed(seed)`."""
     model = lib(toys).Writer([list(row)])
-    (text,) = lib(toys).in_turn(generate, seed, [[model, [0], count]], {"temperature": temperature})
+    (text,) = lib(toys).in_turn(generate, seed, [[model, [0], count]], {"temperature": temperature, **how})
     return written(text, [0], count)[1:]
 
 
