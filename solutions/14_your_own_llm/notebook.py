@@ -111,8 +111,8 @@ plots.curves(
 )
 
 # %% [markdown]
-# RMSNorm sees the shift. Nobody missed the mean: models train as well without taking it off, and each norm is one sum
-# cheaper.
+# RMSNorm sees the shift. Its authors found that models train as well without taking the mean off, and each norm is
+# cheaper by a sum.
 
 # %% [markdown]
 # ## 14.2 The other pairs
@@ -684,8 +684,8 @@ def convert(state, d_head=None):
 checks.convert(to_halves, convert)
 
 # %% [markdown]
-# No error at all: shapes fit, and only the text is bad. So compare with somebody else's program. Below are
-# a tiny model of `transformers` with random weights and yours with the same ones.
+# No error at all: shapes fit, and only the text is bad. So compare with somebody else's program. Below are a tiny
+# model of `transformers` with random weights, and yours with the same ones.
 
 # %% tags=["experiment"]
 theirs = llama.tiny()
@@ -735,7 +735,7 @@ mine.load_state_dict(convert(source.library.state_dict()))
 # mistake may still write words, so reading its text proves little. Comparing logits does. And how fast is it?
 
 # %% tags=["experiment"]
-lengths = source.lengths
+lengths, mine = source.lengths, mine.to(profiles.device())
 speeds = {name: tokens_a_second(mine, prompt, lengths, name == "with cache") for name in ("with cache", "without")}
 for name, line in speeds.items():
     print(f"{name:>10}:", *(f"{speed:.1f} tokens a second for {length}" for length, speed in zip(lengths, line)))
