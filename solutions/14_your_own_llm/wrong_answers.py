@@ -514,6 +514,18 @@ class Attention(nn.Module):
 # + heads = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
 
 
+# %% right="14.3" name="a mask from positions, and none of its own without a past"
+# - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
+# + places = torch.arange(S + T, device=x.device)
+# + seen = places <= places[S:, None]
+
+# - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+# + if past is None:
+# +     heads = F.scaled_dot_product_attention(q, keys, values, is_causal=True)
+# + else:
+# +     heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+
+
 # %% right="14.3" name="expanded, and one token without a mask"
 # - keys, values = (part.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for part in (k, v))
 # - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
@@ -1008,6 +1020,15 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
         ids = torch.cat([ids, new], dim=1)
     model.train(mode)
     return ids[0].tolist()
+
+
+# %% right="14.6" name="in inference mode, by noise on the logits"
+# - with torch.no_grad():
+# + with torch.inference_mode():
+
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + noise = -torch.empty_like(last).exponential_().log()
+# + best = last.argmax() if temperature == 0 else (last / temperature + noise).argmax()
 
 
 # %% right="14.6" name="draws with a distribution"
