@@ -8,7 +8,7 @@ from autograder import course
 from autograder.grading import fingerprints, reach
 
 ROOT = course.ROOT
-ALL = {"01", "02", "03", "04", "05", "06", "07", "08", "09", "10"}
+ALL = {"01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "14"}
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +36,7 @@ def project(tmp_path_factory):
         ("utils/experiments/forgetting_loop.py", {"09"}),
         ("utils/experiments/longer_context_loop.py", {"10"}),
         ("utils/experiments/extrapolation.py", {"02"}),  # its cells import it
+        ("utils/experiments/llama.py", {"14"}),
         ("data/results/gold.json", {"05", "06"}),
         ("data/results/positional_encoding/none-d3d8e5f6/seed_1.json", {"02"}),
         ("utils/grading/check.py", ALL),

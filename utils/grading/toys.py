@@ -1063,18 +1063,6 @@ def cut_off(call: Callable[..., torch.Tensor], hidden: torch.Tensor, memory: tor
     return "" if states.requires_grad and (before is None or before.requires_grad) else "lost"
 
 
-class First(nn.Module):
-    """A model read for the first of its results: tokens -> logits."""
-
-    def __init__(self, model: nn.Module):
-        super().__init__()
-        self.model = model
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """The first of what the model gives."""
-        return self.model(tokens)[0]
-
-
 class Streams(nn.Module):
     """A layer of two streams that reads both, one after the other in a batch, under one pair of masks."""
 
@@ -1085,3 +1073,85 @@ class Streams(nn.Module):
     def forward(self, both: torch.Tensor) -> torch.Tensor:
         """From h and g, (2B, T, d), to h' and g' in the same way."""
         return torch.cat([*self.layer(*both.chunk(2), *self.masks)])
+
+
+def marked(x: torch.Tensor, start: int = 0) -> torch.Tensor:
+    """x (..., T, d) plus waves that tell apart columns, and positions from `start` on: stands for a rotation."""
+    places = torch.arange(start, start + x.size(-2), device=x.device).unsqueeze(1)
+    columns = torch.arange(1, x.size(-1) + 1, device=x.device)
+    return x + (0.7 * (places + 1) * columns).sin().to(x.dtype)
+
+
+class Keeper(nn.Module):
+    """x (B, T, d) and a past -> such an x and the new past (B, 1, d), the sum of all x that it ever saw.
+
+    Stands for an attention, and for a block.
+    """
+
+    def __init__(self, d: int):
+        super().__init__()
+        self.map = nn.Linear(d, d)
+
+    def forward(self, x: torch.Tensor, past: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+        """A linear map of x, plus the new past."""
+        now = x.sum(1, keepdim=True)
+        now = now if past is None else past + now
+        return self.map(x) + now, now
+
+
+class Writer(Table):
+    """A model with a past, which is a list of one tensor, the tokens so far (1, S): they pick the rows of a table.
+
+    `fed` notes of each call how many tokens came in, and how many were in the past. It shifts as `TableModel` does.
+    """
+
+    def __init__(self, table: Any):
+        super().__init__(table)
+        self.fed: list[list[int]] = []
+
+    def forward(self, tokens: torch.Tensor, past: Any = None) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """From token numbers (1, T) to logits (1, T, V), and the new past."""
+        self.fed.append([tokens.size(1), 0 if past is None else past[0].size(1)])
+        every = tokens if past is None else torch.cat([past[0], tokens], dim=1)
+        places = torch.arange(1, every.size(1) + 1, device=every.device)
+        rows = ((every + 1) * places).cumsum(dim=1) % len(self.table)
+        logits = nn.functional.embedding(rows[:, -tokens.size(1) :], self.table)  # on a GPU this wants both there
+        return logits.roll(mood(self), dims=-1), [every]
+
+
+class First(nn.Module):
+    """A module that gives the first of the results of another one."""
+
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """The first result, or the only one."""
+        result = self.module(x)
+        return result[0] if isinstance(result, (tuple, list)) else result
+
+
+class Writes(nn.Module):
+    """A function that writes with a model, as a module: it is copied and moved as the model is."""
+
+    def __init__(self, call: Callable[..., Any], model: nn.Module):
+        super().__init__()
+        self.call, self.model = call, model
+
+    def forward(self, *args: Any) -> Any:
+        """What the function gives for the model."""
+        return self.call(self.model, *args)
+
+
+def unmarked(x: torch.Tensor, start: int = 0) -> torch.Tensor:
+    """x, whatever its positions: stands for a rotation that does not turn."""
+    return x
+
+
+class Counts(nn.Module):
+    """Stands for an attention whose past is no tensor but a dict, which counts the calls."""
+
+    def forward(self, x: torch.Tensor, past: dict[str, int] | None = None) -> tuple[torch.Tensor, dict[str, int]]:
+        """x as it came, and the new past."""
+        return x, {"calls": 1 if past is None else past["calls"] + 1}

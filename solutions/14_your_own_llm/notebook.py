@@ -1,0 +1,883 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 14. Your own LLM
+#
+# The decoder of 2017 has changed in six places since: another norm, in another place; rotary positions; fewer keys than
+# queries; a gate in the feed-forward part; no biases; and a cache for writing. This is the architecture of Llama,
+# Mistral, Qwen and SmolLM, with small variations.
+#
+# You build it, part by part, so exactly that published weights go into your own layers and write English. The parts are
+# handed to each other when they are made: a block gets its attention, an attention its rotation.
+#
+# Each exercise is checked on the spot and stands on its own: if one resists, go on and come back. They take about two
+# and a half hours, without the written questions. They need no GPU, but answers must run on one.
+
+# %% tags=["setup"]
+
+# %%
+import math
+from functools import partial
+from time import perf_counter
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from utils import plots
+from utils.checks import nb14_your_own_llm as checks
+from utils.experiments import llama, profiles
+from utils.grading.check import scoreboard
+
+# %% [markdown]
+# ## 14.1 A norm without a mean
+#
+# LayerNorm takes the mean off, divides by the spread, multiplies, adds a bias. RMSNorm keeps two of these four. It
+# divides by the root of the mean square and multiplies by a weight, entry by entry:
+#
+# $$y = w \odot \frac{x}{\sqrt{\frac{1}{d} \sum_i x_i^2 + \epsilon}}.$$
+#
+# Models are stored in sixteen bits, where squares overflow and means are rough. So the fraction is computed in float32
+# or better, then rounded to the dtype of $x$, and **only then** multiplied by $w$: trained weights know this order.
+# ([Zhang and Sennrich](https://arxiv.org/abs/1910.07467).)
+#
+# **Predict first.** Add 5 to every entry of $x$. LayerNorm gives what it gave before. And RMSNorm?
+#
+# **Exercise 14.1** (2 points, about 10 minutes). Write `RMSNorm`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `Tensor.mean(-1, keepdim=True)` keeps the last dimension, so that the division broadcasts. `torch.rsqrt` is one over
+# the root.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The $\epsilon$ stands under the root, not behind it.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# wide = x in float32; wide times rsqrt(mean of its squares + eps); back to the dtype of x; times the weight.
+# </details>
+
+
+# %% exercise="14.1"
+class RMSNorm(nn.Module):
+    """Divide each vector by its root mean square, and multiply by a weight.
+
+    One part: `weight` (d_model), ones at first. The fraction is computed in float32 or better, and
+    rounded to the dtype of x before the weight comes.
+    """
+
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps
+        ### END SOLUTION
+
+    def forward(self, x):
+        """From x (..., d_model), of the dtype of the weight, to the same shape and dtype."""
+        ### BEGIN SOLUTION
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        return self.weight * wide.to(x.dtype)
+        ### END SOLUTION
+
+
+# %% check="14.1"
+checks.rms_norm(RMSNorm)
+
+# %%
+x = torch.randn(1, 64, generator=torch.Generator().manual_seed(1))
+shifts = [x + step / 4 for step in range(21)]
+norms = {"LayerNorm": nn.LayerNorm(64), "RMSNorm": RMSNorm(64)}
+plots.curves(
+    {name: [(norm(one) - norm(x)).norm().item() for one in shifts] for name, norm in norms.items()},
+    x=[step / 4 for step in range(21)],
+    xlabel="added to every entry of x",
+    ylabel="how far the result moves",
+    alt="Add a number to all entries: the result of LayerNorm does not move, that of RMSNorm moves more and more.",
+)
+
+# %% [markdown]
+# RMSNorm sees the shift. Its authors found that models train as well without taking the mean off, and each norm is
+# cheaper by a sum.
+
+# %% [markdown]
+# ## 14.2 The other pairs
+#
+# In notebook 02 neighbours turned together, columns $2i$ and $2i + 1$. The files that people publish are made for
+# **halves**: column $i$ turns with column $i + d/2$.
+#
+# $$\begin{pmatrix} y_i \\ y_{i+d/2} \end{pmatrix} =
+# \begin{pmatrix} \cos\varphi & -\sin\varphi \\ \sin\varphi & \cos\varphi \end{pmatrix}
+# \begin{pmatrix} x_i \\ x_{i+d/2} \end{pmatrix},
+# \qquad \varphi = t\, \theta^{-2i/d}.$$
+#
+# Neither is better. But weights trained with one layout do not work in the other, and no shape complains. The base
+# $\theta$ belongs to the model, too. `start` is the position of the first token.
+#
+# **Predict first.** You take the wrong pairs. Do the lengths of queries and keys change? Do scores still depend on
+# the distance alone?
+#
+# **Exercise 14.2** (2 points, about 15 minutes). Write `rotary`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `x.chunk(2, dim=-1)` gives the left and the right half; `torch.cat` joins them again.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# There are d/2 angles for each position, one for each pair: not d. What you make lies on the device of x.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# angles (T, d/2) = positions from start on, times speeds; a, b = halves of x; join a cos - b sin and a sin + b cos;
+# back to the dtype of x.
+# </details>
+
+
+# %% exercise="14.2"
+def rotary(x, start=0, theta=10_000.0):
+    """Turn columns i and i + d/2 of x together, by an angle that grows with the position.
+
+    Args:
+        x: (..., T, d), d even, any number of leading dimensions. start: the position of the first token.
+        theta: the base of the speeds, at least 1.
+
+    Returns:
+        the same shape, dtype and device; the angles are computed in float32 or better. Gradients reach x.
+    """
+    ### BEGIN SOLUTION
+    T, d = x.shape[-2:]
+    speeds = theta ** (-torch.arange(0, d, 2, device=x.device) / d)
+    angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
+    a, b = x.chunk(2, dim=-1)
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype)
+    ### END SOLUTION
+
+
+# %% check="14.2"
+checks.rotary(rotary)
+
+# %%
+columns = torch.eye(16).unsqueeze(1)  # one column at a time, as a text of one token
+halves = rotary(columns, start=3, theta=20.0)[:, 0]
+order = torch.arange(16).reshape(2, 8).T.flatten()  # where the columns of a pair stand: 0, 8, 1, 9, ...
+
+# %%
+plots.heatmaps(
+    {"halves": halves, "the same, columns reordered": halves[order][:, order]},
+    xlabel="column of the result",
+    ylabel="column of x",
+    limits=(-1, 1),
+    alt="The rotation of 14.2 as a matrix: three diagonals. Reordered, it is the small blocks of notebook 02.",
+)
+
+# %% [markdown]
+# It is the same rotation with other names for the columns. With the wrong pairs lengths stay, and scores depend on the
+# distance alone: nothing looks wrong but the text. Exercise 14.7 reorders the weights instead.
+
+# %% [markdown]
+# ## 14.3 Few keys, kept
+#
+# A model that writes reads its whole past for each new token. Nothing in the past has changed, so its keys and values
+# are kept: the **cache**. Keys are kept turned. With $S$ tokens kept, the new ones stand at $S$, $S+1$ and so on, and
+# query $S + i$ reads keys $0$ to $S + i$.
+#
+# To keep less, heads share. $n$ query heads go with $m$ heads of keys and values, and query head $h$ reads head
+# $\lfloor h\, m / n \rfloor$. The cache holds $m$ heads.
+# ([Ainslie and others](https://arxiv.org/abs/2305.13245).) There are no biases. Queries and keys are turned, values are
+# not.
+#
+# **Predict first.** Four tokens are kept, three come. How many of the scores are hidden?
+#
+# **Exercise 14.3** (4 points, about 35 minutes). Write `Attention`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `Tensor.repeat_interleave` gives 0, 0, 1, 1; `Tensor.repeat` gives 0, 1, 0, 1. `F.scaled_dot_product_attention` takes
+# a mask of booleans, true where a query may look.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `is_causal=True` puts the corner of its triangle at key 0, as if nothing were kept.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# project; cut into heads of d_head, (B, heads, T, d_head); turn q and k from S on; join the past before k and v along
+# the tokens; repeat heads; mask (T, S + T); attend; join the heads; project.
+# </details>
+
+
+# %% exercise="14.3"
+class Attention(nn.Module):
+    """Causal self-attention with `n_kv_heads` heads of keys and values for `n_heads` heads of queries, and a cache.
+
+    Parts, all nn.Linear without bias: `q_proj`, `k_proj`, `v_proj`, `out_proj`. A head is d_model / n_heads wide.
+    `turn(x, start)` turns queries or keys (B, heads, T, d_head) whose first token is at position `start`, an int.
+    ValueError if d_model is not a multiple of n_heads, or n_heads is not one of n_kv_heads.
+    """
+
+    def __init__(self, d_model, n_heads, n_kv_heads, turn):
+        super().__init__()
+        ### BEGIN SOLUTION
+        if d_model % n_heads or n_heads % n_kv_heads:
+            raise ValueError(f"{d_model} columns, {n_heads} heads and {n_kv_heads} heads of keys do not go together")
+        self.n_heads, self.n_kv_heads, self.turn = n_heads, n_kv_heads, turn
+        d_head = d_model // n_heads
+        self.q_proj = nn.Linear(d_model, n_heads * d_head, bias=False)
+        self.k_proj = nn.Linear(d_model, n_kv_heads * d_head, bias=False)
+        self.v_proj = nn.Linear(d_model, n_kv_heads * d_head, bias=False)
+        self.out_proj = nn.Linear(n_heads * d_head, d_model, bias=False)
+        ### END SOLUTION
+
+    def forward(self, x, past=None):
+        """From the new tokens x (B, T, d_model) to an output of its shape and dtype, and a pair (keys, values) of all
+        tokens. `past` is None or the pair of an earlier call, each (B, n_kv_heads, S, d_head). It stays as it is.
+        """
+        ### BEGIN SOLUTION
+        q = self.q_proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, n_heads, T, d_head)
+        k = self.k_proj(x).unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)
+        v = self.v_proj(x).unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)
+        S, T = 0 if past is None else past[0].size(2), x.size(1)
+        q, k = self.turn(q, S), self.turn(k, S)
+        if past is not None:
+            k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+        seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
+        keys, values = (part.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for part in (k, v))
+        heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+        return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+        ### END SOLUTION
+
+
+# %% check="14.3"
+checks.attention(Attention)
+
+# %%
+torch.manual_seed(0)
+layer, x = Attention(24, 6, 2, lambda x, start: x), torch.randn(1, 7, 24)
+whole, (k, v) = layer(x)
+first, past = layer(x[:, :4])
+rest, _ = layer(x[:, 4:], past)
+print("largest difference of four tokens, then three:", (torch.cat([first, rest], 1) - whole).abs().max().item())
+print(
+    "kept of each token:", k[:, :, 0].numel() + v[:, :, 0].numel(), "numbers; with a key for each query head:", 2 * 24
+)
+
+# %% [markdown]
+# Two pieces give what the whole gives. Three of the scores were hidden: one row hides two keys, the next hides one, the
+# last none.
+
+# %% [markdown]
+# ## 14.4 A gate, and the order of things
+#
+# The feed-forward part has three matrices. One makes a gate, whose SiLU multiplies what the other one says:
+#
+# $$\mathrm{mlp}(x) = W_{down}\,\big(\mathrm{silu}(W_{gate}\, x) \odot W_{up}\, x\big), \qquad
+# \mathrm{silu}(z) = z\, \sigma(z).$$
+#
+# And the norm stands **before** each part. What passes by is never normalised:
+#
+# $$h = x + \mathrm{attention}(\mathrm{norm}_1(x)), \qquad y = h + \mathrm{mlp}(\mathrm{norm}_2(h)).$$
+#
+# ([Shazeer](https://arxiv.org/abs/2002.05202); [Xiong and others](https://arxiv.org/abs/2002.04745) for the order.)
+#
+# **Predict first.** Through thirty fresh blocks, how does the size of what passes by change: with the norm before, and
+# with the norm after the sum?
+#
+# **Exercise 14.4** (2 points, about 15 minutes). Write `SwiGLU` and `Block`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `F.silu`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# SiLU acts on the gate alone. Gate and up have equal shapes, so nothing complains when they change places.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# attended, past = attention(norm1(x), past); h = x + attended; return h + mlp(norm2(h)), past.
+# </details>
+
+
+# %% exercise="14.4"
+class SwiGLU(nn.Module):
+    """From (..., d_model) to that shape. Parts, nn.Linear without bias: `gate`, `up` (to d_ff), `down` (from d_ff)."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.gate, self.up = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_model, d_ff, bias=False)
+        self.down = nn.Linear(d_ff, d_model, bias=False)
+        ### END SOLUTION
+
+    def forward(self, x):
+        ### BEGIN SOLUTION
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+        ### END SOLUTION
+
+
+class Block(nn.Module):
+    """A pre-norm block. Parts, the very modules that are given: `norm1`, `attention`, `norm2`, `mlp`."""
+
+    def __init__(self, norm1, attention, norm2, mlp):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.norm1, self.attention, self.norm2, self.mlp = norm1, attention, norm2, mlp
+        ### END SOLUTION
+
+    def forward(self, x, past=None):
+        """From x (B, T, d_model) to that shape, and the second result of `attention(x, past)`, whatever it is."""
+        ### BEGIN SOLUTION
+        attended, past = self.attention(self.norm1(x), past)
+        x = x + attended
+        return x + self.mlp(self.norm2(x)), past
+        ### END SOLUTION
+
+
+# %% check="14.4"
+checks.block(SwiGLU, Block)
+
+
+# %%
+class Two(nn.Module):  # stands for an attention: a result, and nothing to keep
+    def forward(self, x, past=None):
+        return x.roll(1, dims=1), past
+
+
+# %%
+torch.manual_seed(0)
+sizes, x = {"norm before": [], "norm after": []}, torch.randn(1, 8, 64)
+for name, line in sizes.items():
+    h = x
+    for _ in range(30):
+        mlp, norm = SwiGLU(64, 160), nn.LayerNorm(64)
+        h = Block(norm, Two(), norm, mlp)(h)[0] if name == "norm before" else norm(h + mlp(norm(h + Two()(h)[0])))
+        line.append(h.detach().square().mean().sqrt().item())
+
+# %%
+plots.curves(
+    sizes,
+    xlabel="block",
+    ylabel="root mean square of the states",
+    alt="Over thirty blocks: with the norm before, what passes by grows steadily; with the norm after it stays at one.",
+)
+
+# %% [markdown]
+# With the norm before, every block adds to what passes by, and it grows. So one more norm stands at the very end, in
+# front of the head.
+
+# %% [markdown]
+# ## 14.5 The whole model
+#
+# Tokens become rows of a table, blocks follow, then a last norm, then the head:
+#
+# $$x_0 = E[\mathrm{tokens}], \qquad x_l = \mathrm{block}_l(x_{l-1}), \qquad
+# \mathrm{logits} = W\, \mathrm{norm}(x_L).$$
+#
+# Rows are not multiplied by anything, and there are no positions to add: the attention turns. If the model is **tied**,
+# $W$ is $E$, one matrix in two places. Small models are, since the table would be a large share of their weights.
+#
+# Every block keeps its own past. So the model's past is a list with one entry for each block, in their order.
+#
+# **Predict first.** A token at a time with the cache, or all of them at once: which logits differ?
+#
+# **Exercise 14.5** (3 points, about 20 minutes). Write `LLM`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `nn.ModuleList` registers modules. An `nn.Parameter` may be assigned to a second module.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A copied matrix is equal today and differs after one step. A default `past=[]` is one list for all calls.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# x = embedding(tokens); for each block and its own past: x, one = block(x, past of it), keep one in a new list; return
+# head(norm(x)) and the new list.
+# </details>
+
+
+# %% exercise="14.5"
+class LLM(nn.Module):
+    """Token numbers (B, T) and the past -> logits (B, T, vocab_size) and the new past.
+
+    Parts: `embedding` (nn.Embedding); `blocks` (nn.ModuleList) and `norm`, the very modules that are given; `head`
+    (nn.Linear without bias), whose weight is the embedding's own one if `tied`, and another one otherwise.
+    A block maps x (B, T, d_model) and its past to such an x and its new past.
+    """
+
+    def __init__(self, vocab_size, d_model, blocks, norm, tied=True):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.embedding, self.blocks, self.norm = nn.Embedding(vocab_size, d_model), nn.ModuleList(blocks), norm
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+        if tied:
+            self.head.weight = self.embedding.weight
+        ### END SOLUTION
+
+    def forward(self, tokens, past=None):
+        """`past` is None, or the list of an earlier call, one entry for each block. The list stays as it is."""
+        ### BEGIN SOLUTION
+        x, now = self.embedding(tokens), []
+        for block, one in zip(self.blocks, past or [None] * len(self.blocks), strict=True):
+            x, one = block(x, one)
+            now.append(one)
+        return self.head(self.norm(x)), now
+        ### END SOLUTION
+
+
+# %% check="14.5"
+checks.llm(LLM)
+
+# %% [markdown]
+# Here all parts come together. `c` has the sizes of a model.
+
+
+# %%
+def assemble(c):
+    turn = partial(rotary, theta=c.theta)
+    blocks = []
+    for _ in range(c.n_layers):
+        attention = Attention(c.d_model, c.n_heads, c.n_kv_heads, turn)
+        blocks.append(Block(RMSNorm(c.d_model, c.eps), attention, RMSNorm(c.d_model, c.eps), SwiGLU(c.d_model, c.d_ff)))
+    return LLM(c.vocab_size, c.d_model, blocks, RMSNorm(c.d_model, c.eps), c.tied).eval()
+
+
+# %%
+torch.manual_seed(0)
+sizes = llama.Sizes(vocab_size=50, d_model=24, n_layers=3, n_heads=6, n_kv_heads=2, d_ff=40)
+model, tokens = assemble(sizes), torch.arange(12).unsqueeze(0)
+
+
+def one_by_one(restart):
+    past, rows = None, []
+    for t in range(12):
+        logits, now = model(tokens[:, t : t + 1], past)
+        rows.append(logits)
+        past = None if restart and t == 5 else now  # at token 5 a careless program loses the past
+    return torch.cat(rows, dim=1)
+
+
+# %%
+with torch.no_grad():
+    whole, _ = model(tokens)
+    gaps = {name: (one_by_one(name == "past lost") - whole)[0].norm(dim=-1) for name in ("with past", "past lost")}
+
+# %%
+plots.curves(
+    gaps,
+    x=range(12),
+    xlabel="token",
+    ylabel="difference from all at once",
+    alt="A token at a time: no difference with the past kept; without it a difference from the sixth token on.",
+)
+
+# %% [markdown]
+# None differ, but for the last digit. The second line shows a past that was lost on the way: no
+# error, only other logits.
+
+# %% [markdown]
+# ## 14.6 Writing
+#
+# The prompt goes in at once. Then each new token is chosen from the last logits and goes in alone, with the past:
+#
+# $$p = \mathrm{softmax}(\mathrm{logits} / \tau), \qquad \tau > 0; \qquad
+# \tau = 0\text{: the token with the largest logit.}$$
+#
+# Without the cache the whole text goes in again for each token. The text is the same, the work is not: of a text of
+# $T$ tokens the model then reads about $T^2/2$ rather than $T$.
+#
+# Write in evaluation mode, without gradients, and leave the model in the mode you found it in.
+#
+# **Predict first.** By which factor is the cache faster for a short text, and for a long one?
+#
+# **Exercise 14.6** (2 points, about 20 minutes). Write `generate`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.multinomial` draws by probability, with the generator that `torch.manual_seed` sets.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# With a past, what is in it must not go in again: the second call sees one token. And 0 is no number to divide by.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# feed = the prompt, past = None; max_new times: logits, past = model(feed, past); choose from the last logits; append;
+# feed = the new token, or without the cache all tokens and no past.
+# </details>
+
+
+# %% exercise="14.6"
+def generate(model, tokens, max_new, temperature=0.0, cached=True):
+    """Write `max_new` tokens after `tokens`, a list of token numbers, one at least; return a list of all numbers.
+
+    Args:
+        model: token numbers (1, T) and the past -> logits (1, T, V) and the new past; a module with parameters.
+        temperature: 0 takes the best token; above it tokens are drawn from softmax(logits / temperature), with torch's
+            own generator.
+        cached: each token goes into the model once. If false, the whole text goes in each time, with no past.
+
+    The model is called once for each new token, with numbers that lie on the device of its parameters.
+    """
+    ### BEGIN SOLUTION
+    text, was_training, past = list(tokens), model.training, None
+    device = next(model.parameters()).device
+    model.eval()
+    feed = text
+    with torch.no_grad():
+        for _ in range(max_new):
+            logits, now = model(torch.tensor([feed], device=device), past)
+            last = logits[0, -1]
+            best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+            text.append(best.item())
+            feed, past = (text[-1:], now) if cached else (text, None)
+    model.train(was_training)
+    return text
+    ### END SOLUTION
+
+
+# %% check="14.6"
+checks.generate(generate)
+
+
+# %%
+def tokens_a_second(model, prompt, lengths, cached):
+    speeds = []
+    for length in lengths:
+        began = perf_counter()
+        generate(model, prompt, length, cached=cached)
+        speeds.append(length / (perf_counter() - began))
+    return speeds
+
+
+# %%
+small, lengths = assemble(llama.Sizes(500, 64, 4, 4, 2, 160)), (4, 16, 32, 64)
+generate(small, [1, 2, 3], 4)  # whoever comes first pays for what is made once
+plots.curves(
+    {name: tokens_a_second(small, [1, 2, 3], lengths, name == "with cache") for name in ("with cache", "without")},
+    x=lengths,
+    xlabel="tokens written",
+    ylabel="tokens a second",
+    alt="Tokens a second of a small model, by how many it writes, with and without cache.",
+)
+
+# %% [markdown]
+# So small a model spends its time on calling things, not on numbers, and short texts gain little. A real one follows
+# at the end.
+
+# %% [markdown]
+# ## 14.7 Other people's weights
+#
+# A checkpoint is a dict from names to tensors. Its names are not yours:
+#
+# | in the file | yours |
+# |---|---|
+# | `model.embed_tokens.weight` | `embedding.weight` |
+# | `model.layers.3.input_layernorm.weight` | `blocks.3.norm1.weight` |
+# | `model.layers.3.self_attn.q_proj.weight`, so too `k`, `v` | `blocks.3.attention.q_proj.weight` |
+# | `model.layers.3.self_attn.o_proj.weight` | `blocks.3.attention.out_proj.weight` |
+# | `model.layers.3.post_attention_layernorm.weight` | `blocks.3.norm2.weight` |
+# | `model.layers.3.mlp.gate_proj.weight`, so too `up`, `down` | `blocks.3.mlp.gate.weight` |
+# | `model.norm.weight` | `norm.weight` |
+# | `lm_head.weight` | `head.weight` |
+#
+# A tied model's file has no `lm_head.weight`. Old files also keep tables of the rotation, named
+# `....rotary_emb.inv_freq`: leave them out.
+#
+# Files for llama.cpp hold the rows of $W_q$ and $W_k$ in pairs, as in notebook 02. In each head the rows
+# $0, 1, 2, 3, \dots$ should go to $0, \frac d2, 1, \frac d2 + 1, \dots$
+#
+# **Predict first.** Skip this reordering. Which error do you get?
+#
+# **Exercise 14.7** (3 points, about 30 minutes). Write `to_halves` and `convert`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `weight.unflatten(0, (-1, d_head // 2, 2))` cuts rows into heads, pairs, and the two of a pair. `str.replace` and
+# `str.split`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The number of a layer may have more than one digit. Each head is reordered by itself.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# for each name: leave out, look up whole, or cut at the dots: number of the layer, and the rest, looked up; if there is
+# a d_head and it is q or k: to_halves. No head: the embedding.
+# </details>
+
+
+# %% exercise="14.7"
+def to_halves(weight, d_head):
+    """Reorder the rows of a projection (heads * d_head, d_model) within each head, from pairs to halves.
+
+    Rows 2i and 2i + 1 of a head become its rows i and i + d_head/2. The result is a new tensor of the same dtype.
+    """
+    ### BEGIN SOLUTION
+    return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
+    ### END SOLUTION
+
+
+def convert(state, d_head=None):
+    """The weights of a checkpoint under the names of `LLM`, for `load_state_dict`; `state` stays as it is.
+
+    Without `lm_head.weight`, `head.weight` is the embedding's. If `d_head` is given, the rows of the projections of
+    queries and keys stand in pairs, and are brought to halves. The file may have any number of layers.
+
+    Raises:
+        ValueError: a name that is not in the table, such as that of a bias.
+    """
+    ### BEGIN SOLUTION
+    whole = {"model.embed_tokens": "embedding", "model.norm": "norm", "lm_head": "head"}
+    inside = {"input_layernorm": "norm1", "post_attention_layernorm": "norm2", "self_attn.o_proj": "attention.out_proj"}
+    inside |= {f"self_attn.{one}_proj": f"attention.{one}_proj" for one in "qkv"}
+    inside |= {f"mlp.{one}_proj": f"mlp.{one}" for one in ("gate", "up", "down")}
+    found = {}
+    for name, weight in state.items():
+        if name.endswith(".rotary_emb.inv_freq"):
+            continue
+        part, _, kind = name.rpartition(".")
+        layer = part.removeprefix("model.layers.").partition(".")
+        if kind == "weight" and part in whole:
+            found[f"{whole[part]}.weight"] = weight
+        elif kind == "weight" and part.startswith("model.layers.") and layer[0].isdigit() and layer[2] in inside:
+            turned = d_head is not None and layer[2] in ("self_attn.q_proj", "self_attn.k_proj")
+            found[f"blocks.{layer[0]}.{inside[layer[2]]}.weight"] = to_halves(weight, d_head) if turned else weight
+        else:
+            raise ValueError(f"there is no place for {name}")
+    if "head.weight" not in found:
+        found["head.weight"] = found["embedding.weight"]
+    return found
+    ### END SOLUTION
+
+
+# %% check="14.7"
+checks.convert(to_halves, convert)
+
+# %% [markdown]
+# No error at all: shapes fit, and only the text is bad. So compare with somebody else's program. Below are a tiny
+# model of `transformers` with random weights, and yours with the same ones.
+
+# %% tags=["experiment"]
+theirs = llama.tiny()
+mine = assemble(llama.sizes(theirs))
+print(mine.load_state_dict(convert(theirs.state_dict())))
+ids = torch.arange(40).reshape(2, 20)
+with torch.no_grad():
+    print("largest difference of the logits:", (mine(ids)[0] - theirs(ids).logits).abs().max().item())
+
+# %% [markdown]
+# ## Now a real one
+#
+# SmolLM2-135M has read two trillion tokens, most of them English. It comes as a package of Python, in four bits for
+# each weight. Where it is missing, the cell below says how to install it, and goes on with a tiny random model, as the
+# profile `smoke` does.
+
+# %% tags=["experiment"]
+source = llama.source()
+print(source.name)
+sizes = llama.sizes(source.library)
+mine = assemble(sizes)
+print(sizes, mine.load_state_dict(convert(source.library.state_dict())), sep="\n")
+
+# %% tags=["experiment"]
+prompt = source.encode("The best way to learn how a machine works is")
+with torch.no_grad():
+    ours, theirs = mine(torch.tensor([prompt]))[0], source.library(torch.tensor([prompt])).logits
+print(f"largest logit {theirs.abs().max():.1f}, largest difference {(ours - theirs).abs().max():.1g}")
+
+# %% tags=["experiment"]
+print(source.decode(generate(mine, prompt, source.length)))
+torch.manual_seed(3)
+print("---", source.decode(generate(mine, prompt, source.length, temperature=0.8)), sep="\n")
+
+# %% [markdown]
+# The first text takes the best token each time, the second draws. Nothing of the library runs in it: these are your
+# layers. What happens with one mistake?
+
+# %% tags=["experiment"]
+wrong = convert({**source.library.state_dict()}, d_head=sizes.d_model // sizes.n_heads)  # they stood in halves already
+mine.load_state_dict(wrong)
+print("rows reordered once too often:", source.decode(generate(mine, prompt, source.length)), sep="\n")
+mine.load_state_dict(convert(source.library.state_dict()))
+
+# %% [markdown]
+# In the authors' run this text was English for a moment, and then said the same few words for ever. A model with one
+# mistake may still write words, so reading its text proves little. Comparing logits does. And how fast is it?
+
+# %% tags=["experiment"]
+lengths, mine = source.lengths, mine.to(profiles.device())
+speeds = {name: tokens_a_second(mine, prompt, lengths, name == "with cache") for name in ("with cache", "without")}
+for name, line in speeds.items():
+    print(f"{name:>10}:", *(f"{speed:.1f} tokens a second for {length}" for length, speed in zip(lengths, line)))
+
+# %% tags=["experiment"]
+plots.curves(
+    speeds,
+    x=lengths,
+    xlabel="tokens written",
+    ylabel="tokens a second",
+    alt="Tokens a second by how many are written, with the cache and without.",
+)
+
+# %% [markdown]
+# In the authors' runs with SmolLM2 the line with the cache was nearly level. Without it a text of sixteen tokens took
+# less than twice as long, and one of about a hundred more than four times.
+
+# %% [markdown]
+# **Question 14.W1** (2 points). In four to six sentences: what is in the cache, why may it be kept, and why are the
+# queries of the past not in it? How many bytes does a token of SmolLM2 take (30 layers, 3 heads of keys and of values,
+# 64 wide, float32), and how many with 9 such heads? Why does your own curve without the cache fall with the length,
+# while the one with it hardly does?
+
+# %% [markdown] written="14.W1" points=2
+# ### BEGIN SOLUTION
+# The turned keys and the values of all tokens so far, for each layer and each head of keys and values. They may be kept
+# because attention is causal: what a token's key and value are depends on it and on the tokens before it, never on
+# those that come. A past query is used once, for the output of its own token, which is done; only new tokens ask. A
+# token takes 30 layers x 2 (key and value) x 3 heads x 64 x 4 bytes = 46,080 bytes, and three times that, 138,240, with
+# 9 heads. Without the cache each new token costs a pass over the whole text, so the work of a token grows with the
+# length (at least linearly), and tokens a second fall. With it a token costs one pass of one token, and only reading
+# the cache grows, which is small beside the weights at these lengths.
+# === BEGIN MARK SCHEME ===
+# One point: keys and values of every layer; causal, so the past does not change; past queries are never asked again.
+# One point: 46,080 and 138,240 bytes (half), and the growing pass against the one token, with the own curve (half).
+# Half a point off if the cache is said to change the text or to save memory.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **Question 14.W2** (2 points). A friend loads a checkpoint into a model of their own. `load_state_dict` reports no
+# error, and the text makes no sense. Name three mistakes that no shape and no name shows, and say for each what it
+# changes. Then describe how you would find the place, with the library's model at hand.
+
+# %% [markdown] written="14.W2" points=2
+# ### BEGIN SOLUTION
+# For example: pairs for halves (the rotation mixes other columns than in training; position 0 is still right); gate and
+# up exchanged (same shapes, the SiLU on the wrong one); another theta or eps than in training (right at the first
+# positions, worse with the distance); heads repeated in the order 0 1 0 1 instead of 0 0 1 1 (queries ask the wrong
+# keys); the last norm left out; the head not tied; positions from 0 again with a cache. To find it: give both models
+# the same tokens in evaluation mode and float32, and compare the states after the embedding, after each block, then in
+# the first block that differs: norm, projections, turned queries and keys, attention output, mlp. The first difference
+# above rounding is the place. One token alone tells whether positions matter: if it agrees, look at rotation, mask and
+# cache. A random tiny configuration with unequal sizes does as well as the real one, and faster.
+# === BEGIN MARK SCHEME ===
+# One point: three such mistakes that shapes and names do not show, each with what it changes (a third each).
+# One point: intermediate states compared with the library's, same tokens, evaluation mode, first place that differs.
+# Half a point for "read the code again" or for comparing texts only.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **What you can do now:** build the decoder that most of today's open models share, load a published checkpoint into
+# your own layers, prove with the library's logits that it is the same, and say what the cache costs and saves.
+
+# %%
+scoreboard(checks)
+
+# %% [markdown]
+# ## 14.S1 Guess, and let the large one check
+#
+# For those who want more. A large model reads five tokens in hardly more time than one. So let a small **draft** guess
+# the next $k$ tokens; the large model reads them in one call, and says for each place what it would have written. Its
+# own choice is taken up to and including the first place where the guess differs, or $k + 1$ tokens if none does. Every
+# call writes one token at least, and the text is exactly the greedy one of the large model.
+# ([Leviathan and others](https://arxiv.org/abs/2211.17192), here without chance.)
+#
+# **Predict first.** The draft is always wrong. How many calls of the large model do you need?
+#
+# **Exercise 14.S1** (not graded, about 20 minutes). Write `speculative`. No cache is needed.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `model(torch.tensor([text]))[0][0].argmax(-1)` says for every place which token should come next.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The choice after the last accepted guess comes from the same call. Who calls once more for it wins nothing.
+# </details>
+
+
+# %% stretch="14.S1"
+def speculative(model, draft, tokens, max_new, k=4):
+    """Greedy text of `model`, tokens and `max_new` more as a list, with guesses of `draft`, k at a time.
+
+    Both are in evaluation mode and map token numbers (1, T) to a pair: logits (1, T, V), and something else. They are
+    called without gradients. Each call of `model` is given the text and k guesses, or as many fewer as it cannot use.
+    """
+    ### BEGIN SOLUTION
+    text, end = list(tokens), len(tokens) + max_new
+    with torch.no_grad():
+        while len(text) < end:
+            guessed = list(text)
+            for _ in range(min(k, end - len(text) - 1)):
+                guessed.append(draft(torch.tensor([guessed]))[0][0, -1].argmax().item())
+            said = model(torch.tensor([guessed]))[0][0].argmax(-1).tolist()
+            for guess, choice in zip([*guessed[len(text) :], None], said[len(text) - 1 :], strict=True):
+                text.append(choice)
+                if guess != choice:
+                    break
+    return text
+    ### END SOLUTION
+
+
+# %% check="14.S1"
+checks.speculative(speculative)
+
+# %% tags=["experiment"]
+torch.manual_seed(0)
+sizes, calls, rows = llama.Sizes(200, 48, 3, 4, 2, 120, tied=False), [], {}
+large, draft, scales = assemble(sizes), assemble(sizes), (0, 0.02, 0.05, 0.1, 0.2, 0.4)
+large.register_forward_hook(lambda *_: calls.append(1))
+for k in (2, 6):
+    rows[f"{k} guesses"] = []
+    for scale in scales:
+        torch.manual_seed(1)
+        noise = {name: part.std() * torch.randn_like(part) for name, part in large.state_dict().items()}
+        draft.load_state_dict({name: part + scale * noise[name] for name, part in large.state_dict().items()})
+        calls.clear()
+        speculative(large, draft, [1, 2, 3], 35, k)
+        rows[f"{k} guesses"].append(35 / len(calls))
+
+# %% tags=["experiment"]
+plots.curves(
+    rows,
+    x=scales,
+    xlabel="noise on the weights of the draft, in their standard deviation",
+    ylabel="tokens a call",
+    alt="Tokens for each call of the large model: one more than the guesses without noise, then falling towards one.",
+)
+
+# %% [markdown]
+# A draft that is always right gives $k + 1$ tokens a call, one that is always wrong still gives one. More guesses at a
+# time help a good draft only.

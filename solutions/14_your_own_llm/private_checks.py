@@ -1,0 +1,255 @@
+"""Cases of notebook 14 that students never see: other sizes, pasts, positions and files, drawn for each hand-in."""
+
+import torch
+from torch import nn
+
+from autograder.author.checks import private
+from utils.checks import nb14_your_own_llm as seen
+from utils.grading import expect, toys
+from utils.grading.expect import draw, normal
+
+# 14.1
+
+
+@private("14.1", tells="other sizes, another eps, or vectors with no leading dimension are wrong.")
+def other_norms(RMSNorm, lib):
+    for place in range(4):
+        some = draw(1400 + place)
+        d, eps = some.randint(1, 12), some.choice([1e-6, 0.05, 0.2, 1.0])
+        lead = ((), (some.randint(1, 4),), (d, d), (0, 2))[place]
+        module, weight = seen.norm_with_weight(RMSNorm, d, eps, 1410 + place)
+        x = some.uniform(0.2, 3) * normal(*lead, d, seed=1420 + place) + some.uniform(-1, 1)
+        found = expect.floats(module(x), (*lead, d), "the result")
+        assert torch.allclose(found, seen.normed(x, weight, eps), rtol=1e-4, atol=1e-5), (lead, d)
+
+
+@private("14.1", tells="large or tiny numbers, or sixteen bits, are not handled as promised.")
+def other_numbers(RMSNorm):
+    some = draw(1430)
+    d = some.randint(40, 90)
+    module, weight = seen.norm_with_weight(RMSNorm, d, 1e-6, 1431)
+    for factor in (1e-4, 300.0):
+        x = factor * normal(3, d, seed=1432)
+        found = expect.floats(module(x), (3, d), "the result")
+        assert torch.allclose(found, seen.normed(x, weight, 1e-6), rtol=1e-3, atol=1e-5), factor
+    module.bfloat16()
+    x, w = normal(60, d, seed=1433).bfloat16(), weight.bfloat16()
+    wide = x.float()
+    wanted = w * (wide * (wide.square().mean(-1, keepdim=True) + 1e-6).rsqrt()).bfloat16()
+    found = expect.tensor(module(x), (60, d), "the result")
+    assert found.dtype is torch.bfloat16 and (found == wanted).float().mean() > 0.98, "rounding"
+
+
+# 14.2
+
+
+@private("14.2", tells="for other shapes, positions or theta the halves are not turned as they should be.")
+def other_turns(rotary):
+    for place in range(5):
+        some = draw(1440 + place)
+        lead = ((), (2,), tuple(some.sample(range(1, 5), 2)), (some.randint(1, 3), 1), (3,))[place]
+        T, d = some.randint(1, 7), 2 * some.randint(1, 6)
+        T = d if place == 4 else T
+        start, theta = some.choice([0, some.randint(1, 90)]), some.choice([10.0, 700.0, 1e5, 5e5])
+        x = normal(*lead, T, d, seed=1450 + place)
+        found = expect.floats(rotary(x, start, theta), (*lead, T, d), "the result")
+        assert torch.allclose(found, seen.turned(x, start, theta), atol=3e-4), (lead, T, d, start, theta)
+
+
+@private("14.2", tells="far positions are wrong, or scores do not depend on the distance alone.")
+def far_and_near(rotary):
+    some = draw(1460)
+    x, theta = normal(3, 6, seed=1461), some.choice([1e4, 1e5])
+    start = some.randint(1_200, 6_000)
+    found = expect.floats(rotary(x, start, theta), (3, 6), "the result")
+    assert torch.allclose(found, seen.turned(x, start, theta), atol=1e-2), start
+    q, k, gap = normal(3, 4, 8, seed=1462), normal(3, 4, 8, seed=1463), some.randint(1, 9)
+    near, far = (rotary(q, at + gap) @ rotary(k, at).mT for at in (0, some.randint(40, 120)))
+    assert torch.allclose(near, far, atol=1e-3)
+
+
+@private("14.2", tells="no gradient passes through to x, or not that of a rotation, for some shapes.")
+def other_slopes(rotary, lib):
+    some = draw(1470)
+    x, theta = normal(some.randint(1, 3), some.randint(2, 6), 2 * some.randint(1, 5), seed=1471), 50.0
+    wanted = seen.turned(torch.linspace(-1, 2, x.numel()).reshape(x.shape), 4, theta, sign=-1)
+    expect.close(lib(toys).gradients(rotary, [x], 4, theta)[0], wanted, "gradient", tolerance=1e-3)
+
+
+# 14.3
+
+
+@private("14.3", tells="other sizes, or as many tokens as heads or texts, are wrong.")
+def other_attentions(Attention, lib):
+    for place, (n, m) in enumerate(((4, 2), (6, 3), (5, 1), (3, 3), (8, 2))):
+        some = draw(1480 + place)
+        d_head = 2 * some.randint(1, 4)
+        d, T, B = n * d_head, (n, m, d_head, 1, 7)[place], (m, n, 1, 2, 1)[place]
+        module, state = seen.attention_with_weights(Attention, lib, d, n, m, 1490 + place)
+        x = normal(B, T, d, seed=1500 + place)
+        output, (k, v) = seen.output_and_pair(module(x), (B, T, d), m, T, n)
+        wanted, (keys, values) = seen.attended(state, x, n, m)
+        for one, other in ((output, wanted), (k, keys), (v, values)):
+            assert torch.allclose(one, other, rtol=1e-3, atol=1e-4), (n, m, T, B)
+
+
+@private("14.3", tells="a text in pieces is not what the whole text is, or new tokens as long as its past are wrong.")
+def in_pieces(Attention, lib):
+    for place in range(3):
+        some = draw(1510 + place)
+        n, m = ((4, 2), (6, 2), (3, 1))[place]
+        d, B = 4 * n, some.randint(1, 3)
+        module, state = seen.attention_with_weights(Attention, lib, d, n, m, 1520 + place)
+        cuts = [some.randint(8, 10), some.randint(1, 3), 1, some.randint(2, 4)]
+        x = normal(B, sum(cuts), d, seed=1530 + place)
+        wanted, (keys, values) = seen.attended(state, x, n, m)
+        past, at = None, 0
+        for count in cuts:
+            piece = x[:, at : at + count].contiguous()
+            found = module(piece) if past is None else module(piece, past)
+            at += count
+            output, past = seen.output_and_pair(found, (B, count, d), m, at, n)
+            assert torch.allclose(output, wanted[:, at - count : at], rtol=1e-3, atol=1e-4), (cuts, at)
+        assert torch.allclose(past[0], keys, atol=1e-4) and torch.allclose(past[1], values, atol=1e-4), "kept"
+        S = some.randint(2, 5)
+        past = [normal(B, m, S, 4, seed=1540 + one) for one in range(2)]
+        x = normal(B, S, d, seed=1550 + place)
+        output, _ = seen.output_and_pair(module(x, past), (B, S, d), m, 2 * S, n)
+        assert torch.allclose(output, seen.attended(state, x, n, m, past)[0], rtol=1e-3, atol=1e-4), S
+
+
+@private("14.3", tells="the given rotation is not the one that is used, or is used in another way.")
+def other_rotations(Attention, lib):
+    some = draw(1560)
+    n, m, d = 4, 2, 8 * some.randint(1, 2)
+    module = Attention(d, n, m, lib(toys).unmarked)
+    state = expect.weights(module, seen.kv_shapes(d, n, m), "Attention", seed=1561)
+    x = normal(2, 6, d, seed=1562)
+    output, _ = seen.output_and_pair(module(x), (2, 6, d), m, 6, n)
+    assert torch.allclose(output, seen.attended(state, x, n, m, turn="")[0], rtol=1e-3, atol=1e-4), "another rotation"
+
+
+@private("14.3", tells="sizes that do not go together are accepted, or others refused.")
+def sizes_of_heads(Attention, lib):
+    some = draw(1570)
+    for d, n, m in ((12 * some.randint(1, 3) + 1, 4, 2), (24, 4, 3), (30, 5, 2), (16, 2, 4)):
+        expect.refuses(Attention, d, n, m, lib(toys).marked, says=f"{d}, {n}, {m} accepted")
+    for d, n, m in ((6, 3, 3), (some.randint(1, 9), 1, 1), (24, 12, 4)):
+        Attention(d, n, m, lib(toys).marked)
+
+
+# 14.4
+
+
+@private("14.4", tells="other sizes are wrong, in SwiGLU or Block.")
+def other_blocks(SwiGLU, Block, lib):
+    for place in range(2):
+        some = draw(1580 + place)
+        d = some.randint(3, 9)
+        seen.gated_feed_forward(SwiGLU, lib, d, (d, some.randint(2, 14))[place], 1590 + 10 * place)
+        seen.block_is_pre_norm(Block, lib, d, 1620 + 30 * place)
+
+
+@private("14.4", tells="the past should be handed on as the attention returned it, whatever it is.")
+def other_pasts(Block, lib):
+    some = draw(1690)
+    d = some.randint(3, 7)
+    attention = lib(toys).Counts()
+    block = Block(lib(nn).LayerNorm(d), attention, lib(nn).LayerNorm(d), lib(nn).Linear(d, d))
+    x, past = normal(2, 3, d, seed=1691), None
+    for calls in range(1, 4):
+        _, past = expect.items(block(x, past), 2, "the result")
+        assert past == {"calls": calls}, "the past"
+
+
+# 14.5
+
+
+@private("14.5", tells="other numbers of blocks, or as many texts as tokens, are wrong.")
+def other_models(LLM, lib):
+    for place, layers in enumerate((1, 4, 2)):
+        some = draw(1700 + place)
+        V, d = some.randint(5, 20), some.randint(4, 9)
+        model, state = seen.llm_with_weights(LLM, lib, V, d, layers, place != 1, 1710 + 20 * place)
+        B, T = ((3, 3), (1, 1), (some.randint(1, 4), some.randint(2, 6)))[place]
+        tokens = torch.randint(V, (B, T), generator=expect.generator(1770 + place))
+        seen.answers_as_told(model, state, tokens, layers, 1780 + 5 * place)
+
+
+@private("14.5", tells="after a step of training a tied head is no longer the embedding, or dtypes are lost.")
+def after_a_step(LLM, lib):
+    some = draw(1800)
+    V, d = some.randint(5, 12), some.randint(3, 6)
+    model, _ = seen.llm_with_weights(LLM, lib, V, d, 2, True, 1801)
+    tokens = torch.randint(V, (2, 3), generator=expect.generator(1802))
+    before = model.state_dict()["embedding.weight"].clone()
+    lib(toys).step_of_part(
+        lib(toys).First(model), model, tokens, torch.randint(3, (2, V), generator=expect.generator(1803))
+    )
+    now = model.state_dict()
+    assert torch.equal(now["embedding.weight"], now["head.weight"]) and not torch.equal(now["head.weight"], before), (
+        "tied"
+    )
+    model.double()
+    assert model(tokens)[0].dtype is torch.float64, "dtype"
+
+
+# 14.6
+
+
+@private("14.6", tells="other texts are continued wrongly, or the model is fed in another way.")
+def other_texts(generate, lib):
+    for place in range(3):
+        some = draw(1810 + place)
+        prompt = [some.randrange(9) for _ in range(some.randint(1, 7))]
+        seen.writes_the_best(generate, lib, prompt, (1, some.randint(2, 9), some.randint(10, 20))[place], 1820 + place)
+
+
+@private(
+    "14.6", tells="at other temperatures, or without the cache, the shares of tokens are not those that they should be."
+)
+def other_temperatures(generate, lib):
+    for place, temperature in enumerate((0.3, 0.07, 1.7)):
+        row = [temperature * one for one in (1.2, 0.0, 0.7)]  # so that the shares are mild at this temperature
+        how = {"cached": False} if place == 2 else {}
+        text = seen.drawn(generate, lib, row, temperature, 300, 1830 + place, **how)
+        shares = (torch.tensor(row) / temperature).softmax(-1)
+        found = torch.tensor([text.count(token) / 300 for token in range(3)])
+        assert ((found - shares).abs() < 6 * (shares * (1 - shares) / 300).sqrt()).all(), temperature
+
+
+# 14.7
+
+
+@private("14.7", tells="for other sizes of heads, rows are not brought to halves as they should be.")
+def other_heads(to_halves):
+    for place in range(4):
+        some = draw(1840 + place)
+        seen.reorders(
+            to_halves, some.randint(1, 5), (2, 4, 6, 2 * some.randint(4, 8))[place], some.randint(1, 9), 1850 + place
+        )
+
+
+@private("14.7", tells="other checkpoints are not converted as they should be.")
+def other_files(to_halves, convert):
+    for place in range(3):
+        some = draw(1860 + place)
+        n, m = ((4, 2), (6, 3), (5, 1))[place]
+        d_head, tied = 2 * some.randint(2, 4), some.random() < 0.5
+        layers = some.sample(range(some.choice([4, 130])), some.randint(2, 4)) + [100 + place]
+        state = seen.checkpoint(layers, n, m, d_head, tied, 1870 + 60 * place)
+        seen.takes(convert, state, (None, d_head, d_head)[place], tied)
+        tables = {**state, f"model.layers.{layers[0]}.self_attn.rotary_emb.inv_freq": torch.ones(2)}
+        seen.names_are_right(convert(tables), seen.converted(state), tied)
+
+
+@private("14.7", tells="names without a place are accepted.")
+def other_names(convert):
+    some = draw(1890)
+    for name in (
+        f"model.layers.{some.randint(0, 1)}.self_attn.{some.choice('kv')}_proj.bias",
+        f"model.layers.0.{some.choice(['self_attn.qkv_proj', 'mlp.router', 'norm'])}.weight",
+        some.choice(["model.embed_positions.weight", "score.weight", "lm_head.bias", "model.norm.bias"]),
+    ):
+        state = {**seen.checkpoint([0, 1], 3, 1, 4, False, 1891), name: torch.ones(2)}
+        expect.refuses(convert, state, says=f"{name} accepted")

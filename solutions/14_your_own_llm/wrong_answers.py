@@ -1,0 +1,1288 @@
+# %% [markdown]
+# # Answers to notebook 14 whose verdict is known
+
+# %% [markdown]
+# ## 14.1
+
+# %% wrong="14.1" name="takes the mean off" says="the mean is taken off"
+# - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+# + wide = wide - wide.mean(-1, keepdim=True)
+# + wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+
+
+# %% wrong="14.1" name="divides by the standard deviation" says="spread around the mean"
+# - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+# + wide = wide / (wide.var(-1, keepdim=True, correction=0) + self.eps).sqrt()
+
+
+# %% wrong="14.1" name="eps behind the root" says="stands under it"
+# - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+# + wide = wide / (wide.square().mean(-1, keepdim=True).sqrt() + self.eps)
+
+
+# %% wrong="14.1" name="no eps" says="the eps that was given is not used"
+# - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+# + wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True))
+
+
+# %% wrong="14.1" name="its own eps" says="the eps that was given"
+# - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+# + wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + 1e-5)
+
+
+# %% wrong="14.1" name="divides by the length" says="the squares are summed"
+# - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+# + wide = wide * torch.rsqrt(wide.square().sum(-1, keepdim=True) + self.eps)
+
+
+# %% wrong="14.1" name="no root" says="the root is missing"
+# - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+# + wide = wide / (wide.square().mean(-1, keepdim=True) + self.eps)
+
+
+# %% wrong="14.1" name="no weight" says="the weight is not used"
+# - return self.weight * wide.to(x.dtype)
+# + return wide.to(x.dtype)
+
+
+# %% wrong="14.1" name="one plus the weight" says="multiplies as it is"
+# - return self.weight * wide.to(x.dtype)
+# + return (1 + self.weight) * wide.to(x.dtype)
+
+
+# %% wrong="14.1" name="a bias" says="there is a bias"
+# - self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps
+# + self.weight, self.bias, self.eps = nn.Parameter(torch.ones(d_model)), nn.Parameter(torch.zeros(d_model)), eps
+
+
+# %% wrong="14.1" name="zeros at first" says="should be ones"
+# - self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps
+# + self.weight, self.eps = nn.Parameter(torch.zeros(d_model)), eps
+
+
+# %% wrong="14.1" name="a plain tensor" says="has no `weight`"
+# - self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps
+# + self.weight, self.eps = torch.ones(d_model), eps
+
+
+# %% wrong="14.1" name="a buffer" says="`weight` gets no gradient"
+# - self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps
+# + self.eps = eps
+# + self.register_buffer("weight", torch.ones(d_model))
+
+
+# %% wrong="14.1" name="weight before rounding" says="before the rounding"
+# - return self.weight * wide.to(x.dtype)
+# + return (self.weight.float() * wide).to(x.dtype)
+
+
+# %% wrong="14.1" name="all in the dtype of x" says="squares and means are rough"
+# - wide = x.float()
+# + wide = x
+
+
+# %% wrong="14.1" name="float32 comes out" says="bfloat16, and the result is torch.float32"
+# - return self.weight * wide.to(x.dtype)
+# + return self.weight * wide
+
+
+# %% wrong="14.1" name="mean over everything" says="Each vector has its own"
+# - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+# + wide = wide * torch.rsqrt(wide.square().mean() + self.eps)
+
+
+# %% wrong="14.1" name="mean over the tokens" says="runs over the tokens"
+# - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+# + wide = wide * torch.rsqrt(wide.square().mean(1, keepdim=True) + self.eps)
+
+
+# %% wrong="14.1" name="torch's own" says="does all the work"
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.ones(d_model)), eps
+
+    def forward(self, x):
+        return F.rms_norm(x, x.shape[-1:], self.weight, self.eps)
+
+
+# %% wrong="14.1" name="no gradient" says="gradient that reaches x"
+# - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+# + wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps).detach()
+
+
+# %% wrong="14.1" name="in place" says="your code changes"
+# - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+# + wide *= torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+
+
+# %% wrong="14.1" name="idle in evaluation mode" says="in evaluation mode"
+# - return self.weight * wide.to(x.dtype)
+# + return self.weight * wide.to(x.dtype) if self.training else x
+
+
+# %% wrong="14.1" name="two dimensions at least" says="no leading dimension" private=true
+# - wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+# + wide = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps) if x.ndim > 1 else wide
+
+
+# %% right="14.1" name="by the root, float64 as it is"
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        rms = (wide.pow(2).mean(dim=-1, keepdim=True) + self.eps) ** 0.5
+        return (wide / rms).type_as(x) * self.weight
+
+
+# %% right="14.1" name="always in float64"
+class RMSNorm(nn.Module):
+    def __init__(self, d_model, eps=1e-5):
+        super().__init__()
+        self.d, self.eps = d_model, eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+
+    def forward(self, x):
+        wide = x.double()
+        total = torch.einsum("...i,...i->...", wide, wide).unsqueeze(-1)
+        return self.weight * (wide / torch.sqrt(total / self.d + self.eps)).to(x.dtype)
+
+
+# %% [markdown]
+# ## 14.2
+
+
+# %% wrong="14.2" name="neighbours" says="as in notebook 02"
+def rotary(x, start=0, theta=10_000.0):
+    T, d = x.shape[-2:]
+    speeds = theta ** (-torch.arange(0, d, 2, device=x.device) / d)
+    angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds
+    a, b = x[..., 0::2], x[..., 1::2]
+    turned = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(turned, dim=-1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="14.2" name="halves joined as pairs" says="come back in another order"
+# - return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype)
+# + return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1).flatten(-2).to(x.dtype)
+
+
+# %% wrong="14.2" name="pairs joined as halves" says="rows of weights are in halves already"
+# - a, b = x.chunk(2, dim=-1)
+# + a, b = x[..., 0::2], x[..., 1::2]
+
+
+# %% wrong="14.2" name="turns the other way" says="wrong sign"
+# - return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype)
+# + return torch.cat([a * cos + b * sin, b * cos - a * sin], dim=-1).to(x.dtype)
+
+
+# %% wrong="14.2" name="no minus" says="one of each"
+# - return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype)
+# + return torch.cat([a * cos + b * sin, a * sin + b * cos], dim=-1).to(x.dtype)
+
+
+# %% wrong="14.2" name="theta fixed" says="theta is not used"
+# - speeds = theta ** (-torch.arange(0, d, 2, device=x.device) / d)
+# + speeds = 10_000.0 ** (-torch.arange(0, d, 2, device=x.device) / d)
+
+
+# %% wrong="14.2" name="start ignored" says="`start` is ignored"
+# - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
+# + angles = torch.arange(T, device=x.device).unsqueeze(1) * speeds
+
+
+# %% wrong="14.2" name="counts from one" says="position 0 is turned already"
+# - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
+# + angles = torch.arange(start + 1, start + T + 1, device=x.device).unsqueeze(1) * speeds
+
+
+# %% wrong="14.2" name="half the exponent" says="half of what it should be"
+# - speeds = theta ** (-torch.arange(0, d, 2, device=x.device) / d)
+# + speeds = theta ** (-torch.arange(0, d // 2, device=x.device) / d)
+
+
+# %% wrong="14.2" name="faster and faster" says="should get slower"
+# - speeds = theta ** (-torch.arange(0, d, 2, device=x.device) / d)
+# + speeds = theta ** (torch.arange(0, d, 2, device=x.device) / d)
+
+
+# %% wrong="14.2" name="positions of the heads" says="wrong dimension"
+# - T, d = x.shape[-2:]
+# + x = x.transpose(1, 2) if x.ndim == 4 else x
+# + T, d = x.shape[-2:]
+
+# - return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype)
+# + found = torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype)
+# + return found.transpose(1, 2) if x.ndim == 4 else found
+
+
+# %% wrong="14.2" name="float32 comes out" says="Keep the dtype"
+# - return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype)
+# + return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).float()
+
+
+# %% wrong="14.2" name="angles in sixteen bits" says="angles are rough"
+# - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
+# + angles = torch.arange(start, start + T, device=x.device).to(x.dtype).unsqueeze(1) * speeds.to(x.dtype)
+
+
+# %% wrong="14.2" name="on the CPU" says="on the device"
+# - speeds = theta ** (-torch.arange(0, d, 2, device=x.device) / d)
+# - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
+# + speeds = theta ** (-torch.arange(0, d, 2) / d)
+# + angles = torch.arange(start, start + T).unsqueeze(1) * speeds
+
+
+# %% wrong="14.2" name="in place" says="your code changes"
+# - return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype)
+# + a0 = a.clone()
+# + a.copy_(a0 * cos - b * sin)
+# + b.copy_(a0 * sin + b * cos)
+# + return x
+
+
+# %% wrong="14.2" name="one text of heads" says="any number of leading dimensions"
+# - T, d = x.shape[-2:]
+# + B, H, T, d = x.shape
+
+
+# %% wrong="14.2" name="no gradient" says="the gradient that reaches x"
+# - a, b = x.chunk(2, dim=-1)
+# + a, b = x.detach().chunk(2, dim=-1)
+
+
+# %% wrong="14.2" name="a view" says="reshape, not view"
+# - a, b = x.chunk(2, dim=-1)
+# + a, b = x.view(-1, T, 2, d // 2).unbind(2) if x.ndim == 4 else x.chunk(2, dim=-1)
+
+# - return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype)
+# + return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype).reshape(x.shape)
+
+
+# %% wrong="14.2" name="no more than a thousand positions" says="far positions" private=true
+# - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
+# + angles = torch.arange(start, start + T, device=x.device).clamp(max=1000).unsqueeze(1) * speeds
+
+
+# %% right="14.2" name="as the library does it"
+def rotary(x, start=0, theta=10_000.0):
+    T, d = x.shape[-2:]
+    inv_freq = 1.0 / (theta ** (torch.arange(0, d, 2, device=x.device).float() / d))
+    freqs = torch.outer(torch.arange(start, start + T, device=x.device).float(), inv_freq)
+    emb = torch.cat((freqs, freqs), dim=-1)
+    cos, sin = emb.cos().to(x.dtype), emb.sin().to(x.dtype)
+    rotated = torch.cat((-x[..., d // 2 :], x[..., : d // 2]), dim=-1)
+    return x * cos + rotated * sin
+
+
+# %% right="14.2" name="complex numbers"
+def rotary(x, start=0, theta=10_000.0):
+    T, d = x.shape[-2:]
+    pairs = torch.arange(d // 2, device=x.device, dtype=torch.float32)
+    angles = torch.arange(start, start + T, device=x.device)[:, None] / theta ** (2 * pairs / d)
+    numbers = torch.complex(*x.float().split(d // 2, dim=-1)) * torch.polar(torch.ones_like(angles), angles)
+    return torch.cat([numbers.real, numbers.imag], -1).to(x.dtype)
+
+
+# %% [markdown]
+# ## 14.3
+
+# %% wrong="14.3" name="repeat" says="use repeat_interleave"
+# - keys, values = (part.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for part in (k, v))
+# + keys, values = (part.repeat(1, self.n_heads // self.n_kv_heads, 1, 1) for part in (k, v))
+
+
+# %% wrong="14.3" name="a key for each query head" says="They should have n_kv_heads"
+# - self.k_proj = nn.Linear(d_model, n_kv_heads * d_head, bias=False)
+# - self.v_proj = nn.Linear(d_model, n_kv_heads * d_head, bias=False)
+# + self.n_kv_heads = n_heads
+# + self.k_proj = nn.Linear(d_model, d_model, bias=False)
+# + self.v_proj = nn.Linear(d_model, d_model, bias=False)
+
+
+# %% wrong="14.3" name="biases" says="there is a bias"
+# - self.q_proj = nn.Linear(d_model, n_heads * d_head, bias=False)
+# + self.q_proj = nn.Linear(d_model, n_heads * d_head)
+
+
+# %% wrong="14.3" name="bias at the end" says="there is a bias, `out_proj.bias`"
+# - self.out_proj = nn.Linear(n_heads * d_head, d_model, bias=False)
+# + self.out_proj = nn.Linear(n_heads * d_head, d_model)
+
+
+# %% wrong="14.3" name="no mask" says="the mask is missing"
+# - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+# + heads = F.scaled_dot_product_attention(q, keys, values)
+
+
+# %% wrong="14.3" name="is_causal" says="Move its diagonal by S"
+# - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+# + heads = F.scaled_dot_product_attention(q, keys, values, is_causal=True)
+
+
+# %% wrong="14.3" name="triangle from key 0" says="Move its diagonal by S"
+# - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
+# + seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril()
+
+
+# %% wrong="14.3" name="a past needs no mask" says="the mask is missing"
+# - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+# + heads = F.scaled_dot_product_attention(q, keys, values, is_causal=past is None)
+
+
+# %% wrong="14.3" name="mask upside down" says="the future is visible"
+# - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
+# + seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).triu(diagonal=S)
+
+
+# %% wrong="14.3" name="positions begin again" says="positions begin at 0 again"
+# - q, k = self.turn(q, S), self.turn(k, S)
+# + q, k = self.turn(q, 0), self.turn(k, 0)
+
+
+# %% wrong="14.3" name="queries begin again" says="with a past, the output is wrong"
+# - q, k = self.turn(q, S), self.turn(k, S)
+# + q, k = self.turn(q, 0), self.turn(k, S)
+
+
+# %% wrong="14.3" name="turns all keys each time" says="were turned when they were new"
+# - q, k = self.turn(q, S), self.turn(k, S)
+# + q = self.turn(q, S)
+
+# - k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+# + k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+# + k = self.turn(k, 0)
+
+# - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
+# + k = self.turn(k, 0) if past is None else k
+# + seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
+
+
+# %% wrong="14.3" name="keeps keys unturned" says="kept before they are turned"
+# - q, k = self.turn(q, S), self.turn(k, S)
+# + q, raw = self.turn(q, S), k
+# + k = self.turn(k, S)
+
+# - return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+# + return self.out_proj(heads.transpose(1, 2).flatten(2)), (raw, v)
+
+
+# %% wrong="14.3" name="turns values" says="values carry no positions"
+# - q, k = self.turn(q, S), self.turn(k, S)
+# + q, k, v = self.turn(q, S), self.turn(k, S), self.turn(v, S)
+
+
+# %% wrong="14.3" name="turns no queries" says="Queries are, too"
+# - q, k = self.turn(q, S), self.turn(k, S)
+# + k = self.turn(k, S)
+
+
+# %% wrong="14.3" name="turns before the heads stand first" says="Turn (B, heads, T, d_head)"
+# - q = self.q_proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, n_heads, T, d_head)
+# - k = self.k_proj(x).unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)
+# + q = self.turn(self.q_proj(x).unflatten(-1, (self.n_heads, -1)), 0).transpose(1, 2)
+# + k = self.turn(self.k_proj(x).unflatten(-1, (self.n_kv_heads, -1)), 0).transpose(1, 2)
+
+# - q, k = self.turn(q, S), self.turn(k, S)
+
+
+# %% wrong="14.3" name="scaled by the width of the model" says="A head is d_head wide"
+# - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+# + heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen, scale=x.size(-1) ** -0.5)
+
+
+# %% wrong="14.3" name="not scaled" says="not divided by the root of d_head"
+# - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+# + heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen, scale=1.0)
+
+
+# %% wrong="14.3" name="heads joined without transposing" says="transpose first"
+# - return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+# + return self.out_proj(heads.reshape(x.shape)), (k, v)
+
+
+# %% wrong="14.3" name="keeps repeated heads" says="Keep those of the n_kv_heads"
+# - return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+# + return self.out_proj(heads.transpose(1, 2).flatten(2)), (keys, values)
+
+
+# %% wrong="14.3" name="keeps the new ones only" says="those of the new tokens alone"
+# - k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+# + keys, values = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+
+# - keys, values = (part.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for part in (k, v))
+# + if past is None:
+# +     keys, values = k, v
+# + keys, values = (part.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for part in (keys, values))
+
+
+# %% wrong="14.3" name="new before old" says="They come after it"
+# - k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+# + k, v = torch.cat([k, past[0]], dim=2), torch.cat([v, past[1]], dim=2)
+
+
+# %% wrong="14.3" name="output alone" says="should return the output and a pair"
+# - return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+# + return self.out_proj(heads.transpose(1, 2).flatten(2))
+
+
+# %% wrong="14.3" name="not mapped at the end" says="`out_proj` is not used"
+# - return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+# + return heads.transpose(1, 2).flatten(2), (k, v)
+
+
+# %% wrong="14.3" name="a cache of its own" says="something is kept in the module"
+# - S, T = 0 if past is None else past[0].size(2), x.size(1)
+# + past = getattr(self, "kept", None) if past is None and x.size(0) == 1 else past
+# + S, T = 0 if past is None else past[0].size(2), x.size(1)
+
+# - return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+# + self.kept = (k[:1], v[:1])
+# + return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+
+
+# %% wrong="14.3" name="accepts all sizes" says="n_heads that are no multiple of n_kv_heads"
+# - if d_model % n_heads or n_heads % n_kv_heads:
+# + if d_model % n_heads:
+
+
+# %% wrong="14.3" name="accepts odd widths" says="no multiple of n_heads should"
+# - if d_model % n_heads or n_heads % n_kv_heads:
+# + if n_heads % n_kv_heads:
+
+
+# %% wrong="14.3" name="mask on the CPU" says="on the device"
+# - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
+# + seen = torch.ones(T, S + T, dtype=torch.bool).tril(diagonal=S)
+
+
+# %% wrong="14.3" name="keys without gradients" says="gradient that reaches x"
+# - q, k = self.turn(q, S), self.turn(k, S)
+# + q, k = self.turn(q, S), self.turn(k, S).detach()
+
+
+# %% wrong="14.3" name="dropout in training" says="the output is wrong"
+# - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+# + heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen, dropout_p=0.1 * self.training)
+
+
+# %% wrong="14.3" name="one token sees all, by its length" says="as long as its past" private=true
+# - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
+# + seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S if S < 8 else S - 1)
+
+
+# %% right="14.3" name="by hand, a mask of minus infinities"
+class Attention(nn.Module):
+    def __init__(self, d_model, n_heads, n_kv_heads, turn):
+        super().__init__()
+        if d_model % n_heads != 0:
+            raise ValueError("d_model")
+        if n_heads % n_kv_heads != 0:
+            raise ValueError("n_heads")
+        self.h, self.g, self.d, self.turn = n_heads, n_kv_heads, d_model // n_heads, turn
+        self.out_proj = nn.Linear(d_model, d_model, bias=False)
+        self.v_proj = nn.Linear(d_model, self.g * self.d, bias=False)
+        self.k_proj = nn.Linear(d_model, self.g * self.d, bias=False)
+        self.q_proj = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x, past=None):
+        B, T, C = x.shape
+        start = past[0].shape[2] if past is not None else 0
+        q = self.turn(self.q_proj(x).reshape(B, T, self.h, self.d).permute(0, 2, 1, 3), start)
+        k = self.turn(self.k_proj(x).reshape(B, T, self.g, self.d).permute(0, 2, 1, 3), start)
+        v = self.v_proj(x).reshape(B, T, self.g, self.d).permute(0, 2, 1, 3)
+        if past:
+            k = torch.cat((past[0], k), dim=-2)
+            v = torch.cat((past[1], v), dim=-2)
+        S = k.shape[2]
+        mask = torch.full((T, S), float("-inf"), device=x.device, dtype=x.dtype).triu(S - T + 1)
+        q = q.reshape(B, self.g, self.h // self.g, T, self.d)
+        scores = torch.einsum("bghtd,bgsd->bghts", q, k) / math.sqrt(self.d) + mask
+        out = torch.einsum("bghts,bgsd->bghtd", scores.softmax(dim=-1), v)
+        out = out.reshape(B, self.h, T, self.d).transpose(1, 2).reshape(B, T, C)
+        return self.out_proj(out), [k, v]
+
+
+# %% right="14.3" name="torch groups the heads"
+# - keys, values = (part.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for part in (k, v))
+# - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+# + heads = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
+
+
+# %% right="14.3" name="a mask from positions, and none of its own without a past"
+# - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
+# + places = torch.arange(S + T, device=x.device)
+# + seen = places <= places[S:, None]
+
+# - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+# + if past is None:
+# +     heads = F.scaled_dot_product_attention(q, keys, values, is_causal=True)
+# + else:
+# +     heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+
+
+# %% right="14.3" name="expanded, and one token without a mask"
+# - keys, values = (part.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1) for part in (k, v))
+# - heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen)
+# + groups = self.n_heads // self.n_kv_heads
+# + keys, values = (part.unsqueeze(2).expand(-1, -1, groups, -1, -1).flatten(1, 2) for part in (k, v))
+# + heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=None if T == 1 else seen)
+
+
+# %% [markdown]
+# ## 14.4
+
+# %% wrong="14.4" name="gate and up exchanged" says="gate and up have changed places"
+# - return self.down(F.silu(self.gate(x)) * self.up(x))
+# + return self.down(F.silu(self.up(x)) * self.gate(x))
+
+
+# %% wrong="14.4" name="GELU" says="GELU acts on the gate"
+# - return self.down(F.silu(self.gate(x)) * self.up(x))
+# + return self.down(F.gelu(self.gate(x)) * self.up(x))
+
+
+# %% wrong="14.4" name="GLU" says="SiLU is z times its sigmoid"
+# - return self.down(F.silu(self.gate(x)) * self.up(x))
+# + return self.down(self.gate(x).sigmoid() * self.up(x))
+
+
+# %% wrong="14.4" name="ReLU" says="ReLU acts on the gate"
+# - return self.down(F.silu(self.gate(x)) * self.up(x))
+# + return self.down(self.gate(x).relu() * self.up(x))
+
+
+# %% wrong="14.4" name="SiLU on the product" says="SiLU acts on the product"
+# - return self.down(F.silu(self.gate(x)) * self.up(x))
+# + return self.down(F.silu(self.gate(x) * self.up(x)))
+
+
+# %% wrong="14.4" name="no gate" says="up is not used"
+# - return self.down(F.silu(self.gate(x)) * self.up(x))
+# + return self.down(F.silu(self.gate(x)))
+
+
+# %% wrong="14.4" name="added" says="The gate multiplies"
+# - return self.down(F.silu(self.gate(x)) * self.up(x))
+# + return self.down(F.silu(self.gate(x)) + self.up(x))
+
+
+# %% wrong="14.4" name="biases" says="SwiGLU has a bias"
+# - self.down = nn.Linear(d_ff, d_model, bias=False)
+# + self.down = nn.Linear(d_ff, d_model)
+
+
+# %% wrong="14.4" name="a sum of its own" says="the block's part"
+# - return self.down(F.silu(self.gate(x)) * self.up(x))
+# + return x + self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+# %% wrong="14.4" name="post-norm" says="the norms stand after the sums"
+# - attended, past = self.attention(self.norm1(x), past)
+# - x = x + attended
+# - return x + self.mlp(self.norm2(x)), past
+# + attended, past = self.attention(x, past)
+# + x = self.norm1(x + attended)
+# + return self.norm2(x + self.mlp(x)), past
+
+
+# %% wrong="14.4" name="parallel" says="what attention left"
+# - return x + self.mlp(self.norm2(x)), past
+# + return x + self.mlp(self.norm2(x - attended)), past
+
+
+# %% wrong="14.4" name="normalises what passes by" says="what passes by is normalised"
+# - attended, past = self.attention(self.norm1(x), past)
+# + x = self.norm1(x)
+# + attended, past = self.attention(x, past)
+
+
+# %% wrong="14.4" name="one norm for both" says="The second one is norm2"
+# - return x + self.mlp(self.norm2(x)), past
+# + return x + self.mlp(self.norm1(x)), past
+
+
+# %% wrong="14.4" name="nothing passes by the mlp" says="nothing passes by the mlp"
+# - return x + self.mlp(self.norm2(x)), past
+# + return self.mlp(self.norm2(x)), past
+
+
+# %% wrong="14.4" name="nothing passes by the attention" says="nothing passes by the attention"
+# - x = x + attended
+# + x = attended
+
+
+# %% wrong="14.4" name="no norm before the mlp" says="the mlp reads what is not normalised"
+# - return x + self.mlp(self.norm2(x)), past
+# + return x + self.mlp(x), past
+
+
+# %% wrong="14.4" name="the past is lost" says="the past does not reach the attention"
+# - attended, past = self.attention(self.norm1(x), past)
+# + attended, past = self.attention(self.norm1(x))
+
+
+# %% wrong="14.4" name="the old past" says="the second result should be"
+# - attended, past = self.attention(self.norm1(x), past)
+# + attended, _ = self.attention(self.norm1(x), past)
+
+
+# %% wrong="14.4" name="states alone" says="should return the states and the past"
+# - return x + self.mlp(self.norm2(x)), past
+# + return x + self.mlp(self.norm2(x))
+
+
+# %% wrong="14.4" name="copies" says="Keep the very modules"
+# - self.norm1, self.attention, self.norm2, self.mlp = norm1, attention, norm2, mlp
+# + import copy
+# +
+# + self.norm1, self.attention = norm1, attention
+# + self.norm2, self.mlp = copy.deepcopy(norm2), copy.deepcopy(mlp)
+
+
+# %% wrong="14.4" name="norms exchanged" says="or in other places"
+# - self.norm1, self.attention, self.norm2, self.mlp = norm1, attention, norm2, mlp
+# + self.norm1, self.attention, self.norm2, self.mlp = norm2, attention, norm1, mlp
+
+
+# %% wrong="14.4" name="adds in place" says="your code changes"
+# - x = x + attended
+# + x += attended
+
+
+# %% wrong="14.4" name="keeps the past's list" says="whatever it is" private=true
+# - return x + self.mlp(self.norm2(x)), past
+# + return x + self.mlp(self.norm2(x)), past.float()
+
+
+# %% right="14.4" name="step by step"
+class SwiGLU(nn.Module):
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.up = nn.Linear(d_model, d_ff, bias=False)
+        self.down = nn.Linear(d_ff, d_model, bias=False)
+        self.gate = nn.Linear(d_model, d_ff, bias=False)
+
+    def forward(self, x):
+        z = self.gate(x)
+        return self.down(z * torch.sigmoid(z) * self.up(x))
+
+
+class Block(nn.Module):
+    def __init__(self, norm1, attention, norm2, mlp):
+        super().__init__()
+        self.mlp = mlp
+        self.norm2 = norm2
+        self.attention = attention
+        self.norm1 = norm1
+
+    def forward(self, x, past=None):
+        result = self.attention(self.norm1(x), past=past)
+        h = x + result[0]
+        return h + self.mlp(self.norm2(h)), result[1]
+
+
+# %% right="14.4" name="a silu of its own"
+# - self.down = nn.Linear(d_ff, d_model, bias=False)
+# + self.down, self.act = nn.Linear(d_ff, d_model, bias=False), nn.SiLU()
+
+# - return self.down(F.silu(self.gate(x)) * self.up(x))
+# + return self.down(self.up(x) * self.act(self.gate(x)))
+
+
+# %% [markdown]
+# ## 14.5
+
+# %% wrong="14.5" name="no last norm" says="in front of the head is missing"
+# - return self.head(self.norm(x)), now
+# + return self.head(x), now
+
+
+# %% wrong="14.5" name="embeddings scaled" says="multiplied by the root"
+# - x, now = self.embedding(tokens), []
+# + x, now = self.embedding(tokens) * self.embedding.embedding_dim**0.5, []
+
+
+# %% wrong="14.5" name="a copy for a head" says="a matrix of its own"
+# - self.head.weight = self.embedding.weight
+# + self.head.weight = nn.Parameter(self.embedding.weight.detach().clone())
+
+
+# %% wrong="14.5" name="never tied" says="the head is not tied"
+# - if tied:
+# + if False:
+
+
+# %% wrong="14.5" name="always tied" says="although `tied` is false"
+# - if tied:
+# + if True:
+
+
+# %% wrong="14.5" name="untied as a copy" says="starts as a copy"
+# - if tied:
+# + self.head.weight = nn.Parameter(self.embedding.weight.detach().clone())
+# + if tied:
+
+
+# %% wrong="14.5" name="a head with bias" says="the head has a bias"
+# - self.head = nn.Linear(d_model, vocab_size, bias=False)
+# + self.head = nn.Linear(d_model, vocab_size)
+
+
+# %% wrong="14.5" name="a plain list" says="a plain list hides them"
+# - self.embedding, self.blocks, self.norm = nn.Embedding(vocab_size, d_model), nn.ModuleList(blocks), norm
+# + self.embedding, self.blocks, self.norm = nn.Embedding(vocab_size, d_model), list(blocks), norm
+
+
+# %% wrong="14.5" name="one past for all" says="one entry for each"
+# - x, one = block(x, one)
+# - now.append(one)
+# + x, now = block(x, past)
+
+
+# %% wrong="14.5" name="the past of the first" says="the past of the first one"
+# - x, one = block(x, one)
+# + x, one = block(x, past[0] if past else None)
+
+
+# %% wrong="14.5" name="the past of the block before" says="with a past, the logits"
+# - for block, one in zip(self.blocks, past or [None] * len(self.blocks), strict=True):
+# + for block, one in zip(self.blocks, [past[-1], *past[:-1]] if past else [None] * len(self.blocks), strict=True):
+
+
+# %% wrong="14.5" name="the past is lost" says="the past does not reach the blocks"
+# - for block, one in zip(self.blocks, past or [None] * len(self.blocks), strict=True):
+# + for block, one in zip(self.blocks, [None] * len(self.blocks), strict=True):
+
+
+# %% wrong="14.5" name="writes into the list" says="your code changes"
+# - x, now = self.embedding(tokens), []
+# - for block, one in zip(self.blocks, past or [None] * len(self.blocks), strict=True):
+# -     x, one = block(x, one)
+# -     now.append(one)
+# + x, now = self.embedding(tokens), past or [None] * len(self.blocks)
+# + for place, block in enumerate(self.blocks):
+# +     x, now[place] = block(x, now[place])
+
+
+# %% wrong="14.5" name="one list for all calls" says="A default list is"
+# - def forward(self, tokens, past=None):
+# + def forward(self, tokens, past=[]):
+
+# - for block, one in zip(self.blocks, past or [None] * len(self.blocks), strict=True):
+# + for block, one in zip(self.blocks, list(past) or [None] * len(self.blocks), strict=True):
+
+# - return self.head(self.norm(x)), now
+# + if not past:
+# +     past.extend(now)
+# + return self.head(self.norm(x)), now
+
+
+# %% wrong="14.5" name="a cache of its own" says="something is kept between them"
+# - x, now = self.embedding(tokens), []
+# + past = past or getattr(self, "kept", None)
+# + x, now = self.embedding(tokens), []
+
+# - return self.head(self.norm(x)), now
+# + self.kept = now
+# + return self.head(self.norm(x)), now
+
+
+# %% wrong="14.5" name="backwards" says="in the wrong order"
+# - for block, one in zip(self.blocks, past or [None] * len(self.blocks), strict=True):
+# + for block, one in zip(reversed(self.blocks), past or [None] * len(self.blocks), strict=True):
+
+
+# %% wrong="14.5" name="each block reads the embeddings" says="the last block alone counts"
+# - x, now = self.embedding(tokens), []
+# + x, now = self.embedding(tokens), []
+# + first = x
+
+# - x, one = block(x, one)
+# + x, one = block(first, one)
+
+
+# %% wrong="14.5" name="logits alone" says="should return the logits and the new past"
+# - return self.head(self.norm(x)), now
+# + return self.head(self.norm(x))
+
+
+# %% wrong="14.5" name="probabilities" says="Give logits"
+# - return self.head(self.norm(x)), now
+# + return self.head(self.norm(x)).softmax(-1), now
+
+
+# %% wrong="14.5" name="untied unless said" says="should be tied"
+# - def __init__(self, vocab_size, d_model, blocks, norm, tied=True):
+# + def __init__(self, vocab_size, d_model, blocks, norm, tied=False):
+
+
+# %% wrong="14.5" name="knows three blocks" says="other numbers of blocks" private=true
+# - for block, one in zip(self.blocks, past or [None] * len(self.blocks), strict=True):
+# + for block, one in zip(self.blocks[:3], past or [None] * len(self.blocks[:3]), strict=True):
+
+
+# %% right="14.5" name="counts its blocks"
+class LLM(nn.Module):
+    def __init__(self, vocab_size, d_model, blocks, norm, tied=True):
+        super().__init__()
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+        self.norm = norm
+        self.blocks = nn.ModuleList()
+        for block in blocks:
+            self.blocks.append(block)
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        if tied:
+            self.embedding.weight = self.head.weight
+
+    def forward(self, tokens, past=None):
+        x = self.embedding(tokens)
+        new = ()
+        for i in range(len(self.blocks)):
+            x, kept = self.blocks[i](x, None if past is None else past[i])
+            new += (kept,)
+        return self.head(self.norm(x)), list(new)
+
+
+# %% right="14.5" name="the head is a product"
+# - return self.head(self.norm(x)), now
+# + return F.linear(self.norm(x), self.head.weight), now
+
+
+# %% [markdown]
+# ## 14.6
+
+# %% wrong="14.6" name="the whole text with the past" says="the whole text goes in again"
+# - feed, past = (text[-1:], now) if cached else (text, None)
+# + feed, past = (text, now) if cached else (text, None)
+
+
+# %% wrong="14.6" name="never with a cache" says="goes into the model for each token"
+# - feed, past = (text[-1:], now) if cached else (text, None)
+# + feed, past = text, None
+
+
+# %% wrong="14.6" name="always with a cache" says="without `cached`"
+# - feed, past = (text[-1:], now) if cached else (text, None)
+# + feed, past = text[-1:], now
+
+
+# %% wrong="14.6" name="a token without its past" says="has forgotten the text"
+# - feed, past = (text[-1:], now) if cached else (text, None)
+# + feed, past = (text[-1:], None) if cached else (text, None)
+
+
+# %% wrong="14.6" name="the prompt's past for ever" says="is not the one that is written"
+# - feed, past = (text[-1:], now) if cached else (text, None)
+# + feed, past = (text[-1:], past or now) if cached else (text, None)
+
+
+# %% wrong="14.6" name="training mode" says="writes in training mode"
+# - model.eval()
+
+
+# %% wrong="14.6" name="left in evaluation mode" says="Leave it in the one you found"
+# - model.train(was_training)
+
+
+# %% wrong="14.6" name="always in training mode afterwards" says="Leave it as you found it"
+# - model.train(was_training)
+# + model.train()
+
+
+# %% wrong="14.6" name="gradients recorded" says="while gradients are recorded"
+# - with torch.no_grad():
+# + with torch.enable_grad():
+
+
+# %% wrong="14.6" name="the worst token" says="the worst token is taken"
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + best = last.argmin() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+
+
+# %% wrong="14.6" name="always the best" says="the best token is always taken"
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + best = last.argmax()
+
+
+# %% wrong="14.6" name="times the temperature" says="Divide"
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + best = last.argmax() if temperature == 0 else torch.multinomial((last * temperature).softmax(-1), 1)
+
+
+# %% wrong="14.6" name="no temperature" says="not divided by the temperature"
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + best = last.argmax() if temperature == 0 else torch.multinomial(last.softmax(-1), 1)
+
+
+# %% wrong="14.6" name="divides by zero" says="your code raised"
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + best = torch.multinomial((last / temperature).softmax(-1), 1)
+
+
+# %% wrong="14.6" name="a seed of its own" says="Is a seed set"
+# - text, was_training, past = list(tokens), model.training, None
+# + text, was_training, past = list(tokens), model.training, None
+# + torch.manual_seed(0)
+
+
+# %% wrong="14.6" name="Python's generator" says="torch's generator alone"
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + import random
+# +
+# + shares = None if temperature == 0 else (last / temperature).softmax(-1).tolist()
+# + best = last.argmax() if temperature == 0 else torch.tensor(random.choices(range(len(shares)), shares)[0])
+
+
+# %% wrong="14.6" name="new tokens alone" says="should begin with the tokens"
+# - return text
+# + return text[len(tokens) :]
+
+
+# %% wrong="14.6" name="a tensor" says="a list of token numbers"
+# - return text
+# + return torch.tensor(text)
+
+
+# %% wrong="14.6" name="one token too many" says="generate wrote"
+# - for _ in range(max_new):
+# + for _ in range(max_new + 1):
+
+
+# %% wrong="14.6" name="one call too many" says="nothing comes of it"
+# - model.train(was_training)
+# + with torch.no_grad():
+# +     model(torch.tensor([feed], device=device), past)
+# + model.train(was_training)
+
+
+# %% wrong="14.6" name="token by token through the prompt" says="the prompt should go in at once"
+def generate(model, tokens, max_new, temperature=0.0, cached=True):
+    text, was_training, past = list(tokens), model.training, None
+    model.eval()
+    with torch.no_grad():
+        for place in range(len(tokens) + max_new - 1):
+            logits, past = model(torch.tensor([text[place : place + 1]]), past)
+            if place >= len(tokens) - 1:
+                text.append(logits[0, -1].argmax().item())
+    model.train(was_training)
+    return text
+
+
+# %% wrong="14.6" name="changes the prompt" says="your code changes"
+# - text, was_training, past = list(tokens), model.training, None
+# + text, was_training, past = tokens, model.training, None
+
+
+# %% wrong="14.6" name="on the CPU" says="on the device"
+# - device = next(model.parameters()).device
+# + device = "cpu"
+
+
+# %% wrong="14.6" name="the logits of the first place" says="is not the one that is written"
+# - last = logits[0, -1]
+# + last = logits[0, 0]
+
+
+# %% wrong="14.6" name="a temperature below one is greedy" says="at other temperatures" private=true
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + best = last.argmax() if temperature < 0.4 else torch.multinomial((last / temperature).softmax(-1), 1)
+
+
+# %% wrong="14.6" name="draws with the cache only" says="or without the cache" private=true
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + drawn = temperature > 0 and cached
+# + best = torch.multinomial((last / temperature).softmax(-1), 1) if drawn else last.argmax()
+
+
+# %% right="14.6" name="tensors all the way"
+@torch.no_grad()
+def generate(model, tokens, max_new, temperature=0.0, cached=True):
+    mode = model.training
+    model.eval()
+    ids = torch.tensor(tokens, device=next(model.parameters()).device).unsqueeze(0)
+    past, new = None, ids
+    for _ in range(max_new):
+        if cached:
+            logits, past = model(new, past)
+        else:
+            logits = model(ids)[0]
+        logits = logits[:, -1, :]
+        if temperature > 0:
+            new = torch.multinomial(torch.softmax(logits / temperature, dim=-1), num_samples=1)
+        else:
+            new = logits.argmax(dim=-1, keepdim=True)
+        ids = torch.cat([ids, new], dim=1)
+    model.train(mode)
+    return ids[0].tolist()
+
+
+# %% right="14.6" name="in inference mode, by noise on the logits"
+# - with torch.no_grad():
+# + with torch.inference_mode():
+
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + noise = -torch.empty_like(last).exponential_().log()
+# + best = last.argmax() if temperature == 0 else (last / temperature + noise).argmax()
+
+
+# %% right="14.6" name="draws with a distribution"
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + if temperature == 0:
+# +     best = last.topk(1).indices
+# + else:
+# +     best = torch.distributions.Categorical(logits=last / temperature).sample()
+
+
+# %% [markdown]
+# ## 14.7
+
+# %% wrong="14.7" name="the other way" says="from halves to pairs"
+# - return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
+# + return weight.unflatten(0, (-1, 2, d_head // 2)).transpose(1, 2).flatten(0, 2)
+
+
+# %% wrong="14.7" name="all rows as one head" says="reordered as one head"
+# - return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
+# + return torch.cat([weight[0::2], weight[1::2]])
+
+
+# %% wrong="14.7" name="nothing is reordered" says="the rows stay where they are"
+# - return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
+# + return weight.unflatten(0, (-1, d_head // 2, 2)).flatten(0, 2)
+
+
+# %% wrong="14.7" name="odd rows first" says="Row 0 stays row 0"
+# - return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
+# + return weight.unflatten(0, (-1, d_head // 2, 2)).flip(2).transpose(1, 2).flatten(0, 2)
+
+
+# %% wrong="14.7" name="float32" says="Reordering keeps it"
+# - return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
+# + return weight.float().unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
+
+
+# %% wrong="14.7" name="gate and up exchanged" says="has the weights that belong to"
+# - inside |= {f"mlp.{one}_proj": f"mlp.{one}" for one in ("gate", "up", "down")}
+# + inside |= {"mlp.gate_proj": "mlp.up", "mlp.up_proj": "mlp.gate", "mlp.down_proj": "mlp.down"}
+
+
+# %% wrong="14.7" name="norms exchanged" says="has the weights that belong to"
+# - inside = {"input_layernorm": "norm1", "post_attention_layernorm": "norm2", "self_attn.o_proj": "attention.out_proj"}
+# + inside = {"input_layernorm": "norm2", "post_attention_layernorm": "norm1", "self_attn.o_proj": "attention.out_proj"}
+
+
+# %% wrong="14.7" name="always reordered" says="only if `d_head` is given"
+# - turned = d_head is not None and layer[2] in ("self_attn.q_proj", "self_attn.k_proj")
+# + turned, d_head = layer[2] in ("self_attn.q_proj", "self_attn.k_proj"), d_head or 6
+
+
+# %% wrong="14.7" name="never reordered" says="is not reordered"
+# - turned = d_head is not None and layer[2] in ("self_attn.q_proj", "self_attn.k_proj")
+# + turned = False
+
+
+# %% wrong="14.7" name="keys stay" says="attention.k_proj.weight` is not reordered"
+# - turned = d_head is not None and layer[2] in ("self_attn.q_proj", "self_attn.k_proj")
+# + turned = d_head is not None and layer[2] in ("self_attn.q_proj",)
+
+
+# %% wrong="14.7" name="values, too" says="Only the rows of queries and keys are"
+# - turned = d_head is not None and layer[2] in ("self_attn.q_proj", "self_attn.k_proj")
+# + turned = d_head is not None and layer[2] in ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+
+
+# %% wrong="14.7" name="no head when tied" says="The model is tied"
+# - if "head.weight" not in found:
+# + if False:
+
+
+# %% wrong="14.7" name="always the embedding's" says="belong to `embedding.weight`"
+# - if "head.weight" not in found:
+# + if True:
+
+
+# %% wrong="14.7" name="tables are kept" says="a table of the rotation"
+# - continue
+# + found[name] = weight
+# + continue
+
+
+# %% wrong="14.7" name="passes over what it does not know" says="refuse it with ValueError"
+# - raise ValueError(f"there is no place for {name}")
+# + continue
+
+
+# %% wrong="14.7" name="passes over biases" says="q_proj.bias` is taken"
+# - if name.endswith(".rotary_emb.inv_freq"):
+# + if name.endswith((".rotary_emb.inv_freq", ".bias")):
+
+
+# %% wrong="14.7" name="careless replacement" says="refuse it with ValueError"
+def to_halves(weight, d_head):
+    return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
+
+
+def convert(state, d_head=None):
+    pairs = [
+        ("model.embed_tokens", "embedding"),
+        ("model.norm", "norm"),
+        ("lm_head", "head"),
+        ("model.layers", "blocks"),
+        ("input_layernorm", "norm1"),
+        ("post_attention_layernorm", "norm2"),
+        ("self_attn", "attention"),
+        ("o_proj", "out_proj"),
+        ("gate_proj", "gate"),
+        ("up_proj", "up"),
+        ("down_proj", "down"),
+    ]
+    found = {}
+    for name, weight in state.items():
+        if "inv_freq" in name:
+            continue
+        if d_head and (".q_proj" in name or ".k_proj" in name):
+            weight = to_halves(weight, d_head)
+        for old, new in pairs:
+            name = name.replace(old, new)
+        found[name] = weight
+    found.setdefault("head.weight", found["embedding.weight"])
+    return found
+
+
+# %% wrong="14.7" name="one digit for the layer" says="is missing"
+# - layer = part.removeprefix("model.layers.").partition(".")
+# + layer = part.removeprefix("model.layers.").partition(".")
+# + layer = (layer[0][0], *layer[1:]) if layer[0] else layer
+
+
+# %% wrong="14.7" name="changes the file" says="your code changes"
+# - for name, weight in state.items():
+# + if "lm_head.weight" not in state:
+# +     state["lm_head.weight"] = state["model.embed_tokens.weight"]
+# + for name, weight in state.items():
+
+
+# %% wrong="14.7" name="float32 for all" says="Weights keep their dtype"
+# - for name, weight in state.items():
+# + for name, weight in ((name, weight.float()) for name, weight in state.items()):
+
+
+# %% wrong="14.7" name="a list of pairs" says="should return a dict"
+# - return found
+# + return list(found.items())
+
+
+# %% wrong="14.7" name="no more than a dozen layers" says="other checkpoints" private=true
+# - elif kind == "weight" and part.startswith("model.layers.") and layer[0].isdigit() and layer[2] in inside:
+# + elif kind == "weight" and part.startswith("model.layers.") and int(layer[0]) < 12 and layer[2] in inside:
+
+
+# %% right="14.7" name="by regular expressions"
+import re
+
+
+def to_halves(weight, d_head):
+    heads = weight.reshape(-1, d_head, weight.shape[1])
+    return torch.cat([heads[:, 0::2], heads[:, 1::2]], dim=1).reshape(weight.shape)
+
+
+def convert(state, d_head=None):
+    inner = {
+        "input_layernorm": "norm1",
+        "post_attention_layernorm": "norm2",
+        "self_attn.q_proj": "attention.q_proj",
+        "self_attn.k_proj": "attention.k_proj",
+        "self_attn.v_proj": "attention.v_proj",
+        "self_attn.o_proj": "attention.out_proj",
+        "mlp.gate_proj": "mlp.gate",
+        "mlp.up_proj": "mlp.up",
+        "mlp.down_proj": "mlp.down",
+    }
+    outer = {"model.embed_tokens.weight": "embedding.weight", "model.norm.weight": "norm.weight"}
+    outer["lm_head.weight"] = "head.weight"
+    result = {}
+    for name, tensor in state.items():
+        if "rotary_emb" in name:
+            continue
+        match = re.fullmatch(r"model\.layers\.(\d+)\.(.+)\.weight", name)
+        if name in outer:
+            result[outer[name]] = tensor
+        elif match and match[2] in inner:
+            if d_head and match[2] in ("self_attn.q_proj", "self_attn.k_proj"):
+                tensor = to_halves(tensor, d_head)
+            result[f"blocks.{match[1]}.{inner[match[2]]}.weight"] = tensor
+        else:
+            raise ValueError(f"unexpected {name}")
+    result.setdefault("head.weight", result["embedding.weight"])
+    return result
+
+
+# %% right="14.7" name="as transformers reads GGUF"
+# - return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
+# + w = weight.reshape(weight.shape[0] // d_head, d_head // 2, 2, *weight.shape[1:])
+# + return w.swapaxes(2, 1).reshape(weight.shape)
+
+
+# %% [markdown]
+# ## 14.S1
+
+
+# %% wrong="14.S1" name="the draft writes" says="the text of the draft"
+def speculative(model, draft, tokens, max_new, k=4):
+    text = list(tokens)
+    with torch.no_grad():
+        for _ in range(max_new):
+            text.append(draft(torch.tensor([text]))[0][0, -1].argmax().item())
+    return text
+
+
+# %% wrong="14.S1" name="with gradients" says="gradients are recorded"
+# - with torch.no_grad():
+# + with torch.enable_grad():
+
+
+# %% wrong="14.S1" name="the large one writes alone" says="called for each token"
+def speculative(model, draft, tokens, max_new, k=4):
+    text = list(tokens)
+    with torch.no_grad():
+        for _ in range(max_new):
+            text.append(model(torch.tensor([text]))[0][0, -1].argmax().item())
+    return text
+
+
+# %% wrong="14.S1" name="drops the choice after the guesses" says="more often than the rule needs"
+# - for guess, choice in zip([*guessed[len(text) :], None], said[len(text) - 1 :], strict=True):
+# + for guess, choice in zip(guessed[len(text) :] or [None], said[len(text) - 1 :]):
+
+
+# %% wrong="14.S1" name="takes the guess that differs" says="not the greedy one"
+# - text.append(choice)
+# + text.append(choice if guess is None else guess)
+
+
+# %% wrong="14.S1" name="writes too much" says="speculative wrote"
+# - for _ in range(min(k, end - len(text) - 1)):
+# + for _ in range(k):
+
+
+# %% right="14.S1" name="counts how many agree"
+def speculative(model, draft, tokens, max_new, k=4):
+    text, missing = list(tokens), max_new
+    while missing > 0:
+        guesses = []
+        with torch.no_grad():
+            for _ in range(min(k, missing - 1)):
+                guesses.append(int(draft(torch.tensor([text + guesses]))[0][0, -1].argmax()))
+            choices = model(torch.tensor([text + guesses]))[0][0, len(text) - 1 :].argmax(dim=-1).tolist()
+        agree = 0
+        while agree < len(guesses) and guesses[agree] == choices[agree]:
+            agree += 1
+        text += choices[: agree + 1]
+        missing -= agree + 1
+    return text

@@ -1,0 +1,1039 @@
+"""Checks of notebook 14: RMSNorm, rotary halves, grouped queries with a cache, a gated block, a model, its weights."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from utils.grading import expect, toys
+from utils.grading.check import check, stretch
+from utils.grading.expect import normal
+from utils.grading.forbidden import MODELS
+from utils.grading.remote import Library, Remote, kind, read
+
+State = Mapping[str, torch.Tensor]
+Past = list[torch.Tensor]
+
+# 14.1
+
+
+def normed(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """RMSNorm in double precision, as float32."""
+    mean = x.double().square().sum(-1, keepdim=True) / x.size(-1)
+    return (weight.double() * x.double() / (mean + eps).sqrt()).float()
+
+
+def norm_with_weight(RMSNorm: Remote, d: int, eps: float, seed: int) -> tuple[Remote, torch.Tensor]:
+    """A norm of the student's with random weights, which are returned."""
+    module = RMSNorm(d, eps)
+    fresh = expect.state(module, "RMSNorm")
+    assert "bias" not in fresh, "there is a bias. RMSNorm has a weight alone."
+    weight = expect.weights(module, {"weight": (d,)}, "RMSNorm", seed=seed)["weight"]
+    expect.close(fresh["weight"], torch.ones(d), "the weight of a fresh norm should be ones.")
+    return module, weight
+
+
+@check("14.1", points=2, forbids=("rms_norm", *MODELS))
+def rms_norm(RMSNorm, lib):
+    """The fraction in float32 or better, rounded to the dtype of x, times the weight; no mean, eps under the root."""
+    eps, x = 0.4, normal(2, 5, 8, seed=1) + 0.5
+    module, w = norm_with_weight(RMSNorm, 8, eps, 2)
+    square = x.square().mean(-1, keepdim=True)
+    spread = x.var(-1, keepdim=True, correction=0)
+    expect.like(
+        expect.floats(module(x), (2, 5, 8), "the result"),
+        normed(x, w, eps),
+        "the result is not w x / sqrt(mean(x^2) + eps), with the mean over the last dimension.",
+        {
+            "the mean is taken off. RMSNorm leaves it: that is what it saves.": F.layer_norm(x, (8,), w, None, eps),
+            "the mean is taken off x, but not where the squares are averaged. It stays in both.": (
+                w * (x - x.mean(-1, keepdim=True)) / (square + eps).sqrt()
+            ),
+            "x is divided by its spread around the mean. The mean of the squares is meant.": w
+            * x
+            / (spread + eps).sqrt(),
+            "eps is added behind the root. It stands under it.": w * x / (square.sqrt() + eps),
+            "the eps that was given is not used.": w * x / square.sqrt(),
+            "the squares are summed. Take their mean.": w * x / (square * 8 + eps).sqrt(),
+            "the root is missing: x is divided by the mean square.": w * x / (square + eps),
+            "the weight is not used.": x / (square + eps).sqrt(),
+            "the weight is added to one. Here it multiplies as it is.": (1 + w) * x / (square + eps).sqrt(),
+            "the weight comes before the mean square. It multiplies the fraction.": normed(w * x, torch.ones(8), eps),
+            "the mean is that of all tokens. Each vector has its own.": w * x / (x.square().mean() + eps).sqrt(),
+            "the mean runs over the tokens. It runs over the last dimension.": (
+                w * x / (x.square().mean(1, keepdim=True) + eps).sqrt()
+            ),
+        },
+    )
+    first = normal(6, 3, seed=3)
+    usual, w = norm_with_weight(RMSNorm, 3, 1e-5, 4)
+    told = "(2, 5, 8) is right and (6, 3) is wrong: there may be any number of leading dimensions."
+    expect.close(expect.floats(usual(first), (6, 3), "the result for (6, 3)"), normed(first, w, 1e-5), told)
+    first = 3e-3 * first
+    told = "with the usual eps, that of 1e-5, small numbers come out wrong."
+    expect.close(expect.floats(RMSNorm(3)(first), (6, 3), "the result"), normed(first, torch.ones(3), 1e-5), told)
+    rounding(RMSNorm)
+    learns(lib, module, x, lambda state, x: normed(x, state["weight"], eps))
+    same_elsewhere(lib, module, x, normed(x, module.state_dict()["weight"], eps))
+
+
+def rounding(RMSNorm: Remote) -> None:
+    """Fail unless sixteen bits are handled as promised: float32 inside, rounded, then the weight."""
+    module, weight = norm_with_weight(RMSNorm, 64, 1e-5, 5)
+    module.bfloat16()
+    x, w = (2 * normal(40, 64, seed=6)).bfloat16(), weight.bfloat16()
+    found = expect.tensor(module(x), (40, 64), "the result in bfloat16")
+    assert found.dtype is torch.bfloat16, f"x and the weight are bfloat16, and the result is {found.dtype}."
+    wide = x.float()
+    fraction = wide * (wide.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
+    narrow = x.square().mean(-1, keepdim=True) + 1e-5
+
+    def agree(guess: torch.Tensor) -> float:
+        return (found == guess).float().mean().item()
+
+    if agree(w * fraction.bfloat16()) < 0.98:  # now and then the order of a sum moves a rounding
+        told = "the weight multiplies before the rounding to the dtype of x. In this exercise it comes after it."
+        assert agree((w.float() * fraction).bfloat16()) < 0.98, told
+        told = "in sixteen bits squares and means are rough: compute the fraction in float32, then round it."
+        assert agree(w * (x * narrow.rsqrt())) < 0.9 and agree(w * (x / narrow.sqrt())) < 0.9, told
+        raise AssertionError(
+            "bfloat16 is not rounded as promised: the fraction in float32, rounded to bfloat16, times the weight."
+        )
+    module.half()
+    large = expect.tensor(module((400 * normal(3, 64, seed=7)).half()), (3, 64), "the result in float16")
+    assert bool(large.isfinite().all()) and bool(large.any()), (
+        "in float16 the squares of large numbers overflow: compute in float32."
+    )
+    module.double()
+    x = normal(3, 64, seed=8).double()
+    found = expect.tensor(module(x), (3, 64), "the result in double precision")
+    assert found.dtype is torch.float64, f"x and the weight are float64, and the result is {found.dtype}."
+    w = module.state_dict()["weight"].float()
+    expect.close(found.float(), normed(x.float(), w, 1e-5), "in double precision the result is wrong.")
+
+
+def learns(
+    lib: Library, module: Remote, x: torch.Tensor, reference: Callable[[Any, torch.Tensor], torch.Tensor]
+) -> None:
+    """Fail unless x and every weight of `module` get the gradient that `reference(weights, x)` gives them."""
+    state = {name: value.clone().requires_grad_() for name, value in module.state_dict().items()}
+    leaf = x.clone().requires_grad_()
+    with torch.enable_grad():
+        toys.backward(reference(state, leaf))
+    told = "the gradient that reaches x is wrong, or none does."
+    expect.close(lib(toys).gradients(module, [x])[0], leaf.grad, told, tolerance=1e-3)
+    found = lib(toys).parameter_gradients(lib(toys).First(module), x)
+    for name, value in state.items():
+        told = f"`{name}` gets no gradient, or a wrong one: it would not learn as it should."
+        assert f"module.{name}" in found, told  # a buffer, say
+        expect.close(found[f"module.{name}"], value.grad, told, tolerance=1e-3)
+
+
+def same_elsewhere(lib: Library, module: Remote, x: torch.Tensor, wanted: torch.Tensor) -> None:
+    """Fail unless a module gives `wanted` for x in evaluation mode, with other strides, and follows it to a GPU."""
+    toy = lib(toys)
+    module.eval()
+    told = "in evaluation mode the result is another one."
+    expect.close(first_of(module(x)), wanted, told)
+    module.train()
+    strided = "for an x that is not contiguous in memory the result is another one."
+    stops = "for an x that is not contiguous in memory it stops: use reshape, not view."
+    found = expect.answers(toy.strided, module, x, says=stops, kinds=("RuntimeError",))
+    expect.close(first_of(found), wanted, strided)
+    expect.one_device(lib, module, x)
+
+
+def first_of(result: Any) -> torch.Tensor:
+    """A result without what comes with it."""
+    return (result[0] if type(result) is list and result else result).float()
+
+
+# 14.2
+
+
+def turned(
+    x: torch.Tensor,
+    start: int = 0,
+    theta: float = 10_000.0,
+    sign: int = 1,
+    pairs: bool = False,
+    angle: Callable[[int, int, int], float] | None = None,
+) -> torch.Tensor:
+    """Columns i and i + d/2 of (..., T, d), or columns 2i and 2i + 1 if `pairs`, as one complex number, turned."""
+    T, d = x.shape[-2:]
+    of = angle or (lambda t, pair, d: t * theta ** (-2 * pair / d))
+    angles = torch.tensor([[sign * of(start + t, pair, d) for pair in range(d // 2)] for t in range(T)]).double()
+    axis = -1 if pairs else -2
+    two = x.double().unflatten(-1, (-1, 2) if pairs else (2, -1)).movedim(axis, -1).contiguous()
+    complex_result = torch.view_as_complex(two) * torch.polar(torch.ones_like(angles), angles)
+    return torch.view_as_real(complex_result).movedim(-1, axis).flatten(-2).float()
+
+
+@check("14.2", points=2, forbids=MODELS)
+def rotary(rotary, lib):
+    """Halves turn together, by the angles of theta, from start on."""
+    x, theta = normal(2, 3, 5, 8, seed=11), 600.0
+    exponent: dict[str, Callable[[int, int, int], float]] = {
+        "the exponent is i/d, half of what it should be. It is 2i/d for pair i.": lambda t, i, d: t * theta ** (-i / d),
+        "the exponent is twice too large: i counts pairs.": lambda t, i, d: t * theta ** (-4 * i / d),
+        "the positions are multiplied by theta^(2i/d). The pairs should get slower.": lambda t, i, d: (
+            t * theta ** (2 * i / d)
+        ),
+        "all pairs turn at one speed.": lambda t, i, d: t,
+        "pair 0 turns slowest. It should turn fastest.": lambda t, i, d: t * theta ** (-2 * (d // 2 - 1 - i) / d),
+    }
+    expect.like(
+        expect.floats(rotary(x, 0, theta), (2, 3, 5, 8), "rotary of (2, 3, 5, 8)"),
+        turned(x, theta=theta),
+        "columns i and i + d/2 at position t are not turned by t theta^(-2i/d).",
+        {
+            "x is returned as it came.": x,
+            "the pairs are columns 2i and 2i + 1, as in notebook 02. Here they are columns i and i + d/2.": turned(
+                x, theta=theta, pairs=True
+            ),
+            "the columns come back in another order: the two of each pair beside each other.": lambda: (
+                turned(x, theta=theta).unflatten(-1, (2, -1)).mT.flatten(-2)
+            ),
+            "the columns are reordered before they turn: rows of weights are in halves already.": lambda: turned(
+                x.unflatten(-1, (-1, 2)).mT.flatten(-2), theta=theta
+            ),
+            "the pairs turn the other way: the sines have the wrong sign.": turned(x, theta=theta, sign=-1),
+            "theta is not used.": turned(x),
+            "position 0 is turned already. Count from 0.": turned(x, start=1, theta=theta),
+            "the positions run over the wrong dimension. They are the last but one.": lambda: turned(
+                x.transpose(1, 2), theta=theta
+            ).transpose(1, 2),
+            "the sines have the same sign in both columns. A rotation needs one of each.": lambda: same_sign(x, theta),
+            **{told: turned(x, theta=theta, angle=angle) for told, angle in exponent.items()},
+        },
+    )
+    expect.like(
+        expect.floats(rotary(x, start=7), (2, 3, 5, 8), "rotary(x, start=7)"),
+        turned(x, 7),
+        "with `start` and the usual theta, the first token should be at position `start`.",
+        {
+            "`start` is ignored: with a cache every new token would stand at position 0.": turned(x),
+            "`start` is taken off the positions. Add it.": turned(x, -7),
+            "without a theta it should be 10,000.": lambda: turned(x, 7, 600.0),
+        },
+    )
+    flat = normal(6, 4, seed=12)
+    told = "(2, 3, 5, 8) is right and (6, 4) is wrong: there may be any number of leading dimensions."
+    found = expect.answers(rotary, flat, says=told, kinds=("ValueError", "IndexError"))
+    expect.close(expect.floats(found, (6, 4), "rotary of (6, 4)"), turned(flat), told)
+    back = turned(torch.linspace(-1, 2, x.numel()).reshape(x.shape), sign=-1)
+    told = "the gradient that reaches x is not that of a rotation, or none does."
+    expect.close(lib(toys).gradients(rotary, [x])[0], back, told)
+    stops = "the heads of an attention are a transposed view. With such an x it stops: use reshape, not view."
+    found = expect.answers(lib(toys).called_with_strides, rotary, x, says=stops, kinds=("RuntimeError",))
+    expect.close(
+        expect.floats(found, (2, 3, 5, 8), "rotary of a transposed view"), turned(x), "a transposed view is wrong."
+    )
+    keeps_dtypes(rotary)
+    expect.one_device(lib, rotary, x, 3)
+
+
+def same_sign(x: torch.Tensor, theta: float) -> torch.Tensor:
+    """a cos + b sin and a sin + b cos, which is no rotation."""
+    T, d = x.shape[-2:]
+    cosine = turned(torch.cat([torch.ones(T, d // 2), torch.zeros(T, d // 2)], -1), theta=theta)[:, : d // 2]
+    sine = turned(torch.cat([torch.ones(T, d // 2), torch.zeros(T, d // 2)], -1), theta=theta)[:, d // 2 :]
+    a, b = x.chunk(2, dim=-1)
+    return torch.cat([a * cosine + b * sine, a * sine + b * cosine], dim=-1)
+
+
+def keeps_dtypes(rotary: Remote) -> None:
+    """Fail unless the dtype of x comes back, and the angles of far positions are exact for sixteen bits, too."""
+    x = normal(2, 4, 6, seed=13)
+    for dtype, tolerance in ((torch.float64, 1e-3), (torch.bfloat16, 0.06), (torch.float16, 0.01)):
+        found = expect.tensor(rotary(x.to(dtype), 700), (2, 4, 6), f"rotary of {dtype}")
+        assert found.dtype is dtype, f"{dtype} goes in and {found.dtype} comes out. Keep the dtype of x."
+        told = f"the angles are rough for {dtype}: compute them in float32."
+        expect.close(found.float(), turned(x.to(dtype).float(), 700), told, tolerance)
+
+
+# 14.3
+
+
+def kv_shapes(d: int, n_heads: int, n_kv_heads: int) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of an attention's weights."""
+    few = d // n_heads * n_kv_heads
+    return {
+        "q_proj.weight": (d, d),
+        "k_proj.weight": (few, d),
+        "v_proj.weight": (few, d),
+        "out_proj.weight": (d, d),
+    }
+
+
+def attention_with_weights(
+    Attention: Remote, lib: Library, d: int, n_heads: int, n_kv_heads: int, seed: int
+) -> tuple[Remote, dict[str, torch.Tensor]]:
+    """An attention of the student's with `toys.marked` for its rotation, and its known weights."""
+    module = Attention(d, n_heads, n_kv_heads, lib(toys).marked)
+    fresh = expect.state(module, "Attention")
+    bias = next((name for name in fresh if name.endswith("bias")), None)
+    assert bias is None, f"there is a bias, `{bias}`. The maps have none."
+    few = d // n_heads * n_kv_heads
+    told = "keys and values have a head for each query head. They should have n_kv_heads."
+    assert "k_proj.weight" not in fresh or fresh["k_proj.weight"].shape != (d, d) or few == d, told
+    return module, expect.weights(module, kv_shapes(d, n_heads, n_kv_heads), "Attention", seed=seed)
+
+
+def attended(
+    state: State,
+    x: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    past: Sequence[torch.Tensor] | None = None,
+    *,
+    start: int | None = None,
+    reads: Callable[[int, int, int], bool] = lambda i, j, S: j <= S + i,
+    group: Callable[[int, int, int], int] = lambda h, n, m: h * m // n,
+    scale: float | None = None,
+    turn: str = "qk",
+    again: bool = False,
+) -> tuple[torch.Tensor, Past]:
+    """The attention, head by head, and keys and values of all tokens; with mistakes on request.
+
+    `start` is the first new position, S if None; `reads(i, j, S)` says whether new query i reads key j; `group` which
+    head of keys a head of queries reads; `turn` what is turned; `again` whether the keys of the past are, once more.
+    """
+    heads = {one: F.linear(x, state[f"{one}_proj.weight"]) for one in "qkv"}
+    counts, d_head = {"q": n_heads, "k": n_kv_heads, "v": n_kv_heads}, x.size(-1) // n_heads
+    parts = {one: torch.stack(value.split(d_head, dim=-1), dim=1) for one, value in heads.items()}
+    S = 0 if past is None else past[0].size(2)
+    first = S if start is None else start
+    parts = {one: toys.marked(value, first) if one in turn else value for one, value in parts.items()}
+    assert all(parts[one].size(1) == count for one, count in counts.items())
+    k, v = parts["k"], parts["v"]
+    if past is not None:
+        k, v = torch.cat([toys.marked(past[0], 0) if again else past[0], k], 2), torch.cat([past[1], v], 2)
+    hidden = torch.tensor([[not reads(i, j, S) for j in range(k.size(2))] for i in range(x.size(1))])
+    outputs = []
+    for h in range(n_heads):
+        g = group(h, n_heads, n_kv_heads)
+        scores = parts["q"][:, h] @ k[:, g].mT * (d_head**-0.5 if scale is None else scale)
+        outputs.append(scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v[:, g])
+    return F.linear(torch.cat(outputs, dim=-1), state["out_proj.weight"]), [k, v]
+
+
+def output_and_pair(result: Any, shape: tuple[int, int, int], n_kv: int, length: int, n_heads: int) -> Any:
+    """The output and the pair of keys and values, of the right shapes."""
+    expect.items(result, 2, "forward should return the output and a pair (keys, values)")
+    output = expect.floats(result[0], shape, "the output")
+    pair = expect.items(result[1], 2, "the second result should be a pair (keys, values)")
+    d_head = shape[2] // n_heads
+    for one, what in zip(pair, ("the keys", "the values"), strict=True):
+        if type(one) is torch.Tensor:
+            told = f"{what} are kept for every query head. Keep those of the n_kv_heads; repeat them to read."
+            assert one.shape != (shape[0], n_heads, length, d_head) or n_heads == n_kv, told
+            told = f"{what} that are returned are those of the new tokens alone. The past belongs to them, too."
+            assert one.shape != (shape[0], n_kv, shape[1], d_head) or length == shape[1], told
+        expect.floats(one, (shape[0], n_kv, length, d_head), what)
+    return output, pair
+
+
+@check("14.3", points=4, forbids=("MultiheadAttention", *MODELS))
+def attention(Attention, lib):
+    """Grouped queries, turned queries and keys, a causal mask, and a cache that changes nothing."""
+    d, n, m, T = 24, 6, 2, 5
+    module, state = attention_with_weights(Attention, lib, d, n, m, 21)
+    x = normal(3, T, d, seed=22)
+    output, (k, v) = output_and_pair(module(x), (3, T, d), m, T, n)
+    wanted, (keys, values) = attended(state, x, n, m)
+    head = torch.stack(F.linear(x, state["k_proj.weight"]).split(4, dim=-1), dim=1)
+    turns = {
+        "the keys are kept before they are turned. Keep them turned: their positions do not change.": head,
+        "the keys are turned along their heads. Turn (B, heads, T, d_head).": lambda: toys.marked(
+            head.transpose(1, 2)
+        ).transpose(1, 2),
+        "the first token is not at position 0.": toys.marked(head, 1),
+    }
+    like = expect.like
+    turned_values = "the values are turned. Only queries and keys are: values carry no positions."
+    like(
+        v,
+        values,
+        "the values that are returned are not v_proj(x), cut into heads.",
+        {turned_values: toys.marked(values)},
+    )
+    like(k, keys, "the keys that are returned are not k_proj(x), cut into heads and turned.", turns)
+    like(output, wanted, "the output is wrong.", mistakes(state, x, n, m, None))
+    continued(module, state, n, m)
+    learns(lib, module, x, lambda weights, x: attended(weights, x, n, m)[0])
+    same_elsewhere(lib, module, x, wanted)
+    double = lib(toys).double(module)
+    told = "a module in double precision gives another dtype, or something else."
+    output = expect.answers(double, x.double(), says=told)[0]
+    assert type(output) is torch.Tensor and output.dtype is torch.float64, told
+    expect.close(output.float(), wanted, told)
+    for sizes, told in (
+        ((10, 4, 2), "a d_model that is no multiple of n_heads should be refused with ValueError."),
+        ((24, 6, 4), "n_heads that are no multiple of n_kv_heads should be refused with ValueError."),
+    ):
+        expect.refuses(Attention, *sizes, lib(toys).marked, says=told)
+
+
+def mistakes(state: State, x: torch.Tensor, n: int, m: int, past: Past | None) -> dict[str, Callable[[], torch.Tensor]]:
+    """What common mistakes give for the output, by their sentence."""
+    wrong: dict[str, dict[str, Any]] = {
+        "query head h reads head h mod n_kv_heads. Neighbours share: use repeat_interleave, not repeat.": {
+            "group": lambda h, n, m: h % m
+        },
+        "queries read what comes after them: the mask is missing.": {"reads": lambda i, j, S: True},
+        "the past is hidden and the future is visible.": {"reads": lambda i, j, S: j >= S + i},
+        "a token does not read itself. It should read its past and itself.": {
+            "reads": lambda i, j, S: j < S + i or j == 0
+        },
+        "the scores are divided by the root of d_model. A head is d_head wide.": {"scale": x.size(-1) ** -0.5},
+        "the scores are not divided by the root of d_head.": {"scale": 1.0},
+        "only the keys are turned. Queries are, too.": {"turn": "k"},
+        "only the queries are turned. Keys are, too.": {"turn": "q"},
+        "neither queries nor keys are turned.": {"turn": ""},
+        "the values are turned. Only queries and keys are: values carry no positions.": {"turn": "qkv"},
+    }
+    if past is not None:
+        S = past[0].size(2)
+        wrong |= {
+            "with a past, positions begin at 0 again. They go on: the first new token is at position S.": {"start": 0},
+            "with a past, positions are one too large.": {"start": S + 1},
+            "with a past, the mask begins at key 0: new tokens do not see what is kept. Move its diagonal by S.": {
+                "reads": lambda i, j, S: j <= i
+            },
+            "the keys of the past are turned again. They were turned when they were new.": {"again": True},
+            "the past is not read.": {"reads": lambda i, j, S: S <= j <= S + i},
+        }
+    guesses = {told: lambda how=how: attended(state, x, n, m, past, **how)[0] for told, how in wrong.items()}
+    weight = state["out_proj.weight"]
+    unmapped = "the heads are not mapped at the end: `out_proj` is not used."
+
+    def before() -> torch.Tensor:
+        return attended({**state, "out_proj.weight": torch.eye(x.size(-1))}, x, n, m, past)[0]
+
+    def garbled() -> torch.Tensor:
+        return F.linear(before().unflatten(-1, (n, -1)).transpose(1, 2).reshape(x.shape), weight)
+
+    return guesses | {
+        unmapped: before,
+        "heads and tokens are mixed when the heads are joined: transpose first.": garbled,
+    }
+
+
+def continued(module: Remote, state: State, n: int, m: int) -> None:
+    """Fail unless new tokens after a past are what they should be, several or one, and other calls leave no trace."""
+    d = state["q_proj.weight"].size(0)
+    for seed, (S, T) in enumerate(((4, 3), (6, 1), (3, 3))):
+        past = [normal(2, m, S, d // n, seed=30 + 2 * seed + one) for one in range(2)]
+        after_past(module, state, normal(2, T, d, seed=40 + seed), past, n, m)
+    x = normal(1, 4, d, seed=49)
+    told = "a call without a past is wrong after one that had a past: something is kept in the module."
+    output, pair = expect.items(module(x), 2, "forward should return the output and a pair (keys, values)")
+    assert expect.items(pair, 2, "the second result should be a pair (keys, values)")[0].size(2) == 4, told
+    expect.close(output, attended(state, x, n, m)[0], told)
+
+
+def after_past(module: Remote, state: State, x: torch.Tensor, past: Past, n: int, m: int) -> None:
+    """Fail unless the new tokens x are what they should be after this past."""
+    S, T = past[0].size(2), x.size(1)
+    output, (k, v) = output_and_pair(module(x, past), tuple(x.shape), m, S + T, n)
+    wanted, (keys, values) = attended(state, x, n, m, past)
+    restart = "with a past, positions begin at 0 again. They go on: the first new token is at position S."
+    twice = "the keys of the past are turned again. They were turned when they were new."
+    order = "with a past, the new tokens come first. They come after it."
+    guesses = {
+        order: torch.cat([keys[:, :, S:], keys[:, :, :S]], 2),
+        restart: lambda: attended(state, x, n, m, past, start=0)[1][0],
+        twice: lambda: attended(state, x, n, m, past, again=True)[1][0],
+    }
+    told = "with a past, the keys that are returned are not those of the past, then the new ones."
+    expect.like(k, keys, told, guesses)
+    told = "with a past, the values that are returned are not those of the past, then the new ones."
+    expect.like(v, values, told, {order: torch.cat([values[:, :, S:], values[:, :, :S]], 2)})
+    told = "with a past, the output is wrong." if T > 1 else "with a past and a single new token, the output is wrong."
+    expect.like(output, wanted, told, mistakes(state, x, n, m, past))
+
+
+# 14.4
+
+
+def gated(state: State, x: torch.Tensor) -> torch.Tensor:
+    """SwiGLU by its formula."""
+    gate, up = F.linear(x, state["gate.weight"]), F.linear(x, state["up.weight"])
+    return F.linear(gate * gate.sigmoid() * up, state["down.weight"])
+
+
+def gated_feed_forward(SwiGLU: Remote, lib: Library, d: int, d_ff: int, seed: int) -> None:
+    """Fail unless SwiGLU of these sizes is right."""
+    module = SwiGLU(d, d_ff)
+    fresh = expect.state(module, "SwiGLU")
+    assert not any(name.endswith("bias") for name in fresh), "SwiGLU has a bias. Its maps have none."
+    shapes = {"gate.weight": (d_ff, d), "up.weight": (d_ff, d), "down.weight": (d, d_ff)}
+    state, x = expect.weights(module, shapes, "SwiGLU", seed=seed), normal(2, 5, d, seed=seed + 1)
+    gate, up = F.linear(x, state["gate.weight"]), F.linear(x, state["up.weight"])
+    forms = {
+        "gate and up have changed places: SiLU acts on the gate.": gate * F.silu(up),
+        "GELU acts on the gate. It should be SiLU.": F.gelu(gate) * up,
+        "ReLU acts on the gate. It should be SiLU.": gate.relu() * up,
+        "a sigmoid acts on the gate. SiLU is z times its sigmoid.": gate.sigmoid() * up,
+        "nothing acts on the gate. SiLU should.": gate * up,
+        "SiLU acts on both, gate and up. It acts on the gate alone.": F.silu(gate) * F.silu(up),
+        "SiLU acts on the product. It acts on the gate alone.": F.silu(gate * up),
+        "gate and up are added. The gate multiplies.": F.silu(gate) + up,
+        "there is no gate: up is not used.": F.silu(gate),
+    }
+    expect.like(
+        expect.floats(module(x), (2, 5, d), "the result of SwiGLU"),
+        gated(state, x),
+        "SwiGLU is not down(silu(gate(x)) * up(x)).",
+        {told: F.linear(inner, state["down.weight"]) for told, inner in forms.items()}
+        | {"what came in is added. That is the block's part.": x + gated(state, x)},
+    )
+    learns(lib, module, x, gated)
+    same_elsewhere(lib, module, x, gated(state, x))
+
+
+PARTS = ("norm1", "attention", "norm2", "mlp")
+
+
+def block_of(Block: Remote, lib: Library, d: int, seed: int) -> tuple[Remote, dict[str, nn.Module]]:
+    """A block of the student's, and twins of its parts here: two norms, a linear map, and a `toys.Keeper`."""
+
+    def linear(parts: Any) -> Any:
+        return parts.Linear(d, d)
+
+    pairs = {
+        name: expect.twins(lib, lambda parts: parts.LayerNorm(d), seed + place)
+        for name, place in (("norm1", 1), ("norm2", 3))
+    }
+    pairs["mlp"] = expect.twins(lib, linear, seed + 5)
+    keeper = lib(toys).Keeper(d), toys.Keeper(d)
+    expect.same_weights(*keeper, seed + 7)
+    pairs["attention"] = keeper
+    block = Block(*(pairs[name][0] for name in PARTS))
+    found = expect.state(block, "Block")
+    ours = {name: pairs[name][1] for name in PARTS}
+    wanted = {f"{name}.{key}": value for name, part in ours.items() for key, value in part.state_dict().items()}
+    missing, extra = [*wanted.keys() - found.keys()], [*found.keys() - wanted.keys()]
+    told = "the parts of Block should have the names `norm1`, `attention`, `norm2` and `mlp`, and be no others."
+    assert not missing and not extra, told
+    assert all(torch.equal(found[name], value) for name, value in wanted.items()), (
+        "the parts of Block are not those that were given, or in other places."
+    )
+    pairs["mlp"][0].load_state_dict({name: 0.5 * value for name, value in ours["mlp"].state_dict().items()})
+    ours["mlp"].load_state_dict({name: 0.5 * value for name, value in ours["mlp"].state_dict().items()})
+    told = "the parts of Block are copies. Keep the very modules that are given."
+    assert torch.equal(block.state_dict()["mlp.bias"], ours["mlp"].state_dict()["bias"]), told
+    return block, ours
+
+
+def passed_through(
+    parts: Mapping[str, nn.Module], x: torch.Tensor, past: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """A pre-norm block by its formulas."""
+    with torch.no_grad():
+        attended, past = parts["attention"](parts["norm1"](x), past)
+        h = x + attended
+        return h + parts["mlp"](parts["norm2"](h)), past
+
+
+def block_is_pre_norm(Block: Remote, lib: Library, d: int, seed: int) -> None:
+    """Fail unless a block of these parts is right, with a past and without."""
+    block, parts = block_of(Block, lib, d, seed)
+    norm1, attention, norm2, mlp = (parts[name] for name in PARTS)
+    x = normal(2, 5, d, seed=seed + 9)
+    for past in (None, normal(2, 1, d, seed=seed + 10)):
+        result = expect.items(block(x, past), 2, "Block should return the states and the past")
+        wanted, now = passed_through(parts, x, past)
+        with torch.no_grad():
+            a = attention(norm1(x), past)[0]
+            raw = norm1(x + attention(x, past)[0])
+            h = x + a
+            guesses = {
+                "the norms stand after the sums. Here each stands before its part.": norm2(raw + mlp(raw)),
+                "attention reads what is not normalised.": x
+                + attention(x, past)[0]
+                + mlp(norm2(x + attention(x, past)[0])),
+                "the mlp reads what is not normalised.": h + mlp(h),
+                "nothing passes by the attention: x is not added.": a + mlp(norm2(a)),
+                "nothing passes by the mlp: h is not added.": mlp(norm2(h)),
+                "nothing passes by: neither sum is there.": mlp(norm2(a)),
+                "what passes by is x, not h, at the mlp.": x + mlp(norm2(h)),
+                "what passes by is normalised. It should stay as it is.": norm1(x) + a + mlp(norm2(norm1(x) + a)),
+                "what passes by the mlp is normalised. It should stay as it is.": norm2(h) + mlp(norm2(h)),
+                "attention and mlp both read x. The mlp reads what attention left.": h + mlp(norm2(x)),
+                "norm1 stands before both parts. The second one is norm2.": h + mlp(norm1(h)),
+                "the norms have changed places.": x
+                + attention(norm2(x), past)[0]
+                + mlp(norm1(x + attention(norm2(x), past)[0])),
+                "there is a norm after the block. Only norms before the parts are meant.": norm2(wanted),
+                "the past does not reach the attention.": passed_through(parts, x, None)[0],
+            }
+        told = "the states are not h + mlp(norm2(h)) with h = x + attention(norm1(x))."
+        expect.like(expect.floats(result[0], (2, 5, d), "the states"), wanted, told, guesses)
+        told = "the second result should be what the attention returns second."
+        assert type(result[1]) is torch.Tensor and result[1].shape == now.shape, told
+        assert past is None or not torch.equal(result[1], past), (
+            "the old past is returned. Return the attention's new one."
+        )
+        expect.close(result[1], now, told)
+    learns(lib, block, x, lambda state, x: through_state(state, x, d))
+    same_elsewhere(lib, block, x, passed_through(parts, x, None)[0])
+
+
+def through_state(state: Mapping[str, Any], x: torch.Tensor, d: int) -> torch.Tensor:
+    """`passed_through` without a past, by functions of the weights."""
+
+    def norm(x: torch.Tensor, name: str) -> torch.Tensor:
+        return F.layer_norm(x, (d,), state[f"{name}.weight"], state[f"{name}.bias"])
+
+    inner = norm(x, "norm1")
+    h = x + F.linear(inner, state["attention.map.weight"], state["attention.map.bias"]) + inner.sum(1, keepdim=True)
+    return h + F.linear(norm(h, "norm2"), state["mlp.weight"], state["mlp.bias"])
+
+
+@check("14.4", points=2, forbids=MODELS)
+def block(SwiGLU, Block, lib):
+    """A gate that multiplies; norms in front of attention and mlp, and nothing on what passes by."""
+    gated_feed_forward(SwiGLU, lib, 6, 11, 51)
+    block_is_pre_norm(Block, lib, 7, 61)
+
+
+# 14.5
+
+
+def llm_with_weights(
+    LLM: Remote, lib: Library, V: int, d: int, layers: int, tied: bool, seed: int
+) -> tuple[Remote, dict]:
+    """A model of the student's from `toys.Keeper`s and a LayerNorm, and its known weights."""
+    blocks = [lib(toys).Keeper(d) for _ in range(layers)]
+    model = LLM(V, d, blocks, lib(nn).LayerNorm(d), tied)
+    fresh = expect.state(model, "LLM")
+    assert "head.bias" not in fresh, "the head has a bias. It has none."
+    told = "the blocks are not registered: a plain list hides them from `parameters()` and `state_dict()`."
+    assert any(name.startswith("blocks.") for name in fresh), told
+    shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (V, d)}
+    for place in range(layers):
+        shapes |= {f"blocks.{place}.map.weight": (d, d), f"blocks.{place}.map.bias": (d,)}
+    shapes |= {"norm.weight": (d,), "norm.bias": (d,), "head.weight": (V, d)}
+    state = expect.weights(model, shapes, "LLM", seed=seed)
+    if tied:
+        state["embedding.weight"] = state["head.weight"]
+    numbers = sum(math.prod(shape) for shape in shapes.values()) - V * d * tied
+    counted = sum(part.numel() for part in model.parameters())
+    told = "the head is not tied: it has a matrix of its own, which will part from the embedding."
+    assert not tied or counted == numbers, told
+    told = "the head is tied, although `tied` is false. It should have a matrix of its own."
+    assert tied or counted == numbers, told
+    assert not tied or torch.equal(*(model.state_dict()[f"{part}.weight"] for part in ("embedding", "head"))), told
+    same = fresh["embedding.weight"].shape == fresh["head.weight"].shape and torch.equal(
+        fresh["embedding.weight"], fresh["head.weight"]
+    )
+    assert tied or not same, "without `tied` the head starts as a copy of the embedding. It is another matrix."
+    model.load_state_dict(state)
+    return model, state
+
+
+def logits_of(
+    state: State, tokens: torch.Tensor, layers: int, past: Sequence[torch.Tensor] | None = None, **mistakes: Any
+) -> tuple[torch.Tensor, Past]:
+    """The logits by the formulas, with mistakes on request, and the past of every block."""
+    x, now = state["embedding.weight"][tokens] * mistakes.get("factor", 1.0), []
+    d = x.size(-1)
+    for place in mistakes.get("order", range(layers)):
+        one = None if past is None else past[mistakes.get("of", lambda place: place)(place)]
+        kept = x.sum(1, keepdim=True) if one is None else one + x.sum(1, keepdim=True)
+        x = F.linear(x, state[f"blocks.{place}.map.weight"], state[f"blocks.{place}.map.bias"]) + kept
+        now.append(kept)
+    if mistakes.get("norm", True):
+        x = F.layer_norm(x, (d,), state["norm.weight"], state["norm.bias"])
+    return F.linear(x, state["head.weight"]), now
+
+
+def logits_and_past(result: Any, shape: tuple[int, int, int], layers: int) -> Any:
+    """The logits and the list of pasts, of the right shapes."""
+    expect.items(result, 2, "the model should return the logits and the new past")
+    logits = expect.floats(result[0], shape, "the logits")
+    told = f"the past should be a list with one entry for each of the {layers} blocks"
+    past = expect.items(result[1], layers, told)
+    for one in past:
+        assert type(one) is torch.Tensor, f"an entry of the past is {kind(one)}, not what the block returned second."
+    return logits, past
+
+
+def answers_as_told(model: Remote, state: State, tokens: torch.Tensor, layers: int, seed: int) -> None:
+    """Fail unless logits and past are right, without a past, with one, and without one again."""
+    d = state["head.weight"].size(1)
+    kept = [normal(len(tokens), 1, d, seed=seed + place) for place in range(layers)]
+    for past in (None, kept):
+        answers_to(model, state, tokens, layers, past)
+    told = "a call without a past is wrong after other calls: something is kept between them. A default list is, too."
+    expect.close(model(tokens)[0], logits_of(state, tokens, layers)[0], told, tolerance=1e-3)
+
+
+def answers_to(model: Remote, state: State, tokens: torch.Tensor, layers: int, past: Past | None) -> None:
+    """Fail unless logits and new past are right for these tokens and this past."""
+    V, d = state["head.weight"].shape
+    found = model(tokens) if past is None else model(tokens, past)
+    logits, now = logits_and_past(found, (*tokens.shape, V), layers)
+    wanted, right = logits_of(state, tokens, layers, past)
+    guesses: dict[str, Any] = {
+        "the norm in front of the head is missing: what passes by was never normalised.": {"norm": False},
+        "embeddings are multiplied by the root of d_model. Here they are not.": {"factor": d**0.5},
+        "the blocks come in the wrong order.": {"order": [*range(layers)][::-1]},
+        "the last block is left out.": {"order": range(layers - 1)},
+        "the last block alone counts. Each reads what the one before it gave.": {"order": [layers - 1]},
+    }
+    if past is not None:
+        guesses |= {
+            "all blocks are given the past of the first one. Each has its own.": {"of": lambda place: 0},
+            "all blocks are given the past of the last one. Each has its own.": {"of": lambda place: layers - 1},
+            "the blocks are given each other's past. Each has its own.": {"of": lambda place: layers - 1 - place},
+        }
+    made = {told: lambda how=how: logits_of(state, tokens, layers, past, **how)[0] for told, how in guesses.items()}
+    made["the past does not reach the blocks."] = lambda: logits_of(state, tokens, layers)[0]
+    made["these are logarithms of probabilities. Give logits."] = lambda: wanted.log_softmax(-1)
+    made["these are probabilities. Give logits."] = lambda: wanted.softmax(-1)
+    told = "the logits are not head(norm(x)) of what the blocks gave, one after the other."
+    expect.like(logits, wanted, told if past is None else f"with a past, {told}", made, tolerance=1e-3)
+    for one, other in zip(now, right, strict=True):
+        told = "the new past is not the list of what the blocks returned second, in their order."
+        assert one.shape == other.shape, told
+        expect.close(one, other, told, tolerance=1e-3)
+
+
+@check("14.5", points=3, forbids=MODELS)
+def llm(LLM, lib):
+    """Embedding, blocks with a past each, a last norm, a head that is tied or not."""
+    V, d, layers = 13, 6, 3
+    tokens = torch.tensor([[3, 1, 12, 5], [0, 7, 7, 2]])
+    for tied, seed in ((True, 71), (False, 81)):
+        model, state = llm_with_weights(LLM, lib, V, d, layers, tied, seed)
+        answers_as_told(model, state, tokens, layers, seed + 5)
+        model.eval()
+        told = "in evaluation mode the logits are others."
+        expect.close(model(tokens)[0], logits_of(state, tokens, layers)[0], told, tolerance=1e-3)
+    kept = [normal(2, 1, d, seed=90 + place) for place in range(layers)]
+    expect.one_device(lib, model, tokens, kept)
+    slopes = lib(toys).parameter_gradients(lib(toys).First(model), tokens)
+    for name, value in slopes.items():
+        assert bool(value.any()), f"`{name.removeprefix('module.')}` gets no gradient: it would never learn."
+    usual = LLM(V, d, [lib(toys).Keeper(d)], lib(nn).LayerNorm(d))
+    told = "without `tied` being said, the model should be tied."
+    assert sum(part.numel() for part in usual.parameters()) == V * d + d * d + 3 * d, told
+
+
+# 14.6
+
+
+def written(result: Any, prompt: list[int], max_new: int, name: str = "generate") -> list[int]:
+    """What the student's function wrote: a list of numbers that begins with the prompt."""
+    expect.of_type(result, list, f"{name} should return a list of token numbers")
+    strange = next((item for item in result if type(item) is not int), None)
+    assert strange is None, f"the list that {name} returns should hold numbers, not {kind(strange)}."
+    assert result[: len(prompt)] == prompt, "the result should begin with the tokens that were given."
+    count = len(result) - len(prompt)
+    assert count == max_new, f"asked for {max_new} new tokens, {name} wrote {count}."
+    return result
+
+
+def greedy(
+    table: torch.Tensor, prompt: list[int], max_new: int, shift: int = 0, reads: Callable | None = None
+) -> list[int]:
+    """The best continuation by `toys.Writer`; `reads` gives the tokens that it was given, from those so far."""
+    text = list(prompt)
+    for _ in range(max_new):
+        every = text if reads is None else reads(text)
+        row = sum((token + 1) * place for place, token in enumerate(every, 1)) % len(table)
+        text.append((table[row].argmax().item() + shift) % table.size(1))
+    return text
+
+
+def again(prompt: list[int]) -> Callable[[list[int]], list[int]]:
+    """The tokens that a `toys.Writer` has seen of a text if every call was given all of it, with the past."""
+    return lambda text: [token for end in range(len(prompt), len(text) + 1) for token in text[:end]]
+
+
+def writes_the_best(generate: Remote, lib: Library, prompt: list[int], max_new: int, seed: int) -> None:
+    """Fail unless the greedy text is right, with cache and without, and each token was fed as often as it should."""
+    table = normal(17, 9, seed=seed)
+    wanted, n = greedy(table, prompt, max_new), len(prompt)
+    for cached in (True, False):
+        model = lib(toys).Writer(table)
+        model.train()
+        how = {} if cached else {"cached": False}
+        text = written(generate(model, prompt, max_new, **how), prompt, max_new)
+        for told, guess in {
+            "the model writes in training mode. Dropout would act.": greedy(table, prompt, max_new, 1),
+            "the model writes while gradients are recorded.": greedy(table, prompt, max_new, 2),
+            "the model writes in training mode, and while gradients are recorded.": greedy(table, prompt, max_new, 3),
+            "with the past, the whole text goes in again. Only the new token should.": greedy(
+                table, prompt, max_new, reads=again(prompt)
+            ),
+            "the new token goes in without the past: the model has forgotten the text.": greedy(
+                table, prompt, max_new, reads=lambda text: text[-1:] if len(text) > n else text
+            ),
+            "the worst token is taken.": greedy(-table, prompt, max_new),
+        }.items():
+            assert text == wanted or text != guess, told
+        assert text == wanted, "the best token after the text so far is not the one that is written."
+        fed = read(model.fed)
+        told = "the mode of the model is another one afterwards. Leave it in the one you found."
+        assert read(model.training) is True, told
+        steps = [[n, 0], *([1, n + place] for place in range(max_new - 1))]
+        whole = [[n + place, 0] for place in range(max_new)]
+        if cached:
+            told = "the whole text goes into the model for each token. With `cached`, each token goes in once."
+            assert fed != whole or whole == steps, told
+            told = "with `cached`, the prompt should go in at once, then each new token alone with the past."
+            assert fed[:max_new] == steps, told
+            told = "the model is called once more than there are tokens to write, and nothing comes of it."
+            assert len(fed) <= max_new, told
+        else:
+            told = "without `cached`, the whole text should go in each time, with no past."
+            assert fed[:max_new] == whole, told
+    model.eval()
+    generate(model, prompt, 2)
+    told = "a model in evaluation mode is in training mode afterwards. Leave it as you found it."
+    assert read(model.training) is False, told
+
+
+def drawn(
+    generate: Remote, lib: Library, row: Sequence[float], temperature: float, count: int, seed: int, **how: bool
+) -> list[int]:
+    """Tokens that are drawn by a model with these logits everywhere, after `torch.manual_seed(seed)`."""
+    model = lib(toys).Writer([list(row)])
+    (text,) = lib(toys).in_turn(generate, seed, [[model, [0], count]], {"temperature": temperature, **how})
+    return written(text, [0], count)[1:]
+
+
+DRAWS = 300
+
+
+def draws_by_temperature(generate: Remote, lib: Library, seed: int) -> None:
+    """Fail unless tokens are drawn from softmax(logits / temperature), by torch's generator."""
+    row = [3.0, 0.0, -30.0, 1.5]
+    for temperature in (1.0, 0.5, 4.0):
+        text = drawn(generate, lib, row, temperature, DRAWS, seed)
+        shares = (torch.tensor(row) / temperature).softmax(-1)
+        found = torch.tensor([text.count(token) / DRAWS for token in range(4)])
+
+        def far(wanted: torch.Tensor, found: torch.Tensor = found) -> float:
+            return ((found - wanted).abs() / (wanted * (1 - wanted) / DRAWS + 1e-9).sqrt()).max().item()
+
+        assert found.max() < 1, "with a temperature the best token is always taken. Tokens should be drawn."
+        if far(shares) > 6:
+            raw = torch.tensor(row)
+            guesses = {
+                "the logits are multiplied by the temperature. Divide.": far((raw * temperature).softmax(-1)),
+                "the logits are not divided by the temperature.": far(raw.softmax(-1)),
+                "the shares of the tokens drawn are not softmax(logits / temperature).": 6.0,
+            }
+            raise AssertionError(min(guesses, key=guesses.__getitem__))
+    one, two, other = (drawn(generate, lib, row, 1.0, 40, seed + step) for step in (1, 1, 2))
+    told = "after the same `torch.manual_seed` another text is drawn. Draw with torch's generator alone."
+    assert one == two, told
+    assert one != other, "another `torch.manual_seed` draws the same text. Is a seed set in generate?"
+
+
+@check("14.6", points=2, forbids=MODELS)
+def generate(generate, lib):
+    """Each token goes in once; greedy or drawn; evaluation mode, no gradients, the mode left as it was."""
+    writes_the_best(generate, lib, [3, 8, 5], 6, 101)
+    writes_the_best(generate, lib, [4], 3, 102)
+    draws_by_temperature(generate, lib, 103)
+    model = lib(toys).Writer(normal(17, 9, seed=104))
+    told = "for no new token at all the text should come back as it was given."
+    assert written(expect.answers(generate, model, [2, 6], 0, says=told), [2, 6], 0) == [2, 6], told
+    expect.one_device(lib, lib(toys).Writes(generate, model), [1, 2], 3)
+
+
+# 14.7
+
+
+def halved(weight: torch.Tensor, d_head: int) -> torch.Tensor:
+    """The rows of each head, one by one: those with even numbers, then those with odd ones."""
+    heads = weight.split(d_head)
+    return torch.cat([torch.cat([head[0::2], head[1::2]]) for head in heads])
+
+
+def reorders(to_halves: Remote, heads: int, d_head: int, width: int, seed: int) -> None:
+    """Fail unless the rows of such a projection are reordered from pairs to halves, within each head."""
+    weight = normal(heads * d_head, width, seed=seed)
+    inverse = torch.cat([head.unflatten(0, (2, -1)).transpose(0, 1).flatten(0, 1) for head in weight.split(d_head)])
+    expect.like(
+        expect.floats(to_halves(weight, d_head), (heads * d_head, width), "the reordered rows"),
+        halved(weight, d_head),
+        "rows 2i and 2i + 1 of a head are not brought to its rows i and i + d_head/2.",
+        {
+            "the rows stay where they are.": weight,
+            "the rows are reordered the other way, from halves to pairs.": inverse,
+            "all rows are reordered as one head. Each head is reordered by itself.": halved(weight, heads * d_head),
+            "the columns are reordered. The rows are.": lambda: (
+                halved(weight.T, width).T if width % 2 == 0 else weight.flip(0)
+            ),
+            "the odd rows come first. Row 0 stays row 0.": lambda: torch.cat(
+                [torch.cat([head[1::2], head[0::2]]) for head in weight.split(d_head)]
+            ),
+            "the heads change places. They stay in order.": lambda: torch.cat([*weight.split(d_head)][::-1]),
+        },
+    )
+
+
+NAMES = {
+    "input_layernorm": "norm1",
+    "self_attn.q_proj": "attention.q_proj",
+    "self_attn.k_proj": "attention.k_proj",
+    "self_attn.v_proj": "attention.v_proj",
+    "self_attn.o_proj": "attention.out_proj",
+    "post_attention_layernorm": "norm2",
+    "mlp.gate_proj": "mlp.gate",
+    "mlp.up_proj": "mlp.up",
+    "mlp.down_proj": "mlp.down",
+}
+
+
+def checkpoint(layers: Sequence[int], n: int, m: int, d_head: int, tied: bool, seed: int) -> dict[str, torch.Tensor]:
+    """A made-up checkpoint with these layers, in this order, with known weights."""
+    d, d_ff, V = n * d_head, 7, 9
+    few = m * d_head
+    inside = {"self_attn.q_proj": (d, d), "self_attn.k_proj": (few, d), "self_attn.v_proj": (few, d)}
+    inside |= {"self_attn.o_proj": (d, d), "mlp.gate_proj": (d_ff, d), "mlp.up_proj": (d_ff, d)}
+    inside |= {"mlp.down_proj": (d, d_ff)}
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (V, d)}
+    for layer in layers:
+        shapes |= {f"model.layers.{layer}.{name}.weight": inside.get(name, (d,)) for name in NAMES}
+    shapes |= {"model.norm.weight": (d,)} | ({} if tied else {"lm_head.weight": (V, d)})
+    return {name: normal(*shape, seed=seed + place) for place, (name, shape) in enumerate(shapes.items())}
+
+
+def converted(state: State, d_head: int | None = None) -> dict[str, torch.Tensor]:
+    """What the table of names makes of a checkpoint."""
+    found = {"embedding.weight": state["model.embed_tokens.weight"], "norm.weight": state["model.norm.weight"]}
+    found["head.weight"] = state.get("lm_head.weight", state["model.embed_tokens.weight"])
+    for name, weight in state.items():
+        layer, _, part = name.removeprefix("model.layers.").partition(".")
+        if name.startswith("model.layers."):
+            inside = part.removesuffix(".weight")
+            pairs = d_head is not None and inside in ("self_attn.q_proj", "self_attn.k_proj")
+            found[f"blocks.{layer}.{NAMES[inside]}.weight"] = halved(weight, d_head or 0) if pairs else weight
+    return found
+
+
+def names_are_right(found: Any, wanted: State, tied: bool) -> None:
+    """Fail unless `found` has the names of `wanted`."""
+    expect.of_type(found, dict, "convert should return a dict from names to tensors")
+    missing, extra = [name for name in wanted if name not in found], [name for name in found if name not in wanted]
+    told = "`head.weight` is missing for a file without `lm_head.weight`. The model is tied: it is the embedding's."
+    assert not (tied and missing == ["head.weight"]), told
+    assert not any(name.endswith("inv_freq") for name in extra), "a table of the rotation is kept. Leave it out."
+    assert not missing, f"`{missing[0]}` is missing{f', and there is `{str(extra[0])[:60]}`' if extra else ''}."
+    assert not extra, f"`{str(extra[0])[:60]}` is not a name of your model."
+
+
+def weights_are_right(found: Any, state: State, d_head: int | None) -> None:
+    """Fail unless every weight of the converted checkpoint is where it should be."""
+    wanted, pairs = converted(state, d_head), d_head is not None
+    for name, weight in wanted.items():
+        value = found[name]
+        assert type(value) is torch.Tensor, f"`{name}` is {kind(value)}, not a tensor."
+        assert value.dtype is weight.dtype, f"`{name}` is {value.dtype}. Weights keep their dtype."
+        right = value.shape == weight.shape and torch.equal(value, weight)
+        if right:
+            continue
+        other = next((key for key, one in wanted.items() if one.shape == value.shape and torch.equal(one, value)), None)
+        if other is not None and other != "head.weight":
+            raise AssertionError(f"`{name}` has the weights that belong to `{other}`.")
+        kept = converted(state)[name]
+        asked = name.endswith(("q_proj.weight", "k_proj.weight"))
+        if pairs and asked:
+            told = f"`{name}` is not reordered, although the rows stand in pairs (`d_head` is given)."
+            assert not torch.equal(value, kept), told
+        told = f"`{name}` is reordered. Only the rows of queries and keys are, and only if `d_head` is given."
+        assert (asked and pairs) or not torch.equal(value.sort(0).values, kept.sort(0).values), told
+        raise AssertionError(f"`{name}` does not have the weights that the file has for it.")
+
+
+def takes(convert: Remote, state: State, d_head: int | None, tied: bool) -> None:
+    """Fail unless the checkpoint is converted as it should be."""
+    found = convert(state) if d_head is None else convert(state, d_head)
+    names_are_right(found, converted(state), tied)
+    weights_are_right(found, state, d_head)
+
+
+TABLE = "model.layers.0.self_attn.rotary_emb.inv_freq"
+
+
+@check("14.7", points=3, forbids=MODELS)
+def convert(to_halves, convert):
+    """Rows from pairs to halves; every name in its place, nothing missing, nothing left over."""
+    reorders(to_halves, 3, 6, 5, 111)
+    reorders(to_halves, 1, 8, 4, 112)
+    found = to_halves(normal(16, 4, seed=113).bfloat16(), 8)
+    told = "the dtype of the weights changes. Reordering keeps it."
+    assert expect.tensor(found, (16, 4), "the reordered rows").dtype is torch.bfloat16, told
+    takes(convert, checkpoint(range(3), 3, 1, 6, False, 120), None, False)
+    tied = checkpoint([0, 11, 1, 10, 2], 4, 2, 6, True, 160)
+    names_are_right(convert({**tied, TABLE: torch.ones(3)}), converted(tied), True)
+    takes(convert, tied, None, True)
+    takes(convert, checkpoint([1, 0], 3, 1, 6, False, 230), 6, False)
+    takes(convert, {name: weight.bfloat16() for name, weight in checkpoint([0], 4, 2, 6, True, 260).items()}, 6, True)
+    left_over = ("model.layers.0.self_attn.q_proj.bias", "model.layers.1.mlp.experts.weight", "vision.weight")
+    for name in left_over:
+        state = {**checkpoint([0, 1], 3, 1, 6, False, 290), name: torch.ones(4)}
+        told = f"a file with `{name}` is taken. It has no place in the model: refuse it with ValueError."
+        expect.refuses(convert, state, says=told)
+
+
+# 14.S1
+
+
+def rows_of(table: torch.Tensor, seed: int, share: float) -> torch.Tensor:
+    """A table whose best token is that of `table` in about this share of the rows, and another one in the others."""
+    other = table.clone()
+    for row in range(len(table)):
+        if torch.rand(1, generator=expect.generator(seed + row)).item() > share:
+            other[row] = table[row].roll(1)
+    return other
+
+
+def calls_needed(table: torch.Tensor, draft: torch.Tensor, prompt: list[int], max_new: int, k: int) -> int:
+    """How many calls of the large model the rule needs."""
+    text, end, calls = list(prompt), len(prompt) + max_new, 0
+    while len(text) < end:
+        guesses = greedy(draft, text, min(k, end - len(text) - 1))[len(text) :]
+        calls += 1
+        for guess in [*guesses, None]:
+            text = greedy(table, text, 1)
+            if guess != text[-1]:
+                break
+    return calls
+
+
+@stretch("14.S1", forbids=MODELS)
+def speculative(speculative, lib):
+    """The greedy text to the last token, in as many calls of the large model as the rule needs."""
+    for seed, share, k, max_new in ((2, 0.0, 3, 7), (1, 1.0, 4, 12), (3, 0.7, 4, 23), (4, 0.6, 2, 1), (5, 0.8, 5, 30)):
+        table = normal(17, 9, seed=300 + seed)
+        guesser = rows_of(table, 400 + 20 * seed, share)
+        model, draft, prompt = lib(toys).Writer(table), lib(toys).Writer(guesser), [seed, 8, 5]
+        model.eval()
+        draft.eval()
+        text = written(speculative(model, draft, prompt, max_new, k), prompt, max_new, "speculative")
+        own = greedy(guesser, prompt, max_new)
+        wanted = greedy(table, prompt, max_new)
+        assert text == wanted or text != own, "this is the text of the draft. The large model decides."
+        told = "the models are called while gradients are recorded."
+        assert text == wanted or text != greedy(table, prompt, max_new, 2), told
+        told = "the text is not the greedy one of the large model: a token was taken that it would not have written."
+        assert text == wanted, told
+        fed, needed = read(model.fed), calls_needed(table, guesser, prompt, max_new, k)
+        assert len(fed) < max_new or needed >= max_new, "the large model is called for each token: nothing is won."
+        told = (
+            "the large model is called more often than the rule needs: one call also says what follows the last guess."
+        )
+        assert len(fed) <= needed, told
+        assert len(fed) >= needed, "the large model is called less often than it can be: some tokens are not its own."
