@@ -118,7 +118,9 @@ def facts(page: str) -> list[Fact]:
     times = Counter(entry[1] for entry, _ in entries)
     found = [fact for entry, end in entries if times[entry[1]] == 1 for fact in _of_entry(page, entry, end)]
     for entry, end in [*_entries(page, "Returns")][:1]:
-        found += [Fact("result", "", one.start, one.text) for one in _of_entry(page, entry, end) if one.kind == "purpose"]
+        found += [
+            Fact("result", "", one.start, one.text) for one in _of_entry(page, entry, end) if one.kind == "purpose"
+        ]
     return found
 
 

@@ -77,9 +77,15 @@ def main() -> None:
             for name in ("head", "sentence"):
                 rows = known[str(seed)][wording]
                 asked = sum(row["asked"] for row in rows.values())
-                shares = {key: sum(row[name].get(key, 0) for row in rows.values()) / asked for key in ("exact", "f1", "touched")}
+                shares = {
+                    key: sum(row[name].get(key, 0) for row in rows.values()) / asked
+                    for key in ("exact", "f1", "touched")
+                }
                 print(seed, wording, name, {key: f"{value:.0%}" for key, value in shares.items()})
-                print("   ", {kind: f"{row[name].get('touched', 0) / row['asked']:.0%}" for kind, row in sorted(rows.items())})
+                print(
+                    "   ",
+                    {kind: f"{row[name].get('touched', 0) / row['asked']:.0%}" for kind, row in sorted(rows.items())},
+                )
 
 
 if __name__ == "__main__":

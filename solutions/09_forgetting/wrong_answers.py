@@ -1460,3 +1460,89 @@ def run_all(results):
     for one in experiments:
         run_seeds(one, phases.seeds()[:3], results)
     return {one.name: run_seeds(one, seeds=phases.seeds(), results=results) for one in experiments}
+
+
+# %% wrong="9.S1" name="exchanged" says="before and after are exchanged"
+# - found[name] = (1 - share) * old + share * new
+# + found[name] = share * old + (1 - share) * new
+
+# %% wrong="9.S1" name="a head that is new" says="your code raised KeyError"
+# - old = before.get(name)
+# + old = before[name]
+
+# %% wrong="9.S1" name="what both have" says="what is new after is missing"
+# - for name, new in after.items():
+# + for name, new in ((name, new) for name, new in after.items() if name in before):
+
+# %% wrong="9.S1" name="what was there before stays" says="does not have"
+# - return found
+# + return {name: old.clone() for name, old in before.items() if name not in found} | found
+
+# %% wrong="9.S1" name="shapes are not compared" says="another shape"
+# - if old is None or old.shape != new.shape or not new.is_floating_point():
+# + if old is None or old.numel() not in (5, new.numel()) or not new.is_floating_point():
+
+# %% wrong="9.S1" name="whole numbers, too" says="whole numbers"
+# - if old is None or old.shape != new.shape or not new.is_floating_point():
+# + if old is None or old.shape != new.shape:
+
+# %% wrong="9.S1" name="whole numbers, rounded" says="whole numbers"
+# - found[name] = new.clone()
+# + found[name] = new.clone() if old is None or old.shape != new.shape else ((old + new) / 2).to(new.dtype)
+
+# %% wrong="9.S1" name="without buffers" says="an entry of the state dict is missing"
+# - return found
+# + return {name: part for name, part in found.items() if "running" not in name}
+
+# %% wrong="9.S1" name="the very tensor" says="moves with what was given"
+# - found[name] = new.clone()
+# + found[name] = new
+
+# %% wrong="9.S1" name="the ends are handed on" says="moves with what was given"
+# - found = {}
+# + if share in (0, 1):
+# +     return {name: before[name] if share == 0 and name in before and before[name].shape == new.shape
+# +             and new.is_floating_point() else new for name, new in after.items()}
+# + found = {}
+
+# %% wrong="9.S1" name="writes into before" says="changes `before`"
+# - found[name] = (1 - share) * old + share * new
+# + found[name] = old.mul_(1 - share).add_(new, alpha=share)
+
+# %% wrong="9.S1" name="writes into after" says="changes `after`"
+# - found[name] = (1 - share) * old + share * new
+# + after[name] = found[name] = (1 - share) * old + share * new
+
+# %% wrong="9.S1" name="the mean" says="this is the mean, whatever the share"
+# - found[name] = (1 - share) * old + share * new
+# + found[name] = (old + new) / 2
+
+# %% wrong="9.S1" name="never beyond the ends" says="share is kept between 0 and 1"
+# - found = {}
+# + found, share = {}, min(max(share, 0), 1)
+
+# %% wrong="9.S1" name="single precision" says="another dtype"
+# - found[name] = (1 - share) * old + share * new
+# + found[name] = ((1 - share) * old + share * new).float()
+
+
+# %% right="9.S1" name="lerp into a copy"
+def between(before, after, share):
+    import copy
+
+    result = copy.deepcopy(dict(after))
+    for name in before.keys() & after.keys():
+        if before[name].size() == after[name].size() and torch.is_floating_point(after[name]):
+            result[name] = torch.lerp(before[name], after[name], share)
+    return result
+
+
+# %% right="9.S1" name="a step from before"
+def between(before, after, share):
+    def one(name):
+        new = after[name]
+        if new.is_floating_point() and name in before and before[name].shape == new.shape:
+            return before[name] + share * (new - before[name])
+        return new.detach().clone()
+
+    return {name: one(name) for name in after}

@@ -148,7 +148,9 @@ def reader(own: Functions, seed: int = 0, profile: str | None = None, folder: Pa
 
 def _train(made: Reader, own: Functions, size: Size, seed: int) -> None:
     draw, device = random.Random(seed), profiles.device()
-    rows = [_to_learn(made, own, one, draw, size.blank) for one in questions.load(size.task, "train", size.examples, seed)]
+    rows = [
+        _to_learn(made, own, one, draw, size.blank) for one in questions.load(size.task, "train", size.examples, seed)
+    ]
     parameters = [*made.encoder.parameters(), *made.out.parameters()]
     optimizer = torch.optim.AdamW(parameters, lr=size.lr, weight_decay=0.01)
     batches = [rows[start : start + size.batch] for start in range(0, len(rows), size.batch)]
