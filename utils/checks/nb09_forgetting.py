@@ -1376,15 +1376,16 @@ def mixed_right(between: Remote, before: State, after: State, share: float) -> N
     assert {*found} == {*after}, told
     for name, new in after.items():
         old, value = before.get(name), found[name]
-        whole, averaged = not new.is_floating_point(), old is not None and old.shape == new.shape
+        whole = not new.is_floating_point()
         told = "whole numbers, such as a count of batches, are averaged. They stay as they are after."
         assert type(value) is torch.Tensor, f"each entry should be a tensor, not {kind(value)}."
         assert not whole or (value.dtype == new.dtype and torch.equal(value, new)), told
         told = "what has another shape after is not as it is after. It has no average."
-        assert averaged or (value.shape == new.shape and torch.equal(value, new)), told
+        alone = old is None or old.shape != new.shape
+        assert not alone or (value.shape == new.shape and torch.equal(value, new)), told
         assert value.shape == new.shape, "an entry has another shape than after."
         assert value.dtype == new.dtype, "an entry has another dtype than after."
-        if averaged and not whole:
+        if old is not None and not alone and not whole:
             wanted = (1 - share) * old + share * new
             expect.like(
                 value,
@@ -1417,8 +1418,8 @@ def between(between, lib):
         mixed_right(between, other | {"old.weight": normal(2, 2, seed=1)}, after, share)
         for shape in ((1, 5), (4, 5), (3, 1), (15,)):
             mixed_right(between, other | {"head.weight": normal(*shape, seed=2)}, after, share)
-    doubled = [{name: value.double() for name, value in state.items()} for state in (before, after)]
-    mixed_right(between, *doubled, 0.4)
+    one, other = ({name: value.double() for name, value in state.items()} for state in (before, after))
+    mixed_right(between, one, other, 0.4)
     mixed_right(between, {}, {}, 0.4)
     told = "what is returned moves with what was given: an entry is the very tensor, not one of its own."
     for state in (before, before | counts[0], {"0.bias": before["0.bias"]}):

@@ -39,7 +39,7 @@ class Functions(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A span of a page: by how much its score is above that of [CLS], its first character, and the one after its last."""
+    """A span of a page: its score less that of [CLS], its first character, and the one after its last."""
 
     margin: float
     start: int
@@ -48,7 +48,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Size:
-    """How an encoder learns to answer: from how many questions, on its first layers, in rows of at most `row` tokens."""
+    """How an encoder learns to answer: its first layers, from so many questions, in rows of at most `row` tokens."""
 
     task: str
     layers: int
@@ -87,7 +87,7 @@ class Toy(nn.Module):
         super().__init__()
         self.config = types.SimpleNamespace(hidden_size=3)
         numbers = tokenizer.convert_tokens_to_ids([questions.MADE_UP_STOP, *questions.MADE_UP_NAMES])
-        self.register_buffer("known", torch.tensor(numbers))
+        self.known = nn.Parameter(torch.tensor(numbers), requires_grad=False)
 
     def forward(self, input_ids: torch.Tensor, token_type_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
         """What encoders of transformers give, with `last_hidden_state` (B, T, 3)."""
@@ -233,11 +233,9 @@ def ask(made: Reader, own: Functions, question: str, page: str, n: int = 3, max_
 
 
 def best_sentence(question: str, page: str) -> Found:
-    """What needs no learning: the sentence or line of a page with most words of the question, the first of equal ones."""
+    """What needs no learning: the sentence or line of a page with most words of the question, the first of equals."""
     asked = {*_words(question)}
-    pieces = [(0, 0)]
-    for one in questions.PIECE.finditer(page):
-        pieces.append((one.start(), one.end()))
+    pieces = [(0, 0), *(one.span() for one in questions.PIECE.finditer(page))]
     start, end = max(pieces, key=lambda place: len(asked & {*_words(page[slice(*place)])}))
     return Found(0.0, start, end)
 
@@ -271,5 +269,15 @@ class Page:
 
 
 def page(name: str) -> str:
-    """The documentation of an object of an installed library, by its dotted name; see `documentation.page`."""
-    return documentation.page(name)
+    """The documentation of an object of an installed library by its dotted name, as `documentation.page`; or "made up".
+
+    Raises:
+        LookupError: there is no such object, or nothing is written about it.
+    """
+    return MADE_UP if name == "made up" else documentation.page(name)
+
+
+def held_out(count: int, unseen: bool = False, seed: int = 0) -> list[Asked]:
+    """Questions about pages that nobody learned from, made up in the size smoke; `unseen`: in wordings that are new."""
+    task = SIZES["smoke" if profiles.name() == "smoke" else "cpu"].task
+    return questions.load(task, "test", count, seed, unseen)
