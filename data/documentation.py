@@ -213,7 +213,10 @@ def page(name: str) -> str:
     Raises:
         LookupError: there is no such object, or nothing is written about it.
     """
-    found = pydoc.locate(name)
+    try:
+        found = pydoc.locate(name) if name else None
+    except pydoc.ErrorDuringImport:
+        found = None
     text = inspect.getdoc(found) if found is not None else None
     if not text:
         raise LookupError(f"nothing is written about {name!r} on this machine; numpy.mean is one that has a page")

@@ -64,6 +64,7 @@ SIZES = {
     "cpu": Size("documentation", 4, 64, 4800, 32, 5e-4),
 }
 SQUAD_ROW = 384
+OF_A_ROW = 20  # spans that are looked at: the best ones often overlap
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,7 @@ def ask(made: Reader, own: Functions, question: str, page: str, n: int = 3, max_
             T = first + len(row.part)
             allowed = torch.arange(T) >= first
             null = (start[0] + end[0]).item()
-            for score, i, j in own.best_spans(start[:T].cpu(), end[:T].cpu(), allowed, n, max_len):
+            for score, i, j in own.best_spans(start[:T].cpu(), end[:T].cpu(), allowed, OF_A_ROW, max_len):
                 found.append(Found(score - null, row.offsets[i - first][0], row.offsets[j - first][1]))
     best: list[Found] = []
     for one in sorted(found, reverse=True):
