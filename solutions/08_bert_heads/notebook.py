@@ -1073,7 +1073,7 @@ for words, tags in zip(read, found):
 from utils.experiments import answering
 
 own = answering.Functions(task_input, answer_tokens, span_logits, span_loss, best_spans)
-reader = answering.reader(own)
+reader = answering.reader(own, seed=1)
 
 # %% [markdown]
 # Write a question and a name of your own: every function or class of an installed library has a page.
@@ -1101,6 +1101,16 @@ for unseen in (False, True):
         said = {number: one.page[slice(*way(one)[1:])] for number, one in enumerate(asked)}
         scores = squad_scores(said, {number: [one.text] for number, one in enumerate(asked)})
         print(f"{'new' if unseen else 'known'} wordings, {name:13}", {key: round(scores[key]) for key in scores})
+
+# %% [markdown]
+# In the size `cpu` this was measured with three seeds (`data/README.md`): exactly right were 30 to 64% of the answers in
+# known wordings and 28 to 52% in new ones. So much depends on the seed because the encoder must discover that a name in
+# the question is to be looked up on the page, and so short a training does not always get there; seed 1 did. The best
+# sentence is hardly ever the answer, and holds a part of it in one of six questions or fewer.
+#
+# It answers best what is asked in the manner of its training, what type a parameter has or what it is for. Questions
+# that only describe a parameter it rarely answers if their wording is new. And what it was never taught, such as why
+# something is so, it answers all the same.
 
 # %% [markdown]
 # **Question 8.W2** (2 points). A model trained on SQuAD 1.1 reads a page about principal component analysis. Someone
