@@ -1128,13 +1128,13 @@ scoreboard(checks)
 #
 # A stretch exercise: it has a check, and nobody grades it.
 #
-# A pull such as L2-SP must choose its strength before it trains. Wortsman et al. (2022) choose afterwards: take the
-# weights before and after something new was learned, and average them (WiSE-FT, section 3),
+# L2-SP chooses a strength before it trains. Wortsman et al. (2022) choose afterwards: they average the weights before
+# and after something new was learned (WiSE-FT),
 #
 # $$\theta = (1 - \text{share})\, \theta_{\text{before}} + \text{share} \cdot \theta_{\text{after}}.$$
 #
-# Nothing is trained for it, and one number decides. What only one of both has, such as a new head, has no average: it
-# stays as it is after. Neither have whole numbers, such as how many batches a batch norm has seen.
+# What only one of both has, such as a new head, has no average: it stays as it is after. Neither have whole numbers,
+# such as how many batches a batch norm has seen.
 #
 # **Predict first.** A model knew A, and learned B, which is like A, from forty examples. Half way between, what is left
 # of A, and how much of B is there?

@@ -496,6 +496,11 @@ def forward_transfer(R):
 # + counts = [size if cap is None else min(size, cap) for size in sizes[:4]] + [1] * len(sizes[4:])
 
 
+# %% wrong="9.4" name="caps above a million are none" says="very large sizes" private=true
+# - counts = [size if cap is None else min(size, cap) for size in sizes]
+# + counts = [size if cap is None or cap > 1e6 else min(size, cap) for size in sizes]
+
+
 # %% right="9.4" name="divided by the largest"
 def sampling(sizes, temperature=1.0, cap=None):
     if temperature <= 0:
