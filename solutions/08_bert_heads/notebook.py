@@ -1103,8 +1103,8 @@ for unseen in (False, True):
         print(f"{'new' if unseen else 'known'} wordings, {name:13}", {key: round(scores[key]) for key in scores})
 
 # %% [markdown]
-# In the size `cpu` this was measured with three seeds (`data/README.md`): exactly right were 30 to 64% of the answers in
-# known wordings and 28 to 52% in new ones. So much depends on chance because the encoder must discover that a name in
+# In the size `cpu` this was measured with three seeds (`data/README.md`). Exactly right were 30 to 64% of the answers
+# in known wordings and 28 to 52% in new ones. So much depends on chance because the encoder must discover that a name in
 # the question is to be looked up on the page, and so short a training does not always get there: try another seed. The
 # best sentence is hardly ever the answer, and holds a part of it in one of six questions or fewer.
 #

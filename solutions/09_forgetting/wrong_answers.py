@@ -284,6 +284,21 @@ def accuracy_matrix(model, tasks, train, evaluate):
     return torch.stack(rows)
 
 
+# %% right="9.2" name="inference mode, filled in"
+def accuracy_matrix(model, tasks, train, evaluate):
+    mode, T = model.training, len(tasks)
+    R = torch.empty(T + 1, T)
+    for i in range(T + 1):
+        if i > 0:
+            train(model.train(), tasks[i - 1])
+        model.eval()
+        with torch.inference_mode():
+            for j in range(T):
+                R[i, j] = evaluate(model, tasks[j])
+    model.train(mode)
+    return R
+
+
 # %% wrong="9.3" name="last task counted" says="`backward_transfer`: the sum is divided by T"
 # - return sum(R[T, j].item() - R[j + 1, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[T, j].item() - R[j + 1, j].item() for j in range(T)) / T
@@ -666,6 +681,30 @@ class Replay:
         return self.rng.sample(self.examples, k=len(self.pairs) if n > len(self.pairs) else n)
 
 
+# %% right="9.5" name="the largest keys of all"
+import heapq
+
+
+class Replay:
+    def __init__(self, capacity, rng):
+        self.capacity, self.rng, self.heap, self.n = capacity, rng, [], 0
+
+    @property
+    def examples(self):
+        return [e for _, _, e in self.heap]
+
+    def add(self, example):
+        self.n += 1
+        item = (self.rng.random(), self.n, example)
+        if len(self.heap) < self.capacity:
+            heapq.heappush(self.heap, item)
+        else:
+            heapq.heappushpop(self.heap, item)
+
+    def sample(self, n):
+        return self.rng.sample(self.examples, min(n, len(self.heap)))
+
+
 # %% wrong="9.6" name="square of the mean gradient" says="averaged over the batch before they are squared"
 # - for row in inputs.split(1):
 # -     for log_p in model(row).log_softmax(-1)[0]:
@@ -894,6 +933,33 @@ def ewc(model, importance, anchor, strength):
     parts = dict(model.named_parameters())
     terms = [(F.mse_loss(parts[name], anchor[name], reduction="none") * F_k).sum() for name, F_k in importance.items()]
     return strength * torch.stack(terms).sum() / 2
+
+
+# %% right="9.6" name="torch.func"
+from torch.func import functional_call, jacrev
+
+
+def remember(model):
+    return {n: p.detach().clone() for n, p in model.named_parameters()}
+
+
+def fisher(model, inputs):
+    mode = model.training
+    model.eval()
+    learn = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
+    total = {n: torch.zeros_like(p) for n, p in learn.items()}
+    for x in inputs:
+        f = lambda ps: functional_call(model, ps, (x.unsqueeze(0),)).log_softmax(-1)[0]
+        lp, J = f(learn).detach(), jacrev(f)(learn)
+        for n in total:
+            total[n] += torch.einsum("c,c...->...", lp.exp(), J[n].detach() ** 2) / inputs.shape[0]
+    model.train(mode)
+    return total
+
+
+def ewc(model, importance, anchor, strength):
+    ps = dict(model.named_parameters())
+    return strength * torch.stack([(f * (ps[n] - anchor[n]).square()).sum() for n, f in importance.items()]).sum() / 2
 
 
 # %% wrong="9.7" name="pulls to zero" says="everything is pulled to zero"
