@@ -1104,9 +1104,9 @@ for unseen in (False, True):
 
 # %% [markdown]
 # In the size `cpu` this was measured with three seeds (`data/README.md`). Exactly right were 30 to 64% of the answers
-# in known wordings and 28 to 52% in new ones. So much depends on chance because the encoder must discover that a name in
-# the question is to be looked up on the page, and so short a training does not always get there: try another seed. The
-# best sentence is hardly ever the answer, and holds a part of it in one of six questions or fewer.
+# in known wordings and 28 to 52% in new ones. So much depends on chance because the encoder must discover that a name
+# in the question is to be looked up on the page, and so short a training does not always get there: try another seed.
+# The best sentence is hardly ever the answer, and holds a part of it in one of six questions or fewer.
 #
 # It answers best what is asked in the manner of its training, what type a parameter has or what it is for. Questions
 # that only describe a parameter it rarely answers if their wording is new. And what it was never taught, such as why
