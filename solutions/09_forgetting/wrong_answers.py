@@ -284,6 +284,21 @@ def accuracy_matrix(model, tasks, train, evaluate):
     return torch.stack(rows)
 
 
+# %% right="9.2" name="inference mode, filled in"
+def accuracy_matrix(model, tasks, train, evaluate):
+    mode, T = model.training, len(tasks)
+    R = torch.empty(T + 1, T)
+    for i in range(T + 1):
+        if i > 0:
+            train(model.train(), tasks[i - 1])
+        model.eval()
+        with torch.inference_mode():
+            for j in range(T):
+                R[i, j] = evaluate(model, tasks[j])
+    model.train(mode)
+    return R
+
+
 # %% wrong="9.3" name="last task counted" says="`backward_transfer`: the sum is divided by T"
 # - return sum(R[T, j].item() - R[j + 1, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[T, j].item() - R[j + 1, j].item() for j in range(T)) / T
@@ -496,6 +511,11 @@ def forward_transfer(R):
 # + counts = [size if cap is None else min(size, cap) for size in sizes[:4]] + [1] * len(sizes[4:])
 
 
+# %% wrong="9.4" name="caps above a million are none" says="very large sizes" private=true
+# - counts = [size if cap is None else min(size, cap) for size in sizes]
+# + counts = [size if cap is None or cap > 1e6 else min(size, cap) for size in sizes]
+
+
 # %% right="9.4" name="divided by the largest"
 def sampling(sizes, temperature=1.0, cap=None):
     if temperature <= 0:
@@ -659,6 +679,30 @@ class Replay:
 
     def sample(self, n):
         return self.rng.sample(self.examples, k=len(self.pairs) if n > len(self.pairs) else n)
+
+
+# %% right="9.5" name="the largest keys of all"
+import heapq
+
+
+class Replay:
+    def __init__(self, capacity, rng):
+        self.capacity, self.rng, self.heap, self.n = capacity, rng, [], 0
+
+    @property
+    def examples(self):
+        return [e for _, _, e in self.heap]
+
+    def add(self, example):
+        self.n += 1
+        item = (self.rng.random(), self.n, example)
+        if len(self.heap) < self.capacity:
+            heapq.heappush(self.heap, item)
+        else:
+            heapq.heappushpop(self.heap, item)
+
+    def sample(self, n):
+        return self.rng.sample(self.examples, min(n, len(self.heap)))
 
 
 # %% wrong="9.6" name="square of the mean gradient" says="averaged over the batch before they are squared"
@@ -889,6 +933,33 @@ def ewc(model, importance, anchor, strength):
     parts = dict(model.named_parameters())
     terms = [(F.mse_loss(parts[name], anchor[name], reduction="none") * F_k).sum() for name, F_k in importance.items()]
     return strength * torch.stack(terms).sum() / 2
+
+
+# %% right="9.6" name="torch.func"
+from torch.func import functional_call, jacrev
+
+
+def remember(model):
+    return {n: p.detach().clone() for n, p in model.named_parameters()}
+
+
+def fisher(model, inputs):
+    mode = model.training
+    model.eval()
+    learn = {n: p.detach() for n, p in model.named_parameters() if p.requires_grad}
+    total = {n: torch.zeros_like(p) for n, p in learn.items()}
+    for x in inputs:
+        f = lambda ps: functional_call(model, ps, (x.unsqueeze(0),)).log_softmax(-1)[0]
+        lp, J = f(learn).detach(), jacrev(f)(learn)
+        for n in total:
+            total[n] += torch.einsum("c,c...->...", lp.exp(), J[n].detach() ** 2) / inputs.shape[0]
+    model.train(mode)
+    return total
+
+
+def ewc(model, importance, anchor, strength):
+    ps = dict(model.named_parameters())
+    return strength * torch.stack([(f * (ps[n] - anchor[n]).square()).sum() for n, f in importance.items()]).sum() / 2
 
 
 # %% wrong="9.7" name="pulls to zero" says="everything is pulled to zero"
@@ -1460,3 +1531,89 @@ def run_all(results):
     for one in experiments:
         run_seeds(one, phases.seeds()[:3], results)
     return {one.name: run_seeds(one, seeds=phases.seeds(), results=results) for one in experiments}
+
+
+# %% wrong="9.S1" name="exchanged" says="before and after are exchanged"
+# - found[name] = (1 - share) * old + share * new
+# + found[name] = share * old + (1 - share) * new
+
+# %% wrong="9.S1" name="a head that is new" says="your code raised KeyError"
+# - old = before.get(name)
+# + old = before[name]
+
+# %% wrong="9.S1" name="what both have" says="what is new after is missing"
+# - for name, new in after.items():
+# + for name, new in ((name, new) for name, new in after.items() if name in before):
+
+# %% wrong="9.S1" name="what was there before stays" says="does not have"
+# - return found
+# + return {name: old.clone() for name, old in before.items() if name not in found} | found
+
+# %% wrong="9.S1" name="shapes are not compared" says="another shape"
+# - if old is None or old.shape != new.shape or not new.is_floating_point():
+# + if old is None or old.numel() not in (5, new.numel()) or not new.is_floating_point():
+
+# %% wrong="9.S1" name="whole numbers, too" says="whole numbers"
+# - if old is None or old.shape != new.shape or not new.is_floating_point():
+# + if old is None or old.shape != new.shape:
+
+# %% wrong="9.S1" name="whole numbers, rounded" says="whole numbers"
+# - found[name] = new.clone()
+# + found[name] = new.clone() if old is None or old.shape != new.shape else ((old + new) / 2).to(new.dtype)
+
+# %% wrong="9.S1" name="without buffers" says="an entry of the state dict is missing"
+# - return found
+# + return {name: part for name, part in found.items() if "running" not in name}
+
+# %% wrong="9.S1" name="the very tensor" says="moves with what was given"
+# - found[name] = new.clone()
+# + found[name] = new
+
+# %% wrong="9.S1" name="the ends are handed on" says="moves with what was given"
+# - found = {}
+# + if share in (0, 1):
+# +     return {name: before[name] if share == 0 and name in before and before[name].shape == new.shape
+# +             and new.is_floating_point() else new for name, new in after.items()}
+# + found = {}
+
+# %% wrong="9.S1" name="writes into before" says="changes `before`"
+# - found[name] = (1 - share) * old + share * new
+# + found[name] = old.mul_(1 - share).add_(new, alpha=share)
+
+# %% wrong="9.S1" name="writes into after" says="changes `after`"
+# - found[name] = (1 - share) * old + share * new
+# + after[name] = found[name] = (1 - share) * old + share * new
+
+# %% wrong="9.S1" name="the mean" says="this is the mean, whatever the share"
+# - found[name] = (1 - share) * old + share * new
+# + found[name] = (old + new) / 2
+
+# %% wrong="9.S1" name="never beyond the ends" says="share is kept between 0 and 1"
+# - found = {}
+# + found, share = {}, min(max(share, 0), 1)
+
+# %% wrong="9.S1" name="single precision" says="another dtype"
+# - found[name] = (1 - share) * old + share * new
+# + found[name] = ((1 - share) * old + share * new).float()
+
+
+# %% right="9.S1" name="lerp into a copy"
+def between(before, after, share):
+    import copy
+
+    result = copy.deepcopy(dict(after))
+    for name in before.keys() & after.keys():
+        if before[name].size() == after[name].size() and torch.is_floating_point(after[name]):
+            result[name] = torch.lerp(before[name], after[name], share)
+    return result
+
+
+# %% right="9.S1" name="a step from before"
+def between(before, after, share):
+    def one(name):
+        new = after[name]
+        if new.is_floating_point() and name in before and before[name].shape == new.shape:
+            return before[name] + share * (new - before[name])
+        return new.detach().clone()
+
+    return {name: one(name) for name in after}

@@ -55,12 +55,11 @@ def laid_out(pairs: Sequence[tuple[Sequence[int], Sequence[int] | None]], cls: i
     return [ids, types, [[1] * len(row) + [0] * (T - len(row)) for row in rows]]
 
 
-def is_read(
-    task_input: Remote, kind: str, parts: list[list[int]], most: int, cls: int = 101, sep: int = 102, pad: int = 0
-) -> None:
-    """Fail unless one example becomes the rows that the table asks for."""
+def is_read(task_input: Remote, kind: str, parts: list[list[int]], most: int, *special: int) -> None:
+    """Fail unless one example becomes the rows that the table asks for. `special` are cls, sep and pad, or none."""
+    cls, sep, pad = special or (101, 102, 0)
     names = ("the ids", "the types", "the mask")
-    value = task_input(kind, parts, most, cls, sep, pad)
+    value = task_input(kind, parts, most, *special)
     found = expect.items(value, 3, "task_input should return ids, types and mask, three tensors")
     pairs = rows_by_rule(kind, parts, most)
     wanted = laid_out(pairs, cls, sep, pad)
@@ -1358,6 +1357,7 @@ def tagger(BiLSTMTagger, lib):
     d, h, n = 5, 3, 4
     tagger = BiLSTMTagger(d, h, n)
     state = expect.weights(tagger, tagger_shapes(d, h, n), "BiLSTMTagger(5, 3, 4)", seed=90)
+    assert read(tagger.lstm.batch_first) is True, "`lstm` takes time first. Its batch should come first."
     x = normal(4, 6, d, seed=91)
     for sizes in ([3, 6, 1, 5], [2, 4, 1, 3], [6, 6, 6, 6], [6, 5, 3, 2]):
         tagged(tagger, state, x, torch.tensor(sizes))

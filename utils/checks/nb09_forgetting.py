@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from utils import tiny_bert
 from utils.experiments import forgetting as phases
 from utils.grading import expect, toys
-from utils.grading.check import check
+from utils.grading.check import check, stretch
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, kind, read
@@ -1360,3 +1360,69 @@ def modes(learn: Remote, answer: Remote, lib: Library, batches: list[Any], seed:
 @results_check("9.10", points=4, source=phases, notebook=phases.NOTEBOOK)
 def every_run(run_all):
     """Every experiment with every seed, graded from what the files of the runs hold."""
+
+
+# 9.S1
+
+
+def mixed_right(between: Remote, before: State, after: State, share: float) -> None:
+    """Fail unless every entry is what lies between, or as it is after where there is nothing between."""
+    found = expect.of_type(between(before, after, share), dict, "between should return a dict of tensors")
+    missing = [name for name in after if name not in found]
+    told = "what is new after is missing. It has no average, and stays as it is after."
+    assert not missing or missing[0] in before, told
+    assert not missing, "an entry of the state dict is missing. Buffers and whole numbers are entries, too."
+    told = "there is an entry that the state dict after does not have."
+    assert {*found} == {*after}, told
+    for name, new in after.items():
+        old, value = before.get(name), found[name]
+        whole = not new.is_floating_point()
+        told = "whole numbers, such as a count of batches, are averaged. They stay as they are after."
+        assert type(value) is torch.Tensor, f"each entry should be a tensor, not {kind(value)}."
+        assert not whole or (value.dtype == new.dtype and torch.equal(value, new)), told
+        told = "what has another shape after is not as it is after. It has no average."
+        alone = old is None or old.shape != new.shape
+        assert not alone or (value.shape == new.shape and torch.equal(value, new)), told
+        assert value.shape == new.shape, "an entry has another shape than after."
+        assert value.dtype == new.dtype, "an entry has another dtype than after."
+        if old is not None and not alone and not whole:
+            wanted = (1 - share) * old + share * new
+            expect.like(
+                value,
+                wanted,
+                "an entry is not (1 - share) times before plus share times after.",
+                {"share is kept between 0 and 1. Any number is allowed.": new if share > 1 else old}
+                if not 0 <= share <= 1
+                else {
+                    "before and after are exchanged: share is that of after.": share * old + (1 - share) * new,
+                    "an entry is as it is after. Average it.": new,
+                    "an entry is as it was before. Average it.": old,
+                    "this is the mean, whatever the share.": (old + new) / 2,
+                    "share times after is added to all of before.": old + share * new,
+                },
+            )
+
+
+@stretch("9.S1", forbids=MODELS)
+def between(between, lib):
+    """What lies between two state dicts: shares, new heads, other shapes, whole numbers, dtypes, and copies."""
+    shapes = {"0.weight": (5, 4), "0.bias": (5,), "head.weight": (3, 5), "1.running_mean": (5,), "scale": ()}
+    before = {name: normal(*shape, seed=990 + place) for place, (name, shape) in enumerate(shapes.items())}
+    after = {name: normal(*shape, seed=980 + place) for place, (name, shape) in enumerate(shapes.items())}
+    counts = {"1.num_batches_tracked": torch.tensor(7)}, {"1.num_batches_tracked": torch.tensor(20)}
+    for share in (0.3, 0.0, 1.0, 0.5, 1.5, -0.25):
+        mixed_right(between, before, after, share)
+        mixed_right(between, before | counts[0], after | counts[1], share)
+        other = {name: value for name, value in before.items() if name != "head.weight"}
+        mixed_right(between, other, after, share)
+        mixed_right(between, other | {"old.weight": normal(2, 2, seed=1)}, after, share)
+        for shape in ((1, 5), (4, 5), (3, 1), (15,)):
+            mixed_right(between, other | {"head.weight": normal(*shape, seed=2)}, after, share)
+    one, other = ({name: value.double() for name, value in state.items()} for state in (before, after))
+    mixed_right(between, one, other, 0.4)
+    mixed_right(between, {}, {}, 0.4)
+    told = "what is returned moves with what was given: an entry is the very tensor, not one of its own."
+    for state in (before, before | counts[0], {"0.bias": before["0.bias"]}):
+        for share in (0.3, 0.0, 1.0):
+            assert lib(toys).stays(between, state, after | counts[1], share), told
+    expect.one_device(lib, between, before, after, 0.3)

@@ -510,7 +510,7 @@ def segment_model(SegmentModel, lib):
     told = "the gradient of a segment's loss is cut off within the segment. Only memories are detached."
     for part, module in segment_parts(ours).items():
         for name, one in module.named_parameters():
-            expect.close(slopes[f"model.{part}.{name}"], one.grad, told, 1e-3)
+            expect.close(slopes[f"module.{part}.{name}"], one.grad, told, 1e-3)
     expect.one_device(lib, lib(toys).First(model), text)
 
 

@@ -268,7 +268,7 @@ def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
         errors={
             name: [np.std(one, ddof=1) if len(one) > 1 else 0.0 for one in found] for name, found in values.items()
         },
-        labels=[*some],
+        labels=[name.replace(" ", "\n") for name in some],  # side by side they would touch
         ylabel="test sentences, %",
         alt=alt,
     )

@@ -299,6 +299,17 @@ def left_behind(call: Callable[..., Any], value: Any, *rest: Any) -> Any:
     return value
 
 
+def stays(call: Callable[..., dict[str, Any]], *given: Any) -> bool:
+    """Whether the tensors in the dict that `call(*given)` gives stay as they are when all that are given move."""
+    found = call(*given)
+    were = {name: part.clone() for name, part in found.items()}
+    with torch.no_grad():
+        for part in leaves(list(given)):
+            if is_tensor(part):
+                part.add_(1)
+    return all(torch.equal(found[name], part) for name, part in were.items())
+
+
 class WithMask(nn.Module):
     """`model` read under one mask: (B, T) -> what `model(tokens, mask)` gives."""
 
