@@ -934,6 +934,9 @@ alt = "How many times longer a sliding window takes than a cached evaluation on 
 plots.bars({"time": [row[2] for row in rows]}, labels=list(map(str, contexts)), ylabel="sliding / cached", alt=alt)
 
 # %% [markdown]
+# Both ways lose nearly the same, and windows cost more and more. In the profile `smoke` all is too small for that.
+
+# %% [markdown]
 # **Question 10.W1** (2 points). Read your own curves (in the profile `smoke`: the recorded ones, if there are any).
 # With a period, the loss falls in one step. At which place, and why there? With period 80 and memory 32 your `reach`
 # says that the second half could know. Why is it not learned, and would more layers of the same kind help? What would?
@@ -1045,4 +1048,5 @@ alt = "The loss of a trained model by the length of the memory that it is given 
 plots.curves({"loss": list(losses.values())}, x=lengths, xlabel="memory", ylabel="loss, nats", alt=alt)
 
 # %% [markdown]
-# STRETCH
+# In two trial runs of the profile `cpu` the loss stayed as it was beyond the memory of training: distances that the
+# model never saw did no harm, and brought nothing. A memory of a few states was already nearly as good as the longest.
