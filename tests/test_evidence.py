@@ -523,7 +523,9 @@ def test_what_whole_numbers_honest_seeds_have_in_common_is_as_the_threshold_says
     runs = source.recorded()
     experiments = source.experiments(profile="cpu")
     assert likeness.counted_again(experiments.values(), runs, {}) == ([], [])
-    rows = [[*map(tuple, experiments[name].counted(run.predictions))] for name, some in runs.items() for run in some]
+    rows = [
+        [*map(tuple, experiments[name].whole_numbers(run.predictions))] for name, some in runs.items() for run in some
+    ]
     shares = [likeness.in_common(one, other) for one, other in itertools.combinations(rows, 2)]
     assert 0.3 < max(shares) < most < likeness.COUNTED
 

@@ -189,7 +189,7 @@ def _light(text: bytes, experiment: Experiment) -> tuple[str, float, np.ndarray,
         predictions = [*stated["predictions"]]
         with np.errstate(all="ignore"):
             outputs = outputs_of(stated["logits"], predictions)
-        rows = [] if experiment.made_up else [*map(tuple, experiment.counted(predictions))]
+        rows = [] if experiment.made_up else [*map(tuple, experiment.whole_numbers(predictions))]
         counted = hashlib.sha256(json.dumps(rows).encode()).hexdigest() if tells(rows) else ""
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, OverflowError, RecursionError):
         return None

@@ -228,7 +228,7 @@ class Experiment:
         train = importlib.import_module(self.loop).run_seed
         return train(self, seed, precision=precision, folder=folder, on_step=on_step)
 
-    def counted(self, predictions: list[Any]) -> list[list[int]]:
+    def whole_numbers(self, predictions: list[Any]) -> list[list[int]]:
         """What entries of predictions say in whole numbers, in which no two seeds agree throughout; [] if nothing."""
         return []
 

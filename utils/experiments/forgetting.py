@@ -152,7 +152,7 @@ class Forgetting(Experiment):
         each = [len(classes) * self.examples * self.epochs for classes in self.phases]
         return [sum(each[:place]) for place in range(len(each) + 1)]
 
-    def counted(self, predictions: list[Any]) -> list[list[int]]:
+    def whole_numbers(self, predictions: list[Any]) -> list[list[int]]:
         """The classes that each sentence was given."""
         return [row[:-2] for row in predictions]
 

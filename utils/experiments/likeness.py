@@ -67,12 +67,12 @@ def counted_again(
     table = [(one, run) for one in experiments for run in runs.get(one.name, ()) if not one.made_up]
     known: list[tuple[str, list[tuple[int, ...]]]] = []
     for folder, some in recorded.items() if table else ():
-        rows = [[*map(tuple, table[0][0].counted(run.predictions))] for run in some]
+        rows = [[*map(tuple, table[0][0].whole_numbers(run.predictions))] for run in some]
         known += [(f"run {number} of the course's own {folder}", one) for number, one in enumerate(rows, start=1)]
     sure: list[str] = []
     unsure: list[str] = []
     for one, run in table:
-        mine, file = [*map(tuple, one.counted(run.predictions))], file_of(one, run)
+        mine, file = [*map(tuple, one.whole_numbers(run.predictions))], file_of(one, run)
         share, place = max(((in_common(mine, others), place) for place, others in known), default=(0.0, ""))
         told = f"{file} has the counts or classes of {place}"
         if share == 1:

@@ -120,7 +120,7 @@ class Tagging(Experiment):
             return _made_up_names(self.test)
         return _recorded_names().get((self.task, self.test, fingerprint))
 
-    def counted(self, predictions: list[Any]) -> list[list[int]]:
+    def whole_numbers(self, predictions: list[Any]) -> list[list[int]]:
         """The names found that are right, and those found; how many there are, all runs have in common."""
         return [row[:THERE] for row in predictions]
 
