@@ -292,8 +292,8 @@ plots.curves(shown, x=range(-100, 1900, 20), xlabel="steps after the shock", yla
 
 # %% [markdown]
 # First larger, then smaller. The mean follows a shock at once, the square late: for some steps, what is divided is
-# large, and the divisor is not yet. Then the mean forgets, and the divisor stays. A smaller $\beta_2$ is quicker in both: its
-# largest step is smaller, and its steps are soon what they were.
+# large, and the divisor is not yet. Then the mean forgets, and the divisor stays. A smaller $\beta_2$ is quicker in
+# both: its largest step is smaller, and its steps are soon what they were.
 
 # %% [markdown]
 # ## 11.4 Spans
@@ -404,7 +404,14 @@ plots.pieces(drawn, kinds=("hidden",), alt=alt)
 #
 # **Predict first.** The states of the hidden tokens themselves change. What happens to $y_i$?
 #
-# **Exercise 11.5** (3 points, about 20 minutes). Write `boundaries` and `BoundaryObjective`.
+# **Exercise 11.5** (3 points, about 20 minutes). Write `boundaries` and `BoundaryObjective`, with these parts:
+#
+# | part | what it is |
+# |---|---|
+# | `place` | `nn.Embedding` (longest, d); row 0 is that of place 1, and places after `longest` have the last row |
+# | `first`, `first_norm` | `nn.Linear` (3 d, d) and `nn.LayerNorm` (d) |
+# | `second`, `second_norm` | `nn.Linear` (d, d) and `nn.LayerNorm` (d) |
+# | the embedding | kept as you like; its weight stays one and the same parameter, and is the output matrix, without a bias |
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -443,12 +450,7 @@ def boundaries(mask):
 
 
 class BoundaryObjective(nn.Module):
-    """Logits for hidden tokens; the output matrix is the weight of `embedding`, an nn.Embedding (V, d), without a bias.
-
-    New parts: `place`, nn.Embedding (longest, d), row 0 for place 1; `first`, nn.Linear (3 d, d), and `first_norm`,
-    nn.LayerNorm (d); `second`, nn.Linear (d, d), and `second_norm`, nn.LayerNorm (d). How the embedding is kept is up
-    to you, but its weight stays one and the same parameter.
-    """
+    """Logits for hidden tokens, (V) each; parts as in the table. `embedding` is an nn.Embedding (V, d)."""
 
     def __init__(self, embedding, longest):
         super().__init__()
@@ -462,7 +464,7 @@ class BoundaryObjective(nn.Module):
     def forward(self, states, mask):
         """States (B, T, d), mask (B, T) -> logits (K, V) of the hidden tokens, row by row, from left to right.
 
-        First the state before the span, then the one after it, then the place; those after `longest` have the last row.
+        What goes in: the state before the span, the one after it, the row of the place, in this order.
         """
         ### BEGIN SOLUTION
         left, right, place = (found[mask] for found in boundaries(mask))
