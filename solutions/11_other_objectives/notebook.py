@@ -411,7 +411,7 @@ plots.pieces(drawn, kinds=("hidden",), alt=alt)
 # | `place` | `nn.Embedding` (longest, d); row 0 is that of place 1, and places after `longest` have the last row |
 # | `first`, `first_norm` | `nn.Linear` (3 d, d) and `nn.LayerNorm` (d) |
 # | `second`, `second_norm` | `nn.Linear` (d, d) and `nn.LayerNorm` (d) |
-# | the embedding | kept as you like; its weight stays one and the same parameter, and is the output matrix, without a bias |
+# | the embedding | kept as you like; its weight stays one parameter, and is the output matrix, without a bias |
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
