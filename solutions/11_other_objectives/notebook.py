@@ -35,7 +35,21 @@ from torch.nn import functional as F
 
 from utils import plots
 from utils.checks import nb11_other_objectives as checks
+from utils.experiments import objectives, profiles, student
+from utils.experiments.experiment import results_folder
+from utils.experiments.runs import run_seeds
 from utils.grading.check import scoreboard
+from utils.hand_in import pack
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 11.8 follow from your name, so nobody
+# else has yours. Write the name under which you hand in between the quotes, and do not change it later. `KEY`
+# stays blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
 
 # %% [markdown]
 # ## 11.1 A mask for each sentence
@@ -137,7 +151,7 @@ print("sentence 4 in epoch 4:", sorted(other.tolist()))
 #
 # **Predict first.** Many documents of three sentences: which share of the places is left empty if rows end with them?
 #
-# **Exercise 11.2** (2 points, about 15 minutes). Write `pack`.
+# **Exercise 11.2** (2 points, about 15 minutes). Write `full_rows`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -157,7 +171,7 @@ print("sentence 4 in epoch 4:", sorted(other.tolist()))
 
 
 # %% exercise="11.2"
-def pack(documents, max_len, sep):
+def full_rows(documents, max_len, sep):
     """Rows of whole sentences, in their order, each filled as far as the next sentence allows.
 
     A sentence goes into the row of the one before it if it fits, else it begins a new row. Between two documents in one
@@ -189,15 +203,15 @@ def pack(documents, max_len, sep):
 
 
 # %% check="11.2"
-checks.pack(pack)
+checks.full_rows(full_rows)
 
 # %%
 draw, max_len = random.Random(2), 64
 documents = [[[d + 1] * draw.randint(4, 14) for _ in range(3)] for d in range(24)]
 ways = {
     "a sentence a row": [sentence for document in documents for sentence in document],
-    "DOC-SENTENCES": [row for document in documents for row in pack([document], max_len, 0)],
-    "FULL-SENTENCES": pack(documents, max_len, 0),
+    "DOC-SENTENCES": [row for document in documents for row in full_rows([document], max_len, 0)],
+    "FULL-SENTENCES": full_rows(documents, max_len, 0),
 }
 
 # %%
@@ -686,8 +700,128 @@ plots.bars(means, labels=["NSP", "SOP"], ylabel="shared words", alt=alt)
 # to know which of two sentences comes first.
 
 # %% [markdown]
+# ## Experiment: three questions, two arms each
+#
+# Each pair of arms differs in one thing, and has the same number of steps:
+#
+# | what learns | its arms | measured is |
+# |---|---|---|
+# | an encoder, from nothing, fills blanks | one mask a sentence; a new one in each epoch | the loss on other text |
+# | the same, with translations in its rows | nobody looks across; all do in each second batch | translations found |
+# | a head, on vectors of two sentences | NSP; SOP | accuracy in both tasks |
+#
+# The text is the documentation of the course's libraries. The second language is made up: every word of the first has
+# another number there, and each two neighbours change places. No word is in both.
+#
+# `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` has more text and larger models, and `smoke` made-up text.
+# Smoke runs show that everything works, and earn nothing.
+
+# %% tags=["experiment"]
+experiments = objectives.experiments("11_other_objectives")
+print(f"{profiles.name()} on {profiles.device()}, seeds {objectives.seeds()}")
+for name, one in experiments.items():
+    print(f"{name}: {one.task}, batches of {one.batch}, rate {one.lr}, {one.test} to test on")
+student.use(checks, masked_places=masked_places, tlm_batch=tlm_batch, allowed=allowed, pair_task=pair_task)
+results = results_folder(say=True)
+
+# %% [markdown]
+# The runs use your `masked_places`, `tlm_batch`, `allowed` and `pair_task` where you have passed their checks in this
+# session, and the course's otherwise. Yours are compared with the course's as they run, and left where they give
+# something else, even something as good, such as other random numbers: whoever grades must be able to repeat a run
+# without your code.
+
+# %% [markdown]
+# ## 11.8 All runs
+#
+# Every run leaves one file with a row for each test example: losses with their number of blanks; the translations
+# that were found, and how far the right one is ahead; or two margins, one for each task. Losses, shares and
+# accuracies are computed from these, here and in grading. An edited or copied file is refused, and so is a seed that
+# is not yours.
+#
+# **Predict first.** A head is trained on NSP and asked for SOP. How often is it right?
+#
+# **Exercise 11.8** (4 points, about 5 minutes). The machine needs minutes. Write `run_all`. Interrupt it as you
+# like: finished seeds are kept.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# </details>
+
+
+# %% exercise="11.8"
+def run_all(results):
+    """Run the experiments of `objectives.experiments("11_other_objectives")` with all of `objectives.seeds()`.
+
+    results: the folder that `run_seeds` keeps its files in.
+    Returns a dict from each experiment's name to its list of runs.
+    """
+    ### BEGIN SOLUTION
+    experiments = objectives.experiments("11_other_objectives")
+    return {name: run_seeds(experiment, objectives.seeds(), results) for name, experiment in experiments.items()}
+    ### END SOLUTION
+
+
+# %% tags=["experiment"]
+runs = run_all(results)
+
+# %% check="11.8"
+checks.every_run(run_all)
+
+# %% [markdown]
+# First the masks: how both losses go on over the steps. The bands run from the lowest seed to the highest.
+
+# %% tags=["experiment"]
+objectives.learning(runs, "Your runs: training and test loss over the steps, with one mask and with dynamic masks.")
+
+# %% [markdown]
+# Now one table: each row has what it was made for, a mean over your seeds and, in brackets, the standard deviation.
+
+# %% tags=["experiment"]
+objectives.table(runs)
+
+# %% tags=["experiment"]
+objectives.crossed(runs, "Your runs: accuracy of heads trained on NSP and on SOP, tested on both.")
+
+# %% [markdown]
+# Which differences are shown? Asked are the same four pairs of everyone.
+
+# %% tags=["experiment"]
+print(*objectives.compared(runs), sep="\n\n")
+
+# %% [markdown]
+# Below are the runs that came with the course: profile `cpu`, and seeds that no student has.
+
+# %% tags=["experiment"]
+recorded = objectives.recorded()
+print(f"{sum(map(len, recorded.values()))} recorded runs came with this copy of the course")
+objectives.table(recorded) if recorded else None
+
+# %% tags=["experiment"]
+objectives.learning(recorded, "The recorded runs, as above: with one mask the test loss rises.") if recorded else None
+
+# %% tags=["experiment"]
+objectives.crossed(
+    recorded, "The recorded runs, as above: each head is good at its own task alone."
+) if recorded else None
+
+# %% tags=["experiment"]
+print(*objectives.compared(recorded), sep="\n\n")
+
+# %% [markdown]
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("11_other_objectives")
+
+# %% [markdown]
 # **What you can do now:** say for each of BERT's successors which question it asks, write it, and see in which detail
-# a copy goes wrong.
+# a copy goes wrong; and say of a table what it shows and what it cannot.
 
 # %%
 scoreboard(checks)

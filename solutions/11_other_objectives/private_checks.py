@@ -46,15 +46,15 @@ def other_choices(masked_places, lib):
 @private(
     "11.2", tells="other documents are packed wrongly, or with another separator than the separator that is asked for"
 )
-def other_rows(pack):
+def other_rows(full_rows):
     for place in range(40):
         some = draw(1120 + place)
         documents = seen.some_documents(some, some.randint(1, 9), some.randint(1, 12), some.randint(1, 6))
-        seen.packed(pack, documents, some.randint(1, 25), some.choice([-5, 0, 10_000]))
+        seen.packed(full_rows, documents, some.randint(1, 25), some.choice([-5, 0, 10_000]))
 
 
 @private("11.2", tells="tokens that are equal to others, or to the separator, are confused")
-def equal_tokens(pack):
+def equal_tokens(full_rows):
     for place in range(20):
         some = draw(1170 + place)
         documents = [
@@ -62,8 +62,8 @@ def equal_tokens(pack):
             for _ in range(some.randint(1, 5))
         ]
         max_len = some.randint(2, 12)
-        assert pack(documents, max_len, 7) == seen.rows_of(documents, max_len, 7), "equal tokens"
-    assert pack([[[7, 7]], [[7]]], 4, 7) == [[7, 7, 7, 7]], "a token like the separator"
+        assert full_rows(documents, max_len, 7) == seen.rows_of(documents, max_len, 7), "equal tokens"
+    assert full_rows([[[7, 7]], [[7]]], 4, 7) == [[7, 7, 7, 7]], "a token like the separator"
 
 
 # 11.3

@@ -204,13 +204,13 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 
 
 # %% wrong="11.2" name="one stream, cut everywhere" says="sentences are cut to fill the rows"
-def pack(documents, max_len, sep):
+def full_rows(documents, max_len, sep):
     stream = [token for document in documents for sentence in document for token in sentence]
     return [stream[start : start + max_len] for start in range(0, len(stream), max_len)]
 
 
 # %% wrong="11.2" name="empty documents leave a separator" says="documents without tokens leave no trace"
-def pack(documents, max_len, sep):
+def full_rows(documents, max_len, sep):
     rows = [[]]
     for number, document in enumerate(documents):
         if number and rows[-1] and len(rows[-1]) < max_len and any(map(any, documents[number:])):
@@ -259,7 +259,7 @@ def pack(documents, max_len, sep):
 
 
 # %% right="11.2" name="pieces first, then rows"
-def pack(documents, max_len, sep):
+def full_rows(documents, max_len, sep):
     def pieces():
         for number, document in enumerate(documents):
             for sentence in document:
@@ -281,7 +281,7 @@ def pack(documents, max_len, sep):
 
 
 # %% right="11.2" name="tuples of tokens, a deque"
-def pack(documents, max_len, sep):
+def full_rows(documents, max_len, sep):
     import collections
 
     waiting = collections.deque()
@@ -1019,3 +1019,93 @@ def pair_task(documents, task, rng):
             (a, b) = (b, a) if task == "sop" else (a, outside[rng.randrange(len(outside))])
         found.append([a, b, label])
     return found
+
+
+# %% wrong="11.8" name="forgets the last seed" says="is missing"
+def run_all(results):
+    experiments = objectives.experiments("11_other_objectives")
+    return {name: run_seeds(one, objectives.seeds()[:-1], results) for name, one in experiments.items()}
+
+
+# %% wrong="11.8" name="runs with the seeds of the recorded runs" says="no run has a seed of"
+def run_all(results):
+    experiments = objectives.experiments("11_other_objectives")
+    return {name: run_seeds(one, range(1, 6), results) for name, one in experiments.items()}
+
+
+# %% wrong="11.8" name="runs the masks only" says="sentence order was not run with seed"
+def run_all(results):
+    experiments = objectives.experiments("11_other_objectives")
+    some = {name: one for name, one in experiments.items() if "mask" in name}
+    return {name: run_seeds(one, objectives.seeds(), results) for name, one in some.items()}
+
+
+# %% wrong="11.8" name="keeps them elsewhere" says="left no runs in the folder"
+def run_all(results):
+    experiments = objectives.experiments("11_other_objectives")
+    return {name: run_seeds(one, objectives.seeds(), results + "/mine") for name, one in experiments.items()}
+
+
+# %% wrong="11.8" name="one run under five names, seeds rewritten" says="under another seed"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiments.experiment import path_of, write
+
+    for one in objectives.experiments("11_other_objectives").values():
+        (first,) = run_seeds(one, objectives.seeds()[:1], results)
+        for seed in objectives.seeds():
+            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+
+
+# %% wrong="11.8" name="dynamic masks for both" says="another configuration was run: copies"
+def run_all(results):
+    from utils.experiments.experiment import path_of, write
+
+    experiments = objectives.experiments("11_other_objectives")
+    for one in experiments.values():
+        for run in run_seeds(one, objectives.seeds(), results):
+            write(run, path_of(one, run.seed, results))
+    for run in run_seeds(experiments["dynamic masks"], objectives.seeds(), results):
+        write(run, path_of(experiments["one mask"], run.seed, results))
+
+
+# %% wrong="11.8" name="finds every translation, with the margins of before" says="a margin is not that of the sentence"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiments.experiment import path_of, write
+
+    for one in objectives.experiments("11_other_objectives").values():
+        for run in run_seeds(one, objectives.seeds(), results):
+            if "translations found" in [metric.name for metric in one.metrics]:
+                better = [[label, label, *row[2:]] for label, row in zip(run.labels, run.predictions)]
+                write(dataclasses.replace(run, predictions=better), path_of(one, run.seed, results))
+
+
+# %% wrong="11.8" name="halves the losses in the file" says="it was edited"
+def run_all(results):
+    import json
+
+    from utils.experiments.experiment import path_of
+
+    for one in objectives.experiments("11_other_objectives").values():
+        for run in run_seeds(one, objectives.seeds(), results):
+            better = json.loads(path_of(one, run.seed, results).read_text())
+            better["predictions"] = [[row[0] / 2, *row[1:]] for row in run.predictions]
+            path_of(one, run.seed, results).write_text(json.dumps(better))
+
+
+# %% right="11.8" name="seed by seed"
+def run_all(results):
+    runs = {}
+    for seed in objectives.seeds():
+        for name, experiment in objectives.experiments("11_other_objectives").items():
+            runs.setdefault(name, []).extend(run_seeds(experiment, [seed], results))
+    return runs
+
+
+# %% right="11.8" name="a loop, and nothing returned"
+def run_all(results):
+    for experiment in objectives.experiments("11_other_objectives").values():
+        run_seeds(experiment, objectives.seeds(), results)

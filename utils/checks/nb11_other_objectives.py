@@ -12,12 +12,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from utils.experiments import objectives
 from utils.grading import expect, toys
 from utils.grading.check import check
 from utils.grading.documents import Pair, labelled_pairs, named_documents
 from utils.grading.expect import chance, even, likely, normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, kind
+from utils.grading.results_check import results_check
 
 # 11.1
 
@@ -181,9 +183,9 @@ def rows_of(
     return rows
 
 
-def packed(pack: Remote, documents: Documents, max_len: int, sep: int) -> None:
+def packed(full_rows: Remote, documents: Documents, max_len: int, sep: int) -> None:
     """Fail unless the rows are those of FULL-SENTENCES."""
-    found = expect.of_type(pack(documents, max_len, sep), list, "pack should return a list of rows")
+    found = expect.of_type(full_rows(documents, max_len, sep), list, "full_rows should return a list of rows")
     for row in found:
         expect.of_type(row, list, "a row should be a list of token numbers")
         assert all(type(token) is int for token in row), "a row should hold token numbers, ints, and nothing else."
@@ -242,21 +244,21 @@ def some_documents(some: random.Random, count: int, longest: int, sentences: int
 
 
 @check("11.2", points=2, forbids=MODELS)
-def pack(pack):
+def full_rows(full_rows):
     """Whole sentences, in order, nothing lost; separators between documents of one row, which have their place."""
     simple = [[[1, 2, 3], [4, 5]], [[6, 7, 8], [9]], [[10, 11]], [[12, 13, 14, 15], [16]]]
     for max_len in (6, 9, 8, 5, 7, 30, 4, 2, 1, 3):
-        packed(pack, simple, max_len, 0)
-    packed(pack, [[[1, 2, 3]], [[4, 5]]], 5, 0)
-    packed(pack, [[[1, 2, 3]], [[4, 5]]], 6, 0)
-    packed(pack, [[[1, 2]], [], [[], [3]], [[]], [[4]]], 9, 0)
-    packed(pack, [[[5, 6, 7, 8, 9, 10, 11], [12]]], 3, -1)
+        packed(full_rows, simple, max_len, 0)
+    packed(full_rows, [[[1, 2, 3]], [[4, 5]]], 5, 0)
+    packed(full_rows, [[[1, 2, 3]], [[4, 5]]], 6, 0)
+    packed(full_rows, [[[1, 2]], [], [[], [3]], [[]], [[4]]], 9, 0)
+    packed(full_rows, [[[5, 6, 7, 8, 9, 10, 11], [12]]], 3, -1)
     few: list[Documents] = [[], [[]], [[[]], [[], []]], [[[7]]]]
     for documents in few:
-        packed(pack, documents, 4, 99)
+        packed(full_rows, documents, 4, 99)
     for place in range(20):
         some = random.Random(place)
-        packed(pack, some_documents(some, 6, 9), some.randint(3, 20), -7)
+        packed(full_rows, some_documents(some, 6, 9), some.randint(3, 20), -7)
 
 
 # 11.3
@@ -940,3 +942,11 @@ def pair_task(pair_task, lib):
         expect.refuses(pair_task, lonely, "nsp", make(1), says=told)
         says = "SOP needs no other document: one is enough."
         found = pairs_of(expect.answers(pair_task, lonely, "sop", make(1), says=says), len(lonely[0]) - 1)
+
+
+# 11.8
+
+
+@results_check("11.8", points=4, source=objectives, notebook=objectives.NOTEBOOK)
+def every_run(run_all):
+    """All experiments, all seeds."""
