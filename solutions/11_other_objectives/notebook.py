@@ -825,3 +825,79 @@ pack("11_other_objectives")
 
 # %%
 scoreboard(checks)
+
+# %% [markdown]
+# ## 11.S1 Real or replaced?
+#
+# A stretch exercise: it has a check, and nobody grades it.
+#
+# A masked model learns from 15% of the tokens. ELECTRA (Clark et al. 2020) asks about all: a small model fills the
+# blanks by **drawing** from its distribution, and a second one says for each token whether it was replaced. A token
+# that was drawn, and is by chance the right one, counts as real (section 2 of the paper):
+#
+# $$L = -\frac{1}{n} \sum_t \big[\, r_t \log D_t + (1 - r_t) \log (1 - D_t) \,\big], \qquad r_t = [\, x_t \ne
+# \text{original}_t \,].$$
+#
+# **Predict first.** The small model gets better and better. What becomes of the second one's task?
+#
+# **Exercise 11.S1** (not graded, about 15 minutes). Write `replace` and `detection_loss`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.multinomial(shares, 1, generator=...)` draws for each row; `F.binary_cross_entropy_with_logits`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# "Was a blank" and "was replaced" are not the same: some blanks are filled with what stood there.
+# </details>
+
+
+# %% stretch="11.S1"
+def replace(ids, blanks, logits, generator=None):
+    """Fill blanks with drawn tokens: the new ids (B, T), and booleans (B, T), true where a token is not the old one.
+
+    Args:
+        ids: int64 (B, T), which stay as they are.
+        blanks: booleans (B, T), true where a token is drawn; elsewhere it stays.
+        logits: (B, T, V); a token is drawn with the probabilities softmax(logits), for each blank by itself.
+        generator: all chance comes from this torch.Generator, which lies where ids lie; from torch's own if it is None.
+
+    What is returned needs no gradient.
+    """
+    ### BEGIN SOLUTION
+    drawn = ids.clone()
+    if blanks.any():
+        shares = logits.detach()[blanks].softmax(dim=-1)
+        drawn[blanks] = torch.multinomial(shares, 1, generator=generator)[:, 0]
+    return drawn, drawn != ids
+    ### END SOLUTION
+
+
+def detection_loss(scores, replaced, real):
+    """The mean of L over all real tokens, a tensor: scores (B, T) are the logits of D, replaced and real booleans."""
+    ### BEGIN SOLUTION
+    return F.binary_cross_entropy_with_logits(scores[real], replaced[real].to(scores.dtype))
+    ### END SOLUTION
+
+
+# %% check="11.S1"
+checks.detection(replace, detection_loss)
+
+# %% tags=["experiment"]
+seeded, ids = torch.Generator().manual_seed(0), torch.randint(50, (400, 40))
+blanks = torch.rand(ids.shape) < 0.15
+right = F.one_hot(ids, 50).float()
+shares = {"blanks": [], "replaced": []}
+for sure in range(0, 11):
+    drawn, replaced = replace(ids, blanks, sure * right, seeded)
+    shares["blanks"].append(blanks.float().mean().item())
+    shares["replaced"].append(replaced.float().mean().item())
+
+# %% tags=["experiment"]
+alt = "The share of replaced tokens against how sure the small model is of the right one: it falls from that of the "
+plots.curves(shares, x=range(11), xlabel="logit of the right token", ylabel="share", alt=alt + "blanks to nothing.")
+
+# %% [markdown]
+# It runs out of questions: with a perfect small model nothing is replaced. In the paper the small one is a quarter to
+# half as large, and a larger one makes the second worse (section 3.2).

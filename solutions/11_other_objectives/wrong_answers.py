@@ -1109,3 +1109,39 @@ def run_all(results):
 def run_all(results):
     for experiment in objectives.experiments("11_other_objectives").values():
         run_seeds(experiment, objectives.seeds(), results)
+
+
+# %% wrong="11.S1" name="the best token" says="It is drawn"
+# - drawn[blanks] = torch.multinomial(shares, 1, generator=generator)[:, 0]
+# + drawn[blanks] = shares.argmax(-1)
+
+# %% wrong="11.S1" name="every blank is replaced" says="is real, not replaced"
+# - return drawn, drawn != ids
+# + return drawn, blanks
+
+# %% wrong="11.S1" name="pads count" says="pads count, too"
+# - return F.binary_cross_entropy_with_logits(scores[real], replaced[real].to(scores.dtype))
+# + return F.binary_cross_entropy_with_logits(scores, replaced.to(scores.dtype))
+
+# %% wrong="11.S1" name="1 is real" says="the wrong way round"
+# - return F.binary_cross_entropy_with_logits(scores[real], replaced[real].to(scores.dtype))
+# + return F.binary_cross_entropy_with_logits(scores[real], (~replaced[real]).to(scores.dtype))
+
+# %% wrong="11.S1" name="log of a sigmoid" says="infinite loss"
+# - return F.binary_cross_entropy_with_logits(scores[real], replaced[real].to(scores.dtype))
+# + p, r = scores[real].sigmoid(), replaced[real]
+# + return -torch.where(r, p.log(), (1 - p).log()).mean()
+
+
+# %% right="11.S1" name="Gumbel noise, and a weighted mean"
+def replace(ids, blanks, logits, generator=None):
+    with torch.no_grad():
+        noise = torch.rand(logits.shape, generator=generator, device=ids.device).clamp(min=1e-20)
+        drawn = (logits - (-noise.log()).log()).argmax(-1)
+        new = torch.where(blanks, drawn, ids)
+    return new, new.ne(ids)
+
+
+def detection_loss(scores, replaced, real):
+    losses = F.softplus(torch.where(replaced, -scores, scores))
+    return (losses * real).sum() / real.sum()

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from utils.experiments import objectives
 from utils.grading import expect, toys
-from utils.grading.check import check
+from utils.grading.check import check, stretch
 from utils.grading.documents import Pair, labelled_pairs, named_documents
 from utils.grading.expect import chance, even, likely, normal
 from utils.grading.forbidden import MODELS
@@ -950,3 +950,71 @@ def pair_task(pair_task, lib):
 @results_check("11.8", points=4, source=objectives, notebook=objectives.NOTEBOOK)
 def every_run(run_all):
     """All experiments, all seeds."""
+
+
+# 11.S1
+
+
+def two_masks(value: Any, shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The new ids, and which are not the old ones."""
+    assert type(value) is list and len(value) == 2, f"replace should return two tensors, not {kind(value)}."
+    drawn = expect.tensor(value[0], shape, "the new ids")
+    replaced = expect.tensor(value[1], shape, "what was replaced")
+    assert drawn.dtype == torch.int64, f"the new ids should be int64, not {str(drawn.dtype)[6:]}."
+    assert replaced.dtype == torch.bool, f"what was replaced should be booleans, not {str(replaced.dtype)[6:]}."
+    return drawn, replaced
+
+
+@stretch("11.S1", forbids=MODELS)
+def detection(replace, detection_loss, lib):
+    """Drawn, not the best; what is right by chance is real; a mean over the real tokens; chance from one generator."""
+    toy, before = lib(toys), chance(lib)
+    B, T, V = 60, 50, 5
+    ids = torch.randint(V, (B, T), generator=expect.generator(80))
+    blanks = torch.rand(B, T, generator=expect.generator(81)) < 0.4
+    logits = torch.tensor([0.0, 0.7, -1.0, 1.5, 0.2]).expand(B, T, V).contiguous()
+    drawn, replaced = two_masks(replace(ids, blanks, logits, toy.seeded(1)), (B, T))
+    assert torch.equal(drawn[~blanks], ids[~blanks]), "tokens change that are no blanks."
+    assert not torch.equal(replaced, blanks), (
+        "a token that is drawn and is the old one by chance is real, not replaced."
+    )
+    assert torch.equal(replaced, drawn != ids), "what was replaced are the tokens that are not the old ones."
+    counts = Counter(drawn[blanks].tolist())
+    assert len(counts) > 1, "the most likely token is taken. It is drawn."
+    total, shares = int(blanks.sum()), logits[0, 0].softmax(-1).tolist()
+    told = "tokens are not drawn with the probabilities softmax(logits)."
+    for token, share in enumerate(shares):
+        likely(counts[token], total, share, told)
+    sure = 50 * F.one_hot((ids + 1) % V, V).float()
+    drawn, _ = two_masks(replace(ids, blanks, sure, toy.seeded(2)), (B, T))
+    assert torch.equal(drawn, torch.where(blanks, (ids + 1) % V, ids)), (
+        "the logits of a blank are those of its own place."
+    )
+    none, nothing = two_masks(replace(ids, torch.zeros_like(blanks), logits, toy.seeded(3)), (B, T))
+    assert torch.equal(none, ids) and not nothing.any(), "without blanks nothing is replaced."
+    first, again, other = (replace(ids, blanks, logits, toy.seeded(n))[0] for n in (5, 5, 6))
+    assert torch.equal(first, again), "with the same generator the result is another one."
+    assert not torch.equal(first, other), "another generator draws the same tokens."
+    assert chance(lib) == before, "a global generator is seeded or used, although `generator` is given."
+    scores, real = normal(3, 4, seed=82), torch.rand(3, 4, generator=expect.generator(83)) < 0.6
+    found, gold = detection_loss(scores, scores > 0.3, real), (scores > 0.3).double()
+    losses = F.softplus(scores.double()) - gold * scores.double()
+    expect.number_like(
+        found,
+        float(losses[real].mean()),
+        "the loss",
+        "the loss is not the mean of L over the real tokens.",
+        {
+            "pads count, too.": float(losses.mean()),
+            "this is the sum. Take the mean.": float(losses[real].sum()),
+            "the mean is over all places, though pads cost nothing.": float(losses[real].sum() / losses.numel()),
+            "the labels are the wrong way round: replaced is 1.": float(
+                (F.softplus(scores.double()) - (1 - gold) * scores.double())[real].mean()
+            ),
+            "the scores are taken for probabilities.": float(
+                (F.softplus(scores.double().sigmoid()) - gold * scores.double().sigmoid())[real].mean()
+            ),
+        },
+    )
+    large = expect.number(detection_loss(300 * scores, scores > 0.3, real), "the loss")
+    assert math.isfinite(large), "large scores give an infinite loss: the log of a sigmoid that has become 0."
