@@ -14,7 +14,7 @@ from autograder.gradebook import course_tree
 from autograder.grading.lateness import settle
 from autograder.grading.records import GRADED, Record, load_record, students_of
 from autograder.reports import progress
-from utils.experiments.experiment import Run
+from utils.experiments.experiment import Metric, Run
 from utils.grading.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -78,12 +78,14 @@ def class_tables(course: Course, entry: NotebookEntry) -> "list[SeedTable]":
     one_size = len({profile for _, profile in different}) == 1
     numbers: dict[tuple[str, int], int] = {}
     known = entry.experiments_of("smoke")
-    numbered, metrics = {}, {}
-    for (name, profile), some in different.items():
-        row = name if one_size else f"{name}, {profile}"
-        metrics[row] = known[name].metrics[:1]
-        numbered[row] = [
-            replace(run, seed=numbers.setdefault((student, run.seed), len(numbers))) for student, run in some.values()
+    first = next(iter(known.values()))
+    metrics: dict[str, tuple[Metric, ...]] = {}
+    numbered: dict[str, list[Run]] = {}
+    for (name, profile), each in different.items():
+        shown = name if one_size else f"{name}, {profile}"
+        metrics[shown] = known.get(name, first).metrics[:1]
+        numbered[shown] = [
+            replace(run, seed=numbers.setdefault((student, run.seed), len(numbers))) for student, run in each.values()
         ]
     return tables(numbered, metrics)
 
