@@ -814,6 +814,67 @@ objectives.crossed(
 print(*objectives.compared(recorded), sep="\n\n")
 
 # %% [markdown]
+# In the recorded runs all four differences are shown. With one mask a sentence, the training loss falls further and
+# further, and the loss on other text rises from the third point on: the blanks are learned by heart. In the end it is a
+# nat above that of dynamic masks. RoBERTa's own gain is far smaller: its text is not a thousand sentences, and its
+# static masks were ten.
+#
+# Side by side, more than a quarter of the translations are nearest to their sentences; alone, about as many as chance
+# gives. The two arms see the same words. What differs is who may look at whom, in every second batch.
+#
+# A head that learned NSP knows nothing of order, as in ALBERT's table 5. A head that learned SOP is a little better
+# than a coin at NSP; in the paper it is far better. Ours reads frozen vectors of single sentences, the paper's trains
+# a whole model.
+
+# %% [markdown]
+# **Question 11.W1** (2 points). Read the four accuracies of the heads in your own table (in the profile `smoke`: the
+# recorded ones). Which row shows that NSP is about topics, and how? What does the other row show, and what would you
+# expect in it if SOP contained NSP, as the paper says? Which number would you look at to rule out that a head has
+# simply learned nothing?
+
+# %% [markdown] written="11.W1" points=2
+# ### BEGIN SOLUTION
+# The row trained on NSP: good at NSP, and at SOP no better than a coin. The pairs of SOP are of one document, right and
+# wrong ones alike, so topic says nothing about them; a head that fails there and is good at NSP used what only NSP's
+# wrong pairs have, another topic. That it learned something is shown by its NSP accuracy, well above one half.
+# The row trained on SOP: above one half at SOP, so order can be read from these vectors, though not well; at NSP only
+# a little above a coin. If SOP contained NSP (who knows the order must know that two sentences belong together), it
+# would be good at both; in ALBERT's table it is far above a coin at NSP, too. Here the head never met
+# sentences of two topics in training, so it never had to compare topics; frozen vectors let it do nothing else.
+# A diagonal entry at one half would mean that nothing was learned; then the other entry of its row says nothing.
+# === BEGIN MARK SCHEME ===
+# One point: the NSP row, high at NSP and at chance at SOP, because SOP's pairs have the same topic on both sides.
+# One point: the SOP row with its numbers; that it is not what the paper finds, with a reason (frozen vectors, or no
+# wrong topics in training); the diagonal rules out that nothing was learned.
+# Half a point off for "NSP is easier" without what it is about.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **Question 11.W2** (2 points). Which differences of your table are more than seeds? For each of the three questions,
+# name one claim of its paper that a table of this size cannot show, and say what would be needed to show it.
+
+# %% [markdown] written="11.W2" points=2
+# ### BEGIN SOLUTION
+# More than seeds: those for which the comparison says that a difference is shown, over seeds and examples, with Holm's
+# correction for all four (in the recorded runs: all four). Two arms with five seeds each and no overlap may still be
+# one text and one schedule: intervals say nothing about other texts.
+# Masks: RoBERTa compares ten static masks with dynamic ones by what tasks make of the models, on 16 GB of text; here
+# one mask, a thousand sentences and the loss itself. Whether dynamic masks pay where no sentence is seen often, needs
+# more text, ten copies as a third arm, and fine-tuning.
+# Translations: XLM claims better transfer between languages (XNLI), for real ones whose words do not map one to one.
+# Here a second language is a renumbering; needed are real pairs, and a task learned in one language, tested in another.
+# Pairs: ALBERT claims that SOP improves tasks of several sentences, after pretraining a whole model with it. Here a
+# head learns on frozen vectors, and no task follows; needed are two models pretrained alike but for this loss, several
+# seeds each, and tasks such as RACE or MNLI.
+# === BEGIN MARK SCHEME ===
+# One point: "shown" only where the comparisons say so, with the correction, and seeds are told from examples.
+# One point: for all three a claim beyond the table (downstream tasks, real languages, scale), each with what is needed.
+# Half a point if one of the three is missing.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
 # When you are done, save the notebook and pack it with its results: that zip is what you hand in.
 
 # %% tags=["experiment"]
