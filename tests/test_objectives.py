@@ -10,9 +10,11 @@ import torch
 
 from autograder import course
 from autograder.author import answers, build
+from autograder.reports.report import recorded_tables
 from data import documentation
 from utils.experiments import objectives, objectives_loop, student
 from utils.experiments.experiment import BadRun, Run, dumps, parse, read_files
+from utils.experiments.seed_table import tables
 from utils.experiments.standing import NO_STANDING
 from utils.grading.evidence import examine
 from utils.grading.results_check import results_check
@@ -197,6 +199,20 @@ def test_recorded_runs_stand_up():
     experiments = objectives.experiments(profile="cpu").values()
     _, refused = examine(read_files(objectives.RECORDED), experiments, objectives.RECORDED_SEEDS)
     assert refused == []
+
+
+def test_kinds_with_other_metrics_have_tables_of_their_own(honest):
+    runs = {name: runs_in(honest, name) for name in SMOKE}
+    found = tables(runs, {name: one.metrics for name, one in SMOKE.items()})
+    names = [*SMOKE]
+    assert [(one.metric.name, [*one.runs]) for one in found] == [
+        ("test loss", names[:2]),
+        ("translations found", names[2:4]),
+        ("tested on NSP", names[4:]),
+        ("tested on SOP", names[4:]),
+    ]
+    entry = COURSE.notebook(objectives.NOTEBOOK)
+    assert [one.metric.name for one in recorded_tables(entry)] == [one.metric.name for one in found]
 
 
 # Whose functions
