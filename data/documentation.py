@@ -65,6 +65,7 @@ SKIPPED = {
 MIN_WORDS, MAX_WORDS = 4, 40
 RECIPE = 1  # part of the cache's name: raise it when the sentences are made in another way
 MARKED_RECIPE = 1  # the same for sentences with marks
+DOCUMENTS_RECIPE = 1  # and for documents
 MARKED_WORDS = (6, 60)  # words of a sentence with marks, at least and at most
 PAGES_RECIPE = 1  # the same for pages
 MAX_PAGE = 4000  # characters of a page
@@ -167,6 +168,22 @@ def labelled_sentences(
         chosen += [(text, label) for text in shuffle.sample(texts[library], per_library)]
     shuffle.shuffle(chosen)
     return chosen
+
+
+def documents(libraries: Sequence[str], validation: bool = False) -> list[list[str]]:
+    """The plain sentences of each docstring that has two or more, in their order; each docstring once.
+
+    Args:
+        validation: take them from the source files that `train_and_validation` validates on.
+
+    Raises:
+        ValueError: a library is not installed, or none of LIBRARIES.
+    """
+    found: dict[str, bool] = {}  # a text that several files have is of the first of them
+    for library in libraries:
+        for text, file in _scanned(library, DOCUMENTS_RECIPE, "-documents", _read_documents):
+            found.setdefault(text, _is_validation(Sentence(text, library, file)))
+    return [text.split("\n") for text, side in found.items() if side == validation]
 
 
 def marked_sentences(libraries: Sequence[str], validation: bool = False) -> list[tuple[list[str], list[str]]]:
@@ -319,6 +336,15 @@ def _read(root: Path, files: Iterable[Path], with_topics: bool) -> Iterator[tupl
                 if sentence not in seen:
                     seen.add(sentence)
                     yield sentence, f"topics/{topic}"
+
+
+def _read_documents(root: Path, files: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """(sentences, file) of each docstring with two or more, the sentences a line each."""
+    for path in files:
+        for text in _docstrings(path):
+            found = list(plain_sentences(text))
+            if len(found) > 1:
+                yield "\n".join(found), path.relative_to(root).as_posix()
 
 
 def _read_marked(root: Path, files: Iterable[Path]) -> Iterator[tuple[str, str, str]]:

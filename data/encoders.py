@@ -152,6 +152,22 @@ def answering_model(source: Path | str | None = None) -> tuple[Any, Any, Any]:
         ) from problem
 
 
+def ready_model(name: str) -> Any:
+    """A copy of an encoder of its own, pretrained; the tiny one has random weights, always the same.
+
+    Raises:
+        Those of `folder`; OSError: neither the hub nor its cache has it.
+    """
+    from transformers import BertConfig, BertModel
+
+    if name != "tiny":
+        return plain_model(name, pretrained=True)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        sizes = TINY | {"initializer_range": 0.2, "hidden_dropout_prob": 0.0}
+        return BertModel(BertConfig(**sizes), add_pooling_layer=False)
+
+
 def _model(kind: Any, name: str, pretrained: bool) -> Any:
     from transformers import AutoConfig, BertConfig
 

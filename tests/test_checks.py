@@ -1,5 +1,6 @@
 """Every check proves itself: the solution and each right variant pass, each wrong answer is named."""
 
+import importlib
 import linecache
 import re
 from collections import Counter
@@ -10,7 +11,6 @@ import pytest
 from autograder import course, synthetic
 from autograder.author import answers, build, checks
 from autograder.course import exercise_of
-from utils.experiments import forgetting_loop, longer_context_loop, pair_training, pretraining_loop, tagging_loop
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
 from utils.grading.results_check import ResultsCheck
@@ -79,7 +79,8 @@ def each_run_is_trained_once():
         return run_seed
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (pair_training, pretraining_loop, tagging_loop, forgetting_loop, longer_context_loop):
+        for name in {experiment.loop for experiment, _ in kept}:
+            module = importlib.import_module(name)
             patch.setattr(module, "run_seed", once(module.run_seed))
         yield
 

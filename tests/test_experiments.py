@@ -157,8 +157,8 @@ def test_it_is_reported_in_the_classs_table(notebook, known, tmp_path, monkeypat
     metric = toy_experiment.F1 if notebook == TAGGING else toy_experiment.LOSS
     for name in (ADA, BO):
         submit(known, entry, name.replace(" ", "_"), runs_of(notebook, name, tmp_path / name, monkeypatch))
-    table = report.class_table(known, entry)
-    assert table is not None and [len(runs) for runs in table.runs.values()] == [10, 10]
+    (table,) = report.class_tables(known, entry)
+    assert [len(runs) for runs in table.runs.values()] == [10, 10]
     row = table.frame().loc["pretrained"]
     assert row[f"mean, {metric.unit}"] == pytest.approx(np.mean([metric.of(run) for run in table.runs["pretrained"]]))
     assert not [name for name in row.index if "majority" in name or "degenerate" in name] and not table.remarks()

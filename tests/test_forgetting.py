@@ -260,7 +260,7 @@ def test_states_are_those_of_the_whole_encoder():
     """What learns goes on where the frozen layers end."""
     one = SMOKE["in sequence"]
     model, known = model_of(one)
-    whole, tokenizer = forgetting_loop.encoder_of("tiny").eval(), forgetting_loop.encoders.tokenizer("tiny")
+    whole, tokenizer = forgetting_loop.encoders.ready_model("tiny").eval(), forgetting_loop.encoders.tokenizer("tiny")
     text = forgetting_loop.text_of(one).test[2][3]
     with torch.no_grad():
         wanted = whole(**tokenizer(text, return_tensors="pt")).last_hidden_state.mean(1)

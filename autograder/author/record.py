@@ -8,7 +8,7 @@ from autograder.author import build
 from autograder.course import Course, CourseError, NotebookEntry
 from utils.experiments.experiment import Experiment
 from utils.experiments.runs import RECORDED_SEEDS, run_seeds
-from utils.experiments.seed_table import SeedTable
+from utils.experiments.seed_table import SeedTable, tables
 
 PROFILE = "cpu"
 
@@ -47,7 +47,7 @@ def record(
             if name in (names or some)
         }
         if runs:
-            yield SeedTable(runs, next(iter(some.values())).metrics[0])
+            yield from tables(runs, {name: some[name].metrics[:1] for name in runs})
 
 
 def _of_solution(course: Course, entry: NotebookEntry) -> Mapping[str, Experiment]:

@@ -37,32 +37,32 @@ def write_report(
 ) -> Path:
     """Write the class report, one page; nothing that a student wrote reaches it unescaped.
 
-    `on_table` is told the table of each notebook whose runs the class handed in.
+    `on_table` is told the tables of each notebook whose runs the class handed in.
     """
     settle(course, entries)
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     template = jinja2.Environment(loader=loader, autoescape=True).get_template("report.html.jinja")
     sections = [_section(course, entry) for entry in entries]
     for section in sections:
-        if section["table"]:
-            on_table(section["entry"].name, section["table"])
+        for table, _ in section["tables"]:
+            on_table(section["entry"].name, table)
     path = course.tree / "report.html"
     marks = {str(outcome): jinja2.utils.markupsafe.Markup(mark) for outcome, mark in MARKS.items()}
     course_tree.write(path, template.render(title=course.title, sections=sections, marks=marks))
     return path
 
 
-def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
-    """The class's accepted runs of a notebook's experiments as one table; None if there are none.
+def class_tables(course: Course, entry: NotebookEntry) -> "list[SeedTable]":
+    """The class's accepted runs of a notebook's experiments, in one table for those of one kind; [] if there are none.
 
     Runs that predict the same, as machines of one kind give them, count once. The table's seeds number the pairs of
     student and seed, so that experiments are compared within one student's runs. Where runs of several sizes were
     handed in, each size has rows of its own.
     """
     if not entry.has_experiments or not list(course.tree.glob(f"submitted/*/{entry.name}/results.json")):
-        return None
+        return []
     from autograder.grading import audit
-    from utils.experiments.seed_table import SeedTable
+    from utils.experiments.seed_table import tables
 
     profiles = {
         audit.configuration(one.plain()): profile
@@ -77,29 +77,30 @@ def class_table(course: Course, entry: NotebookEntry) -> "SeedTable | None":
                 different.setdefault(row, {}).setdefault(run.digest(), (student, run))
     one_size = len({profile for _, profile in different}) == 1
     numbers: dict[tuple[str, int], int] = {}
-    numbered = {
-        name if one_size else f"{name}, {profile}": [
-            replace(run, seed=numbers.setdefault((student, run.seed), len(numbers))) for student, run in some.values()
+    known = entry.experiments_of("smoke")
+    first = next(iter(known.values()))
+    metrics: dict[str, tuple[Metric, ...]] = {}
+    numbered: dict[str, list[Run]] = {}
+    for (name, profile), each in different.items():
+        shown = name if one_size else f"{name}, {profile}"
+        metrics[shown] = known.get(name, first).metrics[:1]
+        numbered[shown] = [
+            replace(run, seed=numbers.setdefault((student, run.seed), len(numbers))) for student, run in each.values()
         ]
-        for (name, profile), some in different.items()
-    }
-    return SeedTable(numbered, _metrics(entry)[0]) if numbered else None
+    return tables(numbered, metrics)
 
 
 def recorded_tables(entry: NotebookEntry) -> "list[SeedTable]":
     """The runs of a notebook's experiments that come with the course, in a table for each metric."""
     from utils.experiments.runs import load_table
-    from utils.experiments.seed_table import SeedTable
+    from utils.experiments.seed_table import tables
 
     if not entry.experiments:
         return []
-    runs = load_table(entry.experiments_of("cpu"), entry.experiment_module().RECORDED)
+    experiments = entry.experiments_of("cpu")
+    runs = load_table(experiments, entry.experiment_module().RECORDED)
     known = {name: some for name, some in runs.items() if some}
-    return [SeedTable(known, metric) for metric in _metrics(entry)] if known else []
-
-
-def _metrics(entry: NotebookEntry) -> "tuple[Metric, ...]":
-    return next(iter(entry.experiments_of("smoke").values())).metrics
+    return tables(known, {name: experiments[name].metrics for name in known})
 
 
 def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
@@ -160,10 +161,10 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
         shares.append(
             {"number": number, "share": sum(won) / len(won) if won else 0, "said": said[number].most_common(3)}
         )
-    table, comparisons, why = None, [], ""
+    found: list[tuple[SeedTable, list]] = []
+    why = ""
     try:
-        table = class_table(course, entry)
-        comparisons = table.comparisons() if table else []
+        found = [(table, table.comparisons()) for table in class_tables(course, entry)]
     except CourseError:
         raise
     except Exception as bug:  # of somebody's runs: the rest of the page is for everybody
@@ -180,7 +181,6 @@ def _section(course: Course, entry: NotebookEntry) -> dict:
         "median": statistics.median(scores) if scores else 0.0,
         "mean": statistics.fmean(scores) if scores else 0.0,
         "points": sum(points.values()),
-        "table": table,
-        "comparisons": comparisons,
+        "tables": found,
         "no_table": why,
     }

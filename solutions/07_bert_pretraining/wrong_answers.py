@@ -805,7 +805,7 @@ class Masking:
 # - if not firsts or sum(map(bool, documents)) < 2:
 # + if not firsts or len(documents) < 2:
 
-# %% wrong="7.5" name="twice as many" says="not `count` pairs"
+# %% wrong="7.5" name="twice as many" says="not as many pairs"
 # - for _ in range(count):
 # + for _ in range(2 * count):
 

@@ -17,7 +17,7 @@ from utils import tiny_bert
 from utils.experiments import rte
 from utils.grading import expect, toys
 from utils.grading.check import check
-from utils.grading.expect import normal
+from utils.grading.expect import chance, normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, StudentError, kind, read
 from utils.grading.results_check import results_check
@@ -488,12 +488,6 @@ TEN = [0.61, 0.58, 0.64, 0.66, 0.63, 0.6, 0.65, 0.59, 0.67, 0.62]
 def half_width(values: list[float], level: float) -> float:
     """Half of the t interval's length, from the table."""
     return T_TABLE[len(values), level] * statistics.stdev(values) / len(values) ** 0.5
-
-
-def chance(lib: Library) -> list[Any]:
-    """Where the global generators of torch, numpy and Python stand."""
-    key, place = lib(np).random.get_state()[1:3]
-    return [lib(torch).get_rng_state().tolist(), key.tolist(), place, lib(random).getstate()]
 
 
 @check("5.6", points=3, forbids=("seed_table",))

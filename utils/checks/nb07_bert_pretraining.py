@@ -1,5 +1,6 @@
 """Checks of notebook 07: pieces, embeddings, masks, epochs of masks, sentence pairs, losses, head, blanks, facts."""
 
+import functools
 import math
 import random
 import statistics
@@ -16,7 +17,8 @@ from utils import tiny_bert
 from utils.experiments import pretraining
 from utils.grading import expect, toys
 from utils.grading.check import check, stretch
-from utils.grading.expect import normal
+from utils.grading.documents import Pair, labelled_pairs, named_documents
+from utils.grading.expect import chance, even, likely, normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, StudentError, kind, read
 from utils.grading.results_check import results_check
@@ -28,16 +30,6 @@ def near(found: float, wanted: float, otherwise: str, guesses: Mapping[str, floa
         for sentence, guess in guesses.items():
             assert not math.isclose(found, guess, rel_tol=tolerance, abs_tol=tolerance), sentence
         raise AssertionError(otherwise)
-
-
-def chance(lib: Library) -> list[Any]:
-    """Where the global generators of torch and Python stand."""
-    return [lib(torch).get_rng_state().tolist(), lib(random).getstate()]
-
-
-def likely(count: int, trials: int, p: float, sentence: str) -> None:
-    """Fail with `sentence` if so many hits of so many trials lie beyond five standard deviations."""
-    assert abs(count - trials * p) <= 5 * math.sqrt(trials * p * (1 - p)) + 1e-9, sentence
 
 
 # 7.1
@@ -513,38 +505,8 @@ def masking(Masking, lib):
 
 # 7.5
 
-Pair = tuple[str, str, int]
 
-
-def pairs_of(value: Any, count: int) -> list[Pair]:
-    """The pairs, each two texts and a label."""
-    assert type(value) is list, f"nsp_pairs should return a list of tuples, not {kind(value)}."
-    assert len(value) == count, "there are not `count` pairs."
-    for item in value:
-        assert type(item) is list and len(item) == 3, f"a pair should be (a, b, label), not {kind(item)}."
-        a, b, label = item
-        assert type(a) is str and type(b) is str, f"a and b should be sentences, not {kind(a)} and {kind(b)}."
-        assert type(label) in (int, bool) and label in (0, 1), f"the label should be 0 or 1, not {kind(label)}."
-    return [(a, b, int(label)) for a, b, label in value]
-
-
-def named_documents(sizes: Sequence[int]) -> list[list[str]]:
-    """Documents of so many sentences, no two of which are the same."""
-    return [[f"document {d}, sentence {i}" for i in range(size)] for d, size in enumerate(sizes)]
-
-
-def even(counts: Mapping[Any, int], shares: Mapping[Any, float], total: int, guess: Mapping[Any, float]) -> int:
-    """0 if the counts fit the shares within five sigma, 1 if they fit `guess` instead, else 2."""
-
-    def fits(wanted: Mapping[Any, float]) -> bool:
-        names = {*wanted, *counts}
-        sizes = {name: wanted.get(name, 0.0) for name in names}
-        return all(
-            abs(counts.get(name, 0) - total * p) <= 5 * math.sqrt(total * max(0.0, p * (1 - p))) + 1e-6
-            for name, p in sizes.items()
-        )
-
-    return 0 if fits(shares) else 1 if fits(guess) else 2
+pairs_of = functools.partial(labelled_pairs, "nsp_pairs")
 
 
 def paired(found: list[Pair], documents: list[list[str]]) -> None:

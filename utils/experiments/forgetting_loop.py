@@ -63,16 +63,6 @@ def text_of(experiment: Forgetting) -> Text:
 # The encoder: frozen layers, whose states are computed once, and those that learn
 
 
-def encoder_of(name: str) -> Any:
-    """A copy of an encoder of its own. The tiny one has random weights, always the same."""
-    if name != "tiny":
-        return encoders.plain_model(name, pretrained=True)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        sizes = encoders.TINY | {"initializer_range": 0.2, "hidden_dropout_prob": 0.0}
-        return transformers.BertModel(transformers.BertConfig(**sizes), add_pooling_layer=False)
-
-
 @functools.cache
 def states(
     task: str,
@@ -85,7 +75,11 @@ def states(
     precision: torch.dtype,
 ) -> tuple[list[list[torch.Tensor]], list[list[torch.Tensor]]]:
     """What the frozen layers make of each sentence of each class: (tokens, width), on the CPU."""
-    known, tokenizer, model = text(task, pool, test), encoders.tokenizer(encoder), encoder_of(encoder).to(device).eval()
+    known, tokenizer, model = (
+        text(task, pool, test),
+        encoders.tokenizer(encoder),
+        encoders.ready_model(encoder).to(device).eval(),
+    )
     model.encoder.layer = model.encoder.layer[:frozen]
     found = []
     for side, title in ((known.pool, "learn from"), (known.test, "test")):
@@ -139,7 +133,7 @@ class Learner(nn.Module):
 
     def __init__(self, experiment: Forgetting):
         super().__init__()
-        whole = encoder_of(experiment.encoder)
+        whole = encoders.ready_model(experiment.encoder)
         width = whole.config.hidden_size
         self.encoder = whole.encoder
         self.encoder.layer = self.encoder.layer[experiment.frozen :]

@@ -215,6 +215,16 @@ class SeedTable:
         return Picture(figure, f"{name[0].upper()}{name[1:]} of every run by experiment, in {told}. Means: {means}.")
 
 
+def tables(runs: Mapping[str, Sequence[Run]], metrics: Mapping[str, Sequence[Metric]]) -> list[SeedTable]:
+    """A table for each metric, of the runs that are measured by it.
+
+    Args:
+        metrics: those of each name in `runs`. Experiments of several kinds have different ones.
+    """
+    every = dict.fromkeys(metric for name in runs for metric in metrics[name])
+    return [SeedTable({name: some for name, some in runs.items() if one in metrics[name]}, one) for one in every]
+
+
 def across(runs: Mapping[str, Sequence[Run]], metrics: Iterable[Metric]) -> pd.DataFrame:
     """Experiments down, metrics across: the mean and, in brackets, the sample standard deviation over the seeds."""
 

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -255,3 +256,28 @@ def draw(seed: int = 0) -> random.Random:
 def normal(*shape: int, seed: int = 0) -> torch.Tensor:
     """Standard normal numbers, the same for the same seed (and key, see `drawn_for`)."""
     return torch.randn(shape, generator=generator(seed))
+
+
+def chance(lib: Library) -> list[Any]:
+    """Where the student's global generators stand: those of torch, numpy and Python."""
+    key, place = lib(np).random.get_state()[1:3]
+    return [lib(torch).get_rng_state().tolist(), key.tolist(), place, lib(random).getstate()]
+
+
+def likely(count: int, trials: int, p: float, sentence: str, sigmas: float = 5) -> None:
+    """Fail with `sentence` if so many hits of so many trials lie beyond so many standard deviations."""
+    assert abs(count - trials * p) <= sigmas * math.sqrt(trials * p * (1 - p)) + 1e-9, sentence
+
+
+def even(counts: Mapping[Any, int], shares: Mapping[Any, float], total: int, guess: Mapping[Any, float]) -> int:
+    """0 if the counts fit the shares within five sigma, 1 if they fit `guess` instead, else 2."""
+
+    def fits(wanted: Mapping[Any, float]) -> bool:
+        names = {*wanted, *counts}
+        sizes = {name: wanted.get(name, 0.0) for name in names}
+        return all(
+            abs(counts.get(name, 0) - total * p) <= 5 * math.sqrt(total * max(0.0, p * (1 - p))) + 1e-6
+            for name, p in sizes.items()
+        )
+
+    return 0 if fits(shares) else 1 if fits(guess) else 2

@@ -1166,3 +1166,41 @@ class Counts(nn.Module):
     def forward(self, x: torch.Tensor, past: dict[str, int] | None = None) -> tuple[torch.Tensor, dict[str, int]]:
         """x as it came, and the new past."""
         return x, {"calls": 1 if past is None else past["calls"] + 1}
+
+
+def each(call: Callable[..., Any], turns: list[list[Any]]) -> list[Any]:
+    """`call(*turn)` for each of `turns`."""
+    return [call(*turn) for turn in turns]
+
+
+def signs(mask: Any) -> str:
+    """A mask (n,) of booleans as a text of so many signs 0 and 1; of anything else "no mask"."""
+    good = is_tensor(mask) and mask.dtype == torch.bool and mask.ndim == 1
+    return "".join("01"[one] for one in mask.tolist()) if good else "no mask"
+
+
+def signs_of_each(call: Callable[..., Any], turns: list[list[Any]]) -> list[str]:
+    """`signs` of `call(*turn)` for each of `turns`."""
+    return [signs(call(*turn)) for turn in turns]
+
+
+def tally(call: Callable[..., Any], given: list[Any], seed: int, repeats: int) -> dict[str, int]:
+    """How often each mask comes of `call(*given, generator=...)`, as `signs`: one generator for all draws."""
+    going = seeded(seed)
+    counts: dict[str, int] = {}
+    for _ in range(repeats):
+        found = signs(call(*given, generator=going))
+        counts[found] = counts.get(found, 0) + 1
+    return counts
+
+
+class Beside(nn.Module):
+    """`part`, called as it is; `other` goes with it to wherever it is moved."""
+
+    def __init__(self, part: nn.Module, other: nn.Module):
+        super().__init__()
+        self.part, self.other = part, other
+
+    def forward(self, *given: Any) -> Any:
+        """What `part` gives."""
+        return self.part(*given)

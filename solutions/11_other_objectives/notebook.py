@@ -1,0 +1,964 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 11. What should it guess?
+#
+# BERT hides tokens and asks which sentence comes next. Soon others changed the question and kept the model: new masks
+# for each epoch, no sentence pairs, other pairs, spans in place of tokens, two languages at once. Each of them reports
+# better numbers than BERT's.
+#
+# Here you build these questions: RoBERTa's masks, its rows and its optimizer, SpanBERT's spans and their boundaries,
+# XLM's translations, ALBERT's order of sentences. Then you measure three of them at a size where each can fail.
+#
+# Each exercise is checked on the spot and stands on its own. They take about two hours, without the written
+# questions and the runs, and need no GPU.
+
+# %% tags=["setup"]
+
+# %%
+import random
+
+import torch
+import torch._dynamo  # what an optimizer loads at its first step: it takes seconds, better here than in a check
+from torch import nn
+from torch.nn import functional as F
+
+from utils import plots
+from utils.checks import nb11_other_objectives as checks
+from utils.experiments import objectives, profiles, student
+from utils.experiments.experiment import results_folder
+from utils.experiments.runs import run_seeds
+from utils.grading.check import scoreboard
+from utils.hand_in import pack
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 11.8 follow from your name, so nobody
+# else has yours. Write the name under which you hand in between the quotes, and do not change it later. `KEY`
+# stays blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
+
+# %% [markdown]
+# ## 11.1 A mask for each sentence
+#
+# In 7.4 a mask was drawn for the whole text at once. A data loader asks otherwise: for single sentences, in any order,
+# and several processes ask at the same time. Nobody stores a mask, so it must follow from numbers alone:
+#
+# $$\mathrm{mask} = \mathrm{draw}\big(G(\text{seed}, \text{sentence}, k)\big), \qquad
+# k = \begin{cases} \text{epoch} \bmod n & n \text{ copies (static)} \\ \text{epoch} & \text{dynamic.} \end{cases}$$
+#
+# As in BERT's own code, a mask has a fixed size here, not a size that varies: 15% of the sentence's tokens, rounded,
+# and at least one. Ten copies over forty epochs are RoBERTa's **static** baseline, not its dynamic masking.
+#
+# **Predict first.** The generator is seeded with `seed + sentence + epoch`. Which masks do sentences 3 and 4 share?
+#
+# **Exercise 11.1** (2 points, about 15 minutes). Write `mask_number` and `masked_places`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.randperm(n, generator=...)`. `random.Random(text)` takes a text as its seed, and the same text always gives the
+# same numbers.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Sums of numbers meet: sentence 3 in epoch 4 and sentence 4 in epoch 3. Give each of the three numbers room of its own.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# a generator, seeded with the three numbers side by side; a random order of the n places; the first so many of them
+# are hidden.
+# </details>
+
+
+# %% exercise="11.1"
+def mask_number(epoch, copies=None):
+    """Which of a sentence's masks an epoch uses: the `copies` masks 0, 1, ... take turns; a new one each time if None.
+
+    epoch counts from 0. Returns an int from 0.
+    """
+    ### BEGIN SOLUTION
+    return epoch if copies is None else epoch % copies
+    ### END SOLUTION
+
+
+def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
+    """Which tokens of a sentence are hidden in an epoch: a tensor of booleans (n,), the same at each call.
+
+    Exactly max(1, round(rate * n)) are hidden, and each choice of so many places is equally likely. Torch's, numpy's
+    and Python's own generators stay as they are.
+
+    Args:
+        n: the number of tokens, at least 1.
+        sentence: its number, from 0 to 999,999.
+        epoch: from 0 to 999. With copies, epochs of the same `mask_number` share a mask.
+        seed: from 0 to 999. Two masks whose seed, sentence or mask number differ are drawn independently.
+    """
+    ### BEGIN SOLUTION
+    draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
+    hidden = torch.zeros(n, dtype=torch.bool)
+    hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
+    return hidden
+    ### END SOLUTION
+
+
+# %% check="11.1"
+checks.masks(mask_number, masked_places)
+
+# %%
+panels = {
+    name: torch.stack([masked_places(24, 7, epoch, copies).float() for epoch in range(16)])
+    for name, copies in (("one mask", 1), ("four masks", 4), ("dynamic", None))
+}
+alt = "Which of one sentence's tokens are hidden in sixteen epochs: always the same, four masks that take turns, and "
+plots.heatmaps(panels, xlabel="token", ylabel="epoch", alt=alt + "sixteen different ones.")
+
+# %%
+shifted = [torch.randperm(24, generator=torch.Generator().manual_seed(3 + epoch))[:4] for epoch in (4, 5)]
+other = torch.randperm(24, generator=torch.Generator().manual_seed(4 + 4))[:4]
+print("seeded with the sum, sentence 3 in epochs 4 and 5:", *(sorted(places.tolist()) for places in shifted))
+print("sentence 4 in epoch 4:", sorted(other.tolist()))
+
+# %% [markdown]
+# With the sum as its seed, sentence 3 sees in epoch 5 what sentence 4 saw in epoch 4: nearly all masks are shared, and
+# each comes one epoch later to the neighbour.
+
+# %% [markdown]
+# ## 11.2 Full rows
+#
+# A row of BERT has 512 places, and a sentence has twenty words. RoBERTa drops the sentence pairs and fills each row
+# with whole sentences, one after the other, as long as they fit. When a document ends, the next one goes on in the same
+# row, after a separator. The paper (Liu et al. 2019, section 4.2) calls this FULL-SENTENCES. If rows end with their
+# document, it is DOC-SENTENCES.
+#
+# The separator costs a place, too: a sentence of $k$ tokens opens a document in a row of $r$ tokens only if
+#
+# $$r + 1 + k \le \mathrm{max\_len}.$$
+#
+# **Predict first.** Many documents of three sentences: which share of the places is left empty if rows end with them?
+#
+# **Exercise 11.2** (2 points, about 15 minutes). Write `full_rows`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `sentence[start : start + max_len]` for `start in range(0, len(sentence), max_len)` cuts a long sentence.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The last row is not full, and it is a row all the same.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# one open row, empty at first; for each piece of each sentence: does it open a document, and is the row not empty? Then
+# a separator comes before it. Does it all fit? Put it there; else open a new row with the piece alone.
+# </details>
+
+
+# %% exercise="11.2"
+def full_rows(documents, max_len, sep):
+    """Rows of whole sentences, in their order, each filled as far as the next sentence allows.
+
+    A sentence goes into the row of the one before it if it fits, else it begins a new row. Between two documents in one
+    row stands `sep`, and it must fit, too; no row begins or ends with it. A sentence of more than max_len tokens counts
+    as several: its first max_len tokens, the next ones, and so on.
+
+    Args:
+        documents: lists of sentences, which are lists of token numbers; any of them may be empty.
+        max_len: at least 1.
+
+    Returns:
+        a list of rows, which are lists of 1 to max_len tokens.
+    """
+    ### BEGIN SOLUTION
+    rows = [[]]
+    for document in documents:
+        opens = True
+        for sentence in document:
+            for start in range(0, len(sentence), max_len):
+                piece = sentence[start : start + max_len]
+                before = [sep] if opens and rows[-1] else []
+                if len(rows[-1]) + len(before) + len(piece) <= max_len:
+                    rows[-1] += before + piece
+                else:
+                    rows.append(piece)
+                opens = False
+    return [row for row in rows if row]
+    ### END SOLUTION
+
+
+# %% check="11.2"
+checks.full_rows(full_rows)
+
+# %%
+draw, max_len = random.Random(2), 64
+documents = [[[d + 1] * draw.randint(4, 14) for _ in range(3)] for d in range(24)]
+ways = {
+    "a sentence a row": [sentence for document in documents for sentence in document],
+    "DOC-SENTENCES": [row for document in documents for row in full_rows([document], max_len, 0)],
+    "FULL-SENTENCES": full_rows(documents, max_len, 0),
+}
+
+# %%
+panels = {}
+for name, rows in ways.items():
+    panels[name] = torch.full((len(rows), max_len), torch.nan)
+    for row, tokens in zip(panels[name], rows):
+        row[: len(tokens)] = torch.tensor(tokens)
+    print(f"{name:17} {len(rows)} rows, {panels[name].isnan().float().mean():.0%} of the places are empty")
+
+# %%
+alt = "Rows of tokens in three ways, coloured by document: one sentence a row leaves most places white, rows that end "
+alt += "with their document leave about half, full rows leave few."
+plots.heatmaps(panels, limits=(0, 24), xlabel="place", ylabel="row", alt=alt)
+
+# %% [markdown]
+# Empty places are computed like all others. The price of full rows: a token may look at the document before its own.
+# In the paper DOC-SENTENCES is a little better, and FULL-SENTENCES is used all the same, since its batches have one
+# size (section 4.2).
+
+# %% [markdown]
+# ## 11.3 How long a shock lasts
+#
+# Adam (Kingma and Ba 2015, algorithm 1) divides each step by the size that gradients had of late:
+#
+# $$m_t = \beta_1 m_{t-1} + (1 - \beta_1) g_t, \qquad v_t = \beta_2 v_{t-1} + (1 - \beta_2) g_t^2,$$
+#
+# $$\Delta_t = -\,\mathrm{lr}\; \frac{m_t / (1 - \beta_1^t)}{\sqrt{v_t / (1 - \beta_2^t)} + \epsilon}.$$
+#
+# Both averages start at zero, and the divisors make up for that; steps count from 1. BERT takes $\beta_2 = 0.999$,
+# RoBERTa $0.98$ with its large batches (section 3.1).
+#
+# **Predict first.** One gradient is a hundred times too large. Are the steps after it larger or smaller than usual, and
+# for how long, with either $\beta_2$?
+#
+# **Exercise 11.3** (2 points, about 15 minutes). Write `adam`, without an optimizer.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.zeros_like(gradients[0])`; `torch.empty_like(gradients)` to fill step by step.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# $m$ and $v$ are kept as they are. What is divided by $1 - \beta^t$ is used once, and thrown away.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# m and v are zeros. For each t from 1: new m, new v; correct both; the update is minus lr times the one over the root
+# of the other plus eps.
+# </details>
+
+
+# %% exercise="11.3"
+def adam(gradients, lr=0.001, betas=(0.9, 0.999), eps=1e-8):
+    """What Adam adds to the weights at each step, for these gradients.
+
+    gradients: a tensor (steps, ...), one gradient of the weights for each step; there may be no step at all.
+    Returns a new tensor of the same shape and dtype. The gradients stay as they are.
+    """
+    ### BEGIN SOLUTION
+    updates, m, v = torch.empty_like(gradients), 0, 0
+    for step, g in enumerate(gradients):
+        m = betas[0] * m + (1 - betas[0]) * g
+        v = betas[1] * v + (1 - betas[1]) * g**2
+        mean, square = m / (1 - betas[0] ** (step + 1)), v / (1 - betas[1] ** (step + 1))
+        updates[step] = -lr * mean / (square.sqrt() + eps)
+    return updates
+    ### END SOLUTION
+
+
+# %% check="11.3"
+checks.adam(adam)
+
+# %%
+gradients = torch.randn(3000, 50, generator=torch.Generator().manual_seed(0))
+gradients[1000] *= 100
+sizes = {f"beta2 {beta}": adam(gradients, 1.0, (0.9, beta)).abs().mean(1) for beta in (0.999, 0.98)}
+for name, size in sizes.items():
+    size = size / size[500:1000].mean()
+    late = (size[1000:].unfold(0, 20, 1).mean(-1) < 0.75).nonzero()[-1].item()
+    print(f"{name}: the largest step is {size[1000:].max():.1f} times the usual one; below 3/4 of it for {late} steps")
+
+# %%
+shown = {name: size[900:2900].unfold(0, 20, 20).mean(-1) for name, size in sizes.items()}
+alt = (
+    "The size of a step before and after one large gradient: with both it jumps, then falls below the usual size. With "
+)
+alt += "0.999 it jumps higher, and stays small for more than a thousand steps, with 0.98 for two hundred."
+plots.curves(shown, x=range(-100, 1900, 20), xlabel="steps after the shock", ylabel="size of a step", alt=alt)
+
+# %% [markdown]
+# First larger, then smaller. The mean follows a shock at once, the square late: for some steps, what is divided is
+# large, and the divisor is not yet. Then the mean forgets, and the divisor stays. A smaller $\beta_2$ is quicker in
+# both: its largest step is smaller, and its steps are soon what they were.
+
+# %% [markdown]
+# ## 11.4 Spans
+#
+# A single hidden piece is often given away by its neighbours. SpanBERT (Joshi et al. 2020) hides runs of tokens. Their
+# lengths are geometric, and those above ten are not kept:
+#
+# $$P(\ell) = \frac{p\,(1-p)^{\ell-1}}{1-(1-p)^{10}}, \qquad \ell = 1, \dots, 10, \quad p = 0.2.$$
+#
+# The paper says "clip". Its mean of 3.8 tells what is meant: a longer one is drawn again. Spans are then placed
+# until 15% of the **tokens** are hidden, and not one more.
+#
+# **Predict first.** If longer spans were cut to ten, would the mean be larger or smaller? By much?
+#
+# **Exercise 11.4** (3 points, about 20 minutes). Write `span_lengths` and `span_mask`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.multinomial(weights, count, replacement=True, generator=...)` draws places; the weights need not sum to one.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A span over hidden tokens hides fewer new ones than it is long. Count hidden tokens, or do not let spans overlap.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# lengths: weights of 1 to longest, draw. mask: left = budget; for each length: no longer than what is left; all starts
+# where it fits and covers nothing hidden; draw one of them, hide, subtract.
+# </details>
+
+
+# %% exercise="11.4"
+def span_lengths(count, p=0.2, longest=10, generator=None):
+    """So many lengths of spans, independently drawn: int64 (count,), from 1 to longest, as the formula above says.
+
+    count is at least 1. All chance comes from the torch.Generator, from torch's own if it is None.
+    """
+    ### BEGIN SOLUTION
+    weights = p * (1 - p) ** torch.arange(longest)
+    return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
+    ### END SOLUTION
+
+
+def span_mask(n, lengths, rate=0.15, generator=None):
+    """Which of n tokens are hidden: booleans (n,), true in spans of these lengths, round(rate * n) of them at most.
+
+    Spans are placed one by one, in the order of `lengths`, an int64 tensor. One that would hide more than what is left
+    of the round(rate * n) is shortened to it. It is placed at a start drawn evenly from all where it lies within the n
+    tokens and covers none that is hidden; it may touch one. If there is no such start, it is left out. When lengths are
+    used up, fewer tokens may be hidden. All chance comes from the torch.Generator, from torch's own if it is None.
+    """
+    ### BEGIN SOLUTION
+    hidden, left = torch.zeros(n, dtype=torch.bool), round(rate * n)
+    for length in lengths.tolist():
+        length = min(length, left)
+        starts = [start for start in range(n - length + 1) if not hidden[start : start + length].any()]
+        if length and starts:
+            start = starts[torch.randint(len(starts), (1,), generator=generator).item()]
+            hidden[start : start + length] = True
+            left -= length
+    return hidden
+    ### END SOLUTION
+
+
+# %% check="11.4"
+checks.spans(span_lengths, span_mask)
+
+# %%
+generator = torch.Generator().manual_seed(0)
+drawn = span_lengths(20_000, generator=generator)
+geometric = torch.empty(20_000).geometric_(0.2, generator=generator).clamp(max=10)
+shares = {
+    name: torch.bincount(lengths.long(), minlength=11)[1:] / 20_000
+    for name, lengths in (("drawn again", drawn), ("cut to ten", geometric))
+}
+print(f"means: {drawn.float().mean():.2f} drawn again, {geometric.mean():.2f} cut to ten")
+
+# %%
+alt = "Shares of the lengths one to ten: both fall from one to nine; if longer ones are cut, a heap stands at ten."
+plots.bars(shares, labels=[*map(str, range(1, 11))], xlabel="length of a span", ylabel="share", alt=alt)
+
+# %%
+words = "the model reads both sides of a gap and fills it with what stood there before".split()
+ones, drawn = torch.ones(9, dtype=torch.long), {}
+for name in ("tokens", "spans"):
+    for n in range(3):
+        hidden = span_mask(len(words), ones if name == "tokens" else span_lengths(9), 0.3, generator)
+        drawn[f"{name}, draw {n + 1}"] = [(word, "hidden" if yes else "") for word, yes in zip(words, hidden)]
+alt = "One sentence, six times, a third of it hidden: three times single words, three times words in a row."
+plots.pieces(drawn, kinds=("hidden",), alt=alt)
+
+# %% [markdown]
+# As many tokens are hidden in each row. Inside a span there is no neighbour to read the answer from. A mean that is
+# too large by two thirds of a token looks harmless, and comes from a heap of long spans that nobody wanted.
+
+# %% [markdown]
+# ## 11.5 From the two ends
+#
+# SpanBERT asks twice for each hidden token: once as BERT does, from its own state, and once from the two visible
+# tokens around its span and its place in it (section 3.2):
+#
+# $$y_i = f(x_{s-1},\; x_{e+1},\; p_{i-s+1}),$$
+#
+# where the span goes from $s$ to $e$, and the place counts from 1. $f$ is two layers, each linear, GELU, layer norm,
+# and then the tied output matrix of 7.7. So the states at a span's ends must know what is inside.
+#
+# **Predict first.** The states of the hidden tokens themselves change. What happens to $y_i$?
+#
+# **Exercise 11.5** (3 points, about 20 minutes). Write `boundaries` and `BoundaryObjective`, with these parts:
+#
+# | part | what it is |
+# |---|---|
+# | `place` | `nn.Embedding` (longest, d); row 0 is that of place 1, and places after `longest` have the last row |
+# | `first`, `first_norm` | `nn.Linear` (3 d, d) and `nn.LayerNorm` (d) |
+# | `second`, `second_norm` | `nn.Linear` (d, d) and `nn.LayerNorm` (d) |
+# | the embedding | kept as you like; its weight stays one parameter, and is the output matrix, without a bias |
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.cummax` along a row, of places that are -1 where a token is hidden, gives the last visible place. `flip` turns
+# a row round.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The neighbours of a token inside a long span are hidden themselves. Both ends are those of the span.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# forward: ends and places; the rows and places of the hidden tokens, `mask.nonzero(as_tuple=True)`; states at both
+# ends and the row of the place, side by side; linear, GELU, norm, twice; times the embedding, transposed.
+# </details>
+
+
+# %% exercise="11.5"
+def boundaries(mask):
+    """For each hidden token the visible places before and after its span, and its place in it: three int64 (B, T).
+
+    mask: booleans (B, T), true where a token is hidden; hidden neighbours are one span. Places in a span count from 1.
+    All are 0 at visible tokens. ValueError if the first or the last token of a row is hidden.
+    """
+    ### BEGIN SOLUTION
+    if mask[:, [0, -1]].any():
+        raise ValueError("a span has no visible token on one of its sides")
+    T = mask.size(1)
+    places = torch.arange(T, device=mask.device).expand_as(mask)
+    left = places.where(~mask, -1).cummax(1).values
+    right = places.where(~mask, T).flip(1).cummin(1).values.flip(1)
+    return tuple(found.where(mask, 0) for found in (left, right, places - left))
+    ### END SOLUTION
+
+
+class BoundaryObjective(nn.Module):
+    """Logits for hidden tokens, (V) each; parts as in the table. `embedding` is an nn.Embedding (V, d)."""
+
+    def __init__(self, embedding, longest):
+        super().__init__()
+        ### BEGIN SOLUTION
+        d = embedding.embedding_dim
+        self.embedding, self.place = embedding, nn.Embedding(longest, d)
+        self.first, self.first_norm = nn.Linear(3 * d, d), nn.LayerNorm(d)
+        self.second, self.second_norm = nn.Linear(d, d), nn.LayerNorm(d)
+        ### END SOLUTION
+
+    def forward(self, states, mask):
+        """States (B, T, d), mask (B, T) -> logits (K, V) of the hidden tokens, row by row, from left to right.
+
+        What goes in: the state before the span, the one after it, the row of the place, in this order.
+        """
+        ### BEGIN SOLUTION
+        left, right, place = (found[mask] for found in boundaries(mask))
+        row = mask.nonzero()[:, 0]
+        place = self.place((place - 1).clamp(max=self.place.num_embeddings - 1))
+        h = torch.cat([states[row, left], states[row, right], place], dim=-1)
+        h = self.first_norm(F.gelu(self.first(h)))
+        h = self.second_norm(F.gelu(self.second(h)))
+        return h @ self.embedding.weight.T
+        ### END SOLUTION
+
+
+# %% check="11.5"
+checks.boundary(boundaries, BoundaryObjective)
+
+# %%
+torch.manual_seed(0)
+objective, states = BoundaryObjective(nn.Embedding(50, 16), 10), torch.randn(1, 16, 16)
+mask = torch.zeros(1, 16, dtype=torch.bool)
+mask[0, 3:8], mask[0, 11:13] = True, True
+moved = torch.zeros(7, 16)
+for place in range(16):
+    changed = states.clone()
+    changed[0, place] += 1
+    moved[:, place] = (objective(changed, mask) - objective(states, mask)).abs().mean(-1).detach()
+
+# %%
+alt = "How far the logits of seven hidden tokens move if one state changes: only at the two ends of their own span."
+plots.heatmaps({"moves": moved}, limits=None, xlabel="state that changes", ylabel="hidden token", alt=alt)
+
+# %% [markdown]
+# Nothing happens to it. Each token is answered from two states that are not its own; it differs from its neighbours in
+# the span by its place alone.
+
+# %% [markdown]
+# ## 11.6 Two languages in one row
+#
+# Put a sentence and its translation into one row, hide tokens in both, and ask: a hidden word can now be read from the
+# other language. This is translation language modelling, TLM (Lample and Conneau 2019, XLM). Places begin again with
+# the second sentence, and each token also gets an embedding of its language.
+#
+# For a fair comparison, take the same rows and the same masks without the help: nobody may look across,
+#
+# $$\mathrm{allowed}_{ij} = \begin{cases} \text{both are real} & \text{TLM} \\
+# \text{both are real, and of one language} & \text{MLM.} \end{cases}$$
+#
+# **Predict first.** What is a row of the softmax if its token may look at nothing?
+#
+# **Exercise 11.6** (2 points, about 15 minutes). Write `tlm_batch` and `allowed`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `languages[:, :, None] == languages[:, None, :]` compares each token with each. `torch.eye(T, dtype=torch.bool)`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Two pads have the same language, -1, and are no part of it.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# each sentence: cls, tokens, sep; positions from 0, twice; language 0, then 1; pad all rows to the longest. allowed:
+# where both are real, and (unless tlm) of one language; or where i is j.
+# </details>
+
+
+# %% exercise="11.6"
+def tlm_batch(pairs, cls, sep, pad):
+    """Rows `cls first sep cls second sep` for pairs of sentences: tokens, positions and languages, each int64 (B, T).
+
+    Positions count from 0 in each of the two sentences, its cls and sep included; languages are 0 for all that belongs
+    to the first, and 1 for the second. Rows are filled up on their right to the longest one, with token `pad`, position
+    0 and language -1.
+
+    pairs: a list of (first, second), lists of token numbers, which may be empty; at least one pair.
+    """
+    ### BEGIN SOLUTION
+    rows = []
+    for pair in pairs:
+        sentences = [[cls, *tokens, sep] for tokens in pair]
+        tokens = [token for sentence in sentences for token in sentence]
+        positions = [place for sentence in sentences for place in range(len(sentence))]
+        languages = [language for language, sentence in enumerate(sentences) for _ in sentence]
+        rows.append((tokens, positions, languages))
+    T = max(len(tokens) for tokens, _, _ in rows)
+    fills = (pad, 0, -1)
+    return tuple(torch.tensor([row[k] + [fills[k]] * (T - len(row[k])) for row in rows]) for k in range(3))
+    ### END SOLUTION
+
+
+def allowed(languages, tlm):
+    """Which token i may look at which token j: booleans (B, T, T), true where it may.
+
+    languages (B, T), -1 for pads. Nobody looks at a pad, but each pad at itself, so that no row of a softmax is empty.
+    Real tokens look at all real ones of their row with tlm, else at those of their own language.
+    """
+    ### BEGIN SOLUTION
+    real = languages >= 0
+    both = real[:, :, None] & real[:, None, :]
+    if not tlm:
+        both = both & (languages[:, :, None] == languages[:, None, :])
+    return both | torch.eye(languages.size(1), dtype=torch.bool, device=languages.device)
+    ### END SOLUTION
+
+
+# %% check="11.6"
+checks.two_languages(tlm_batch, allowed)
+
+# %%
+tokens, positions, languages = tlm_batch([([5, 6, 7], [8, 9]), ([5], [9, 8])], cls=1, sep=2, pad=0)
+for name, part in (("tokens", tokens), ("positions", positions), ("languages", languages)):
+    print(f"{name:>9}: {part.tolist()}")
+panels = {name: allowed(languages, tlm)[1].float() for name, tlm in (("MLM", False), ("TLM", True))}
+alt = "Who may look at whom in a short row: two blocks without TLM, one block with it, and a pad that sees itself."
+plots.heatmaps(panels, alt=alt)
+
+# %% [markdown]
+# Not a number: the softmax of nothing but minus infinity is 0 divided by 0, and it spreads through the layers above.
+# A pad that looks at itself harms nobody, since nobody looks at it.
+
+# %% [markdown]
+# ## 11.7 Next, or swapped?
+#
+# Next-sentence prediction asks whether $b$ follows $a$, and its wrong $b$ comes from another document. ALBERT (Lan et
+# al. 2020, section 3.1) keeps the right pairs and makes other wrong ones: the same two sentences, swapped. This is
+# sentence-order prediction, SOP:
+#
+# $$\text{NSP: } (s_i, s_{i+1}) \text{ or } (s_i, s'_j), \qquad
+# \text{SOP: } (s_i, s_{i+1}) \text{ or } (s_{i+1}, s_i).$$
+#
+# As in 7.5, the label 0 means that the text goes on like this.
+#
+# **Predict first.** A model sees which words $a$ and $b$ share, and nothing else. Which of the two tasks can it solve?
+#
+# **Exercise 11.7** (3 points, about 15 minutes). Write `pair_task`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `zip(document, document[1:])` gives all neighbours; `rng.choice(list)` draws one item evenly.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A sentence of another document may have the same text. Leave out places, not texts.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# refuse other tasks, and "nsp" without a second document; for each document, each pair of neighbours: draw the label;
+# if it is 1, swap the two, or draw b from all sentences of the other documents.
+# </details>
+
+
+# %% exercise="11.7"
+def pair_task(documents, task, rng):
+    """An example for each pair of neighbours, in the order of the text: a list of tuples (a, b, label).
+
+    The label is 0 or 1, with equal chances and independently of all others. With 0, (a, b) are the neighbours. With 1,
+    and the task "sop", they are swapped; with the task "nsp", a stays and b is drawn evenly from all sentences of the
+    other documents.
+
+    Args:
+        documents: lists of sentences, which are texts; some lists may be empty, and texts may repeat.
+        rng: a random.Random, from which all chance comes.
+
+    Raises:
+        ValueError: another task; or "nsp", there are neighbours, and no other document has a sentence.
+    """
+    ### BEGIN SOLUTION
+    if task not in ("nsp", "sop"):
+        raise ValueError(f"no task {task!r}")
+    examples = []
+    for d, document in enumerate(documents):
+        others = [sentence for e, other in enumerate(documents) if e != d for sentence in other]
+        for a, b in zip(document, document[1:]):
+            if task == "nsp" and not others:
+                raise ValueError("there is no other document")
+            label = rng.randrange(2)
+            if label and task == "sop":
+                a, b = b, a
+            elif label:
+                b = rng.choice(others)
+            examples.append((a, b, label))
+    return examples
+    ### END SOLUTION
+
+
+# %% check="11.7"
+checks.pair_task(pair_task)
+
+# %%
+draw = random.Random(0)
+topics = [[f"word{30 * d + k}" for k in range(30)] for d in range(40)]
+documents = [[" ".join(draw.choices(topic, k=9)) for _ in range(6)] for topic in topics]
+
+
+def shared(a, b):
+    """How many words two sentences share."""
+    return len({*a.split()} & {*b.split()})
+
+
+# %%
+means = {"as in the text": [], "the wrong pairs": []}
+for task in ("nsp", "sop"):
+    examples = pair_task(documents, task, draw)
+    for label, name in enumerate(means):
+        counts = [shared(a, b) for a, b, truth in examples if truth == label]
+        means[name].append(sum(counts) / len(counts))
+    right = sum((shared(a, b) == 0) == truth for a, b, truth in examples) / len(examples)
+    print(f"{task}: whoever calls pairs without a common word wrong is right in {right:.0%} of the cases")
+
+# %%
+alt = "Words that two sentences share, for pairs as in the text and for wrong pairs: far apart for NSP, equal for SOP."
+plots.bars(means, labels=["NSP", "SOP"], ylabel="shared words", alt=alt)
+
+# %% [markdown]
+# NSP falls to whoever compares topics, and its model may learn nothing else. Swapping changes no word: for SOP one has
+# to know which of two sentences comes first.
+
+# %% [markdown]
+# ## Experiment: three questions, two arms each
+#
+# Each pair of arms differs in one thing, and has the same number of steps:
+#
+# | what learns | its arms | measured is |
+# |---|---|---|
+# | an encoder, from nothing, fills blanks | one mask a sentence; a new one in each epoch | the loss on other text |
+# | the same, with translations in its rows | nobody looks across; all do in each second batch | translations found |
+# | a head, on vectors of two sentences | NSP; SOP | accuracy in both tasks |
+#
+# The text is the documentation of the course's libraries. The second language is made up: every word of the first has
+# another number there, and each two neighbours change places. No word is in both.
+#
+# `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` has more text and larger models, and `smoke` made-up text.
+# Smoke runs show that everything works, and earn nothing.
+
+# %% tags=["experiment"]
+experiments = objectives.experiments("11_other_objectives")
+print(f"{profiles.name()} on {profiles.device()}, seeds {objectives.seeds()}")
+for name, one in experiments.items():
+    print(f"{name}: {one.task}, batches of {one.batch}, rate {one.lr}, {one.test} to test on")
+student.use(checks, masked_places=masked_places, tlm_batch=tlm_batch, allowed=allowed, pair_task=pair_task)
+results = results_folder(say=True)
+
+# %% [markdown]
+# The runs use your `masked_places`, `tlm_batch`, `allowed` and `pair_task` where you have passed their checks in this
+# session, and the course's otherwise. Yours are compared with the course's as they run, and left where they give
+# something else, even something as good, such as other random numbers: whoever grades must be able to repeat a run
+# without your code.
+
+# %% [markdown]
+# ## 11.8 All runs
+#
+# Every run leaves one file with a row for each test example: losses with their number of blanks; the translations
+# that were found, and how far the right one is ahead; or two margins, one for each task. Losses, shares and
+# accuracies are computed from these, here and in grading. An edited or copied file is refused, and so is a seed that
+# is not yours.
+#
+# **Predict first.** A head is trained on NSP and asked for SOP. How often is it right?
+#
+# **Exercise 11.8** (4 points, about 5 minutes). The machine needs minutes. Write `run_all`. Interrupt it as you
+# like: finished seeds are kept.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# </details>
+
+
+# %% exercise="11.8"
+def run_all(results):
+    """Run the experiments of `objectives.experiments("11_other_objectives")` with all of `objectives.seeds()`.
+
+    results: the folder that `run_seeds` keeps its files in.
+    Returns a dict from each experiment's name to its list of runs.
+    """
+    ### BEGIN SOLUTION
+    experiments = objectives.experiments("11_other_objectives")
+    return {name: run_seeds(experiment, objectives.seeds(), results) for name, experiment in experiments.items()}
+    ### END SOLUTION
+
+
+# %% tags=["experiment"]
+runs = run_all(results)
+
+# %% check="11.8"
+checks.every_run(run_all)
+
+# %% [markdown]
+# First the masks: how both losses go on over the steps. The bands run from the lowest seed to the highest.
+
+# %% tags=["experiment"]
+objectives.learning(runs, "Your runs: training and test loss over the steps, with one mask and with dynamic masks.")
+
+# %% [markdown]
+# Now one table: each row has what it was made for, a mean over your seeds and, in brackets, the standard deviation.
+
+# %% tags=["experiment"]
+objectives.table(runs)
+
+# %% tags=["experiment"]
+objectives.crossed(runs, "Your runs: accuracy of heads trained on NSP and on SOP, tested on both.")
+
+# %% [markdown]
+# Which differences are shown? Asked are the same four pairs of everyone.
+
+# %% tags=["experiment"]
+print(*objectives.compared(runs), sep="\n\n")
+
+# %% [markdown]
+# Below are the runs that came with the course: profile `cpu`, and seeds that no student has.
+
+# %% tags=["experiment"]
+recorded = objectives.recorded()
+print(f"{sum(map(len, recorded.values()))} recorded runs came with this copy of the course")
+objectives.table(recorded) if recorded else None
+
+# %% tags=["experiment"]
+objectives.learning(recorded, "The recorded runs, as above: with one mask the test loss rises.") if recorded else None
+
+# %% tags=["experiment"]
+objectives.crossed(
+    recorded, "The recorded runs, as above: each head is good at its own task alone."
+) if recorded else None
+
+# %% tags=["experiment"]
+print(*objectives.compared(recorded), sep="\n\n")
+
+# %% [markdown]
+# In the recorded runs all four differences are shown. With one mask a sentence, the training loss falls further and
+# further, and the loss on other text rises from the third point on: the blanks are learned by heart. In the end it is a
+# nat above that of dynamic masks. RoBERTa's own gain is far smaller: its text is not a thousand sentences, and its
+# static masks were ten.
+#
+# Side by side, more than a quarter of the translations are nearest to their sentences; alone, about as many as chance
+# gives. The two arms see the same words. What differs is who may look at whom, in every second batch.
+#
+# A head that learned NSP knows nothing of order, as in ALBERT's table 5. A head that learned SOP is a little better
+# than a coin at NSP; in the paper it is far better. Ours reads frozen vectors of single sentences, the paper's trains
+# a whole model.
+
+# %% [markdown]
+# **Question 11.W1** (2 points). Read the four accuracies of the heads in your own table (in the profile `smoke`: the
+# recorded ones). Which row shows that NSP is about topics, and how? What does the other row show, and what would you
+# expect in it if SOP contained NSP, as the paper says? Which number would you look at to rule out that a head has
+# simply learned nothing?
+
+# %% [markdown] written="11.W1" points=2
+# ### BEGIN SOLUTION
+# The row trained on NSP: good at NSP, and at SOP no better than a coin. The pairs of SOP are of one document, right and
+# wrong ones alike, so topic says nothing about them; a head that fails there and is good at NSP used what only NSP's
+# wrong pairs have, another topic. That it learned something is shown by its NSP accuracy, well above one half.
+# The row trained on SOP: above one half at SOP, so order can be read from these vectors, though not well; at NSP only
+# a little above a coin. If SOP contained NSP (who knows the order must know that two sentences belong together), it
+# would be good at both; in ALBERT's table it is far above a coin at NSP, too. Here the head never met
+# sentences of two topics in training, so it never had to compare topics; frozen vectors let it do nothing else.
+# A diagonal entry at one half would mean that nothing was learned; then the other entry of its row says nothing.
+# === BEGIN MARK SCHEME ===
+# One point: the NSP row, high at NSP and at chance at SOP, because SOP's pairs have the same topic on both sides.
+# One point: the SOP row with its numbers; that it is not what the paper finds, with a reason (frozen vectors, or no
+# wrong topics in training); the diagonal rules out that nothing was learned.
+# Half a point off for "NSP is easier" without what it is about.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **Question 11.W2** (2 points). Which differences of your table are more than seeds? For each of the three questions,
+# name one claim of its paper that a table of this size cannot show, and say what would be needed to show it.
+
+# %% [markdown] written="11.W2" points=2
+# ### BEGIN SOLUTION
+# More than seeds: those for which the comparison says that a difference is shown, over seeds and examples, with Holm's
+# correction for all four (in the recorded runs: all four). Two arms with five seeds each and no overlap may still be
+# one text and one schedule: intervals say nothing about other texts.
+# Masks: RoBERTa compares ten static masks with dynamic ones by what tasks make of the models, on 16 GB of text; here
+# one mask, a thousand sentences and the loss itself. Whether dynamic masks pay where no sentence is seen often, needs
+# more text, ten copies as a third arm, and fine-tuning.
+# Translations: XLM claims better transfer between languages (XNLI), for real ones whose words do not map one to one.
+# Here a second language is a renumbering; needed are real pairs, and a task learned in one language, tested in another.
+# Pairs: ALBERT claims that SOP improves tasks of several sentences, after pretraining a whole model with it. Here a
+# head learns on frozen vectors, and no task follows; needed are two models pretrained alike but for this loss, several
+# seeds each, and tasks such as RACE or MNLI.
+# === BEGIN MARK SCHEME ===
+# One point: "shown" only where the comparisons say so, with the correction, and seeds are told from examples.
+# One point: for all three a claim beyond the table (downstream tasks, real languages, scale), each with what is needed.
+# Half a point if one of the three is missing.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("11_other_objectives")
+
+# %% [markdown]
+# **What you can do now:** say for each of BERT's successors which question it asks, write it, and see in which detail
+# a copy goes wrong; and say of a table what it shows and what it cannot.
+
+# %%
+scoreboard(checks)
+
+# %% [markdown]
+# ## 11.S1 Real or replaced?
+#
+# A stretch exercise: it has a check, and nobody grades it.
+#
+# A masked model learns from 15% of the tokens. ELECTRA (Clark et al. 2020) asks about all: a small model fills the
+# blanks by **drawing** from its distribution, and a second one says for each token whether it was replaced. A token
+# that was drawn, and is by chance the right one, counts as real (section 2 of the paper):
+#
+# $$L = -\frac{1}{n} \sum_t \big[\, r_t \log D_t + (1 - r_t) \log (1 - D_t) \,\big], \qquad r_t = [\, x_t \ne
+# \text{original}_t \,].$$
+#
+# **Predict first.** The small model gets better and better. What becomes of the second one's task?
+#
+# **Exercise 11.S1** (not graded, about 15 minutes). Write `replace` and `detection_loss`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.multinomial(shares, 1, generator=...)` draws for each row; `F.binary_cross_entropy_with_logits`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# "Was a blank" and "was replaced" are not the same: some blanks are filled with what stood there.
+# </details>
+
+
+# %% stretch="11.S1"
+def replace(ids, blanks, logits, generator=None):
+    """Fill blanks with drawn tokens: the new ids (B, T), and booleans (B, T), true where a token is not the old one.
+
+    Args:
+        ids: int64 (B, T), which stay as they are.
+        blanks: booleans (B, T), true where a token is drawn; elsewhere it stays.
+        logits: (B, T, V); a token is drawn with the probabilities softmax(logits), for each blank by itself.
+        generator: all chance comes from this torch.Generator, which lies where ids lie; from torch's own if it is None.
+
+    What is returned needs no gradient.
+    """
+    ### BEGIN SOLUTION
+    drawn = ids.clone()
+    if blanks.any():
+        shares = logits.detach()[blanks].softmax(dim=-1)
+        drawn[blanks] = torch.multinomial(shares, 1, generator=generator)[:, 0]
+    return drawn, drawn != ids
+    ### END SOLUTION
+
+
+def detection_loss(scores, replaced, real):
+    """The mean of L over all real tokens, a tensor: scores (B, T) are the logits of D, replaced and real booleans."""
+    ### BEGIN SOLUTION
+    return F.binary_cross_entropy_with_logits(scores[real], replaced[real].to(scores.dtype))
+    ### END SOLUTION
+
+
+# %% check="11.S1"
+checks.detection(replace, detection_loss)
+
+# %% tags=["experiment"]
+seeded, ids = torch.Generator().manual_seed(0), torch.randint(50, (400, 40))
+blanks = torch.rand(ids.shape) < 0.15
+right = F.one_hot(ids, 50).float()
+shares = {"blanks": [], "replaced": []}
+for sure in range(0, 11):
+    drawn, replaced = replace(ids, blanks, sure * right, seeded)
+    shares["blanks"].append(blanks.float().mean().item())
+    shares["replaced"].append(replaced.float().mean().item())
+
+# %% tags=["experiment"]
+alt = "The share of replaced tokens against how sure the small model is of the right one: it falls from that of the "
+plots.curves(shares, x=range(11), xlabel="logit of the right token", ylabel="share", alt=alt + "blanks to nothing.")
+
+# %% [markdown]
+# It runs out of questions: with a perfect small model nothing is replaced. In the paper the small one is a quarter to
+# half as large, and a larger one makes the second worse (section 3.2).

@@ -1,0 +1,213 @@
+"""Cases of notebook 11 that students never see: other sizes, other seeds, edges, drawn for each hand-in."""
+
+import random
+from collections import Counter
+
+import torch
+
+from autograder.author.checks import private
+from utils.checks import nb11_other_objectives as seen
+from utils.grading import expect, toys
+from utils.grading.expect import draw, generator, likely, normal
+
+# 11.1
+
+
+@private("11.1", tells="two masks far apart share a mask, or other numbers of copies do not take turns")
+def far_apart(mask_number, masked_places, lib):
+    some = draw(1100)
+    for copies in (2, 3, some.randint(4, 40)):
+        seen.takes_turns(mask_number, copies, 90)
+    near = [some.randrange(1000) for _ in range(2)]
+    sentences = {one % 10**6 for base in (some.randrange(10**6), 2**16) for one in (base, base + 1, base + 256)}
+    epochs = {some.randrange(780), 200, 400, 800, 256, 512}
+    epochs |= {one + 200 for one in epochs if one < 800}
+    places = [(seed, sentence, epoch) for seed in {*near} for sentence in sentences for epoch in epochs]
+    seen.apart(masked_places, lib, places)
+
+
+@private("11.1", tells="for other numbers of tokens or rates, or in longer sentences, the choice is wrong")
+def other_choices(masked_places, lib):
+    some = draw(1101)
+    for _ in range(8):
+        n = some.randint(1, 60)
+        rate = some.choice([k / 100 for k in range(101) if abs(k * n % 100 - 50) > 3])
+        seen.as_many(masked_places, lib, n, rate, some.sample(range(10**6), 5))
+    first, n = some.randrange(10**5), some.randint(6, 12)
+    turns = [[n, first + sentence, sentence % 7, None, 2 / n] for sentence in range(400)]
+    counts = torch.stack(lib(toys).each(masked_places, turns)).sum(0).tolist()
+    for count in counts:
+        likely(count, 400, 2 / n, "some places are hidden too often or too rarely", 7)
+
+
+# 11.2
+
+
+@private(
+    "11.2", tells="other documents are packed wrongly, or with another separator than the separator that is asked for"
+)
+def other_rows(full_rows):
+    for place in range(40):
+        some = draw(1120 + place)
+        documents = seen.some_documents(some, some.randint(1, 9), some.randint(1, 12), some.randint(1, 6))
+        seen.packed(full_rows, documents, some.randint(1, 25), some.choice([-5, 0, 10_000]))
+
+
+@private("11.2", tells="tokens that are equal to others, or to the separator, are confused")
+def equal_tokens(full_rows):
+    for place in range(20):
+        some = draw(1170 + place)
+        documents = [
+            [some.choices((7, 8), k=some.randint(0, 4)) for _ in range(some.randint(0, 3))]
+            for _ in range(some.randint(1, 5))
+        ]
+        max_len = some.randint(2, 12)
+        assert full_rows(documents, max_len, 7) == seen.rows_of(documents, max_len, 7), "equal tokens"
+    assert full_rows([[[7, 7]], [[7]]], 4, 7) == [[7, 7, 7, 7]], "a token like the separator"
+
+
+# 11.3
+
+
+@private("11.3", tells="the updates are wrong for other gradients, rates, betas or eps, or for a single weight")
+def other_gradients(adam):
+    for place in range(8):
+        some = draw(1130 + place)
+        shape = [(), (1,), (some.randint(2, 5),), (3, 1, some.randint(2, 4))][place % 4]
+        gradients = some.choice([1e-3, 1.0, 50.0]) * normal(some.randint(1, 12), *shape, seed=some.randrange(2**31))
+        gradients[some.randrange(len(gradients))] *= some.choice([0, 1, 100])
+        betas = some.uniform(0, 0.95), some.uniform(0.5, 0.999)
+        eps = some.uniform(0.01, 1)
+        seen.stepped(adam, gradients.double() if place < 4 else gradients, some.uniform(1e-3, 3), betas, eps)
+
+
+# 11.4
+
+
+@private("11.4", tells="the lengths are wrong for other probabilities or longest spans")
+def other_lengths(span_lengths, lib):
+    for place in range(4):
+        some = draw(1140 + place)
+        longest = (some.randint(14, 20), 2, some.randint(3, 9), 10)[place]
+        p = (some.uniform(0.05, 0.12), some.uniform(0.1, 0.9), some.uniform(0.2, 0.6), 0.2)[place]
+        seen.lengths_right(span_lengths, lib, 6000, p, longest, some.randrange(2**31))
+
+
+@private("11.4", tells="the masks of other texts, lengths or rates are not drawn as they should be")
+def other_spans(span_mask, lib):
+    for place in range(6):
+        some = draw(1150 + place)
+        n = some.randint(3, 9)
+        lengths = [some.randint(1, 5) for _ in range(some.randint(1, 4))]
+        rate = some.choice([k / 100 for k in range(10, 101) if abs(k * n % 100 - 50) > 3])
+        seen.placed(span_mask, lib, n, lengths, rate, some.randrange(2**31), 300)
+    some = draw(1160)
+    n = some.randint(30, 140)
+    lengths = torch.tensor([some.randint(1, 10) for _ in range(40)])
+    mask = span_mask(n, lengths, generator=lib(toys).seeded(some.randrange(2**31)))
+    expect.tensor(mask, (n,), "the mask")
+    assert abs(int(mask.sum()) - 0.15 * n) <= 0.5 + 1e-9, "not round(rate * n) tokens"
+
+
+# 11.5
+
+
+@private("11.5", tells="the ends, places or logits are wrong for other sizes, longer spans or other weights")
+def other_sizes(boundaries, BoundaryObjective, lib):
+    for place in range(3):
+        some = draw(1180 + place)
+        B, T = ((4, 4), (1, some.randint(24, 40)), (some.randint(2, 4), some.randint(5, 9)))[place]
+        mask = seen.some_mask(B, T, (0.5, 0.93, 0.4)[place], some.randrange(2**31))
+        if place == 1:
+            mask[0, 2:21] = True
+        seen.ends_right(boundaries, mask)
+        V, d, longest = some.randint(4, 9), (4, 5, some.randint(6, 9))[place], (1, 30, some.randint(2, 5))[place]
+        module, _, state = seen.new_objective(BoundaryObjective, lib, V, d, longest, some.randrange(2**31))
+        states = normal(B, T, d, seed=some.randrange(2**31))
+        seen.objective_right(module, state, states, mask)
+
+
+@private("11.5", tells="in double precision, or after a step of training, something is lost")
+def double_and_trained(BoundaryObjective, lib):
+    some = draw(1190)
+    V, d, longest = some.randint(4, 9), some.randint(3, 6), some.randint(2, 5)
+    module, embedding, state = seen.new_objective(BoundaryObjective, lib, V, d, longest, some.randrange(2**31))
+    mask, states = seen.some_mask(2, 7, 0.6, 1191), normal(2, 7, d, seed=1192)
+    mask[0, 3] = True
+    slope = lib(toys).slope_of_table(lib(toys).WithMask(module, mask), states, embedding)
+    own = state["table"].clone().requires_grad_()
+    with torch.enable_grad():
+        toys.backward(seen.answered({**state, "table": own}, states, mask))
+    assert own.grad is not None
+    expect.close(slope, own.grad, "the gradient of the embedding is wrong", 1e-3)
+    exact = lib(toys).double(lib(toys).Beside(module, embedding))(states.double(), mask)
+    assert exact.dtype is torch.float64, "double precision is lost"
+
+
+# 11.6
+
+
+@private("11.6", tells="the rows of other pairs are wrong, such as longer ones or a single pair")
+def other_pairs(tlm_batch):
+    for place in range(8):
+        some = draw(1200 + place)
+        cls, sep, pad = some.sample(range(90), 3)
+        longest = some.choice([3, 30])
+        pairs = [
+            tuple([some.randrange(100) for _ in range(some.randint(0, longest))] for _ in range(2))
+            for _ in range(some.randint(1, 5))
+        ]
+        seen.batched(tlm_batch, pairs, cls, sep, pad)
+
+
+@private("11.6", tells="who may look at whom is wrong in batches of other rows")
+def other_languages(allowed):
+    for place in range(6):
+        some = draw(1220 + place)
+        T = some.randint(13, 18) if place == 0 else some.randint(1, 9)
+        rows = []
+        for _ in range(T if place == 1 else some.randint(1, 4)):
+            real = T if place == 0 else some.randint(0, T)
+            first = some.randint(0, real)
+            rows.append([0] * first + [1] * (real - first) + [-1] * (T - real))
+        for tlm in (True, False):
+            seen.looks_right(allowed, torch.tensor(rows), tlm)
+
+
+# 11.7
+
+
+@private("11.7", tells="examples of other documents are wrong, such as two documents, or many short ones")
+def other_documents(pair_task, lib):
+    make, some = lib(random).Random, draw(1230)
+    for sizes in ([2, 2], [1, 3, 1, 1], [some.randint(0, 6) for _ in range(5)] + [2, 3]):
+        documents = seen.named_documents(sizes)
+        count = len(seen.neighbours(documents))
+        for task in ("nsp", "sop"):
+            going = make(some.randrange(10**6))
+            turns = [[documents, task, going]] * 200
+            found = [seen.pairs_of(one, count) for one in lib(toys).each(pair_task, turns)]
+            for one in found:
+                seen.examples_right(one, documents, task)
+            if sum(sizes) < 12:
+                seen.drawn_evenly(found, documents, task)
+
+
+@private("11.7", tells="texts that repeat, within a document or in two of them, are confused: places count, not texts")
+def repeated_texts(pair_task, lib):
+    make, some = lib(random).Random, draw(1240)
+    a, b, c = some.sample("abcdefghijklmnop", 3)
+    documents, going = [[a, b], [a, b, a, c]], make(some.randrange(10**6))
+    found = lib(toys).each(pair_task, [[documents, "nsp", going]] * 300)
+    wrong = Counter(second for (_, second, label), *_ in found if label)
+    total = sum(wrong.values())
+    for text, share in ((a, 0.5), (b, 0.25), (c, 0.25)):
+        likely(wrong[text], total, share, f"{text} is drawn too often or too rarely", 6)
+    wrong = Counter(second for _, *rest in found for _, second, label in rest if label)
+    total = sum(wrong.values())
+    for text in (a, b):
+        likely(wrong[text], total, 0.5, f"{text} is drawn too often or too rarely", 6)
+    twins = [[a, b], [a, b]]
+    assert len(pair_task(twins, "nsp", make(some.randrange(10**6)))) == 2, "equal documents"
+    same = pair_task([[a, a, a]] * 2, "sop", make(some.randrange(10**6)))
+    assert [one[:2] for one in same] == [[a, a]] * 4, "equal sentences"

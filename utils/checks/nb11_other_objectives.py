@@ -1,0 +1,1020 @@
+"""Checks of notebook 11: masks by number, full rows, Adam, spans and their boundaries, two languages, pairs."""
+
+import functools
+import itertools
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from utils.experiments import objectives
+from utils.grading import expect, toys
+from utils.grading.check import check, stretch
+from utils.grading.documents import Pair, labelled_pairs, named_documents
+from utils.grading.expect import chance, even, likely, normal
+from utils.grading.forbidden import MODELS
+from utils.grading.remote import Library, Remote, kind
+from utils.grading.results_check import results_check
+
+# 11.1
+
+Place = tuple[int, int, int]  # seed, sentence, epoch
+
+
+def takes_turns(mask_number: Remote, copies: int, epochs: int) -> None:
+    """Fail unless so many copies take turns over so many epochs, and without copies every epoch has its own mask."""
+    every = list(range(epochs))
+    found = [expect.number(mask_number(epoch, copies), "what mask_number gives") for epoch in every]
+    expect.explained(
+        found,
+        [epoch % copies for epoch in every],
+        "with copies, the masks 0, 1, ... do not take turns: after the last copy comes the first one again.",
+        {
+            "with copies there are as many masks as epochs. Ten copies over forty epochs are static masks.": every,
+            "with copies a mask is used for several epochs in a row. The copies take turns.": [
+                epoch // copies for epoch in every
+            ],
+            "with copies one mask serves all epochs.": [0] * epochs,
+            "with copies the masks count from 1.": [epoch % copies + 1 for epoch in every],
+        },
+    )
+    for given in ((), (None,)):
+        found = [expect.number(mask_number(epoch, *given), "what mask_number gives") for epoch in every]
+        told = "without copies some masks come again. That is the static way: dynamic means a new one for each epoch."
+        assert len({*found}) == epochs, told
+        assert found == every, "without copies, an epoch's mask should have the epoch's own number."
+
+
+def hidden_places(value: Any, n: int) -> torch.Tensor:
+    """What is hidden, as booleans."""
+    found = expect.tensor(value, (n,), "what masked_places gives")
+    assert found.dtype == torch.bool, f"what masked_places gives should be booleans, not {str(found.dtype)[6:]}."
+    return found
+
+
+def told_by_signs(lib: Library, call: Remote, turns: Sequence[Sequence[Any]], n: int) -> list[str]:
+    """Each mask of n tokens as a text of the signs 0 and 1."""
+    found = expect.of_type(lib(toys).signs_of_each(call, turns), list, "masked_places should return booleans")
+    told = "what masked_places gives should be booleans, one for each token."
+    assert all(type(one) is str and len(one) == n and {*one} <= {"0", "1"} for one in found), told
+    return found
+
+
+def as_many(masked_places: Remote, lib: Library, n: int, rate: float | None, sentences: Sequence[int]) -> None:
+    """Fail unless exactly so many tokens are hidden as the rate says, in each of the sentences."""
+    turns = [[n, sentence, 0, None] + ([] if rate is None else [rate]) for sentence in sentences]
+    masks = [hidden_places(one, n) for one in lib(toys).each(masked_places, turns)]
+    counts = {int(mask.sum()) for mask in masks}
+    told = "the number of hidden tokens varies. Here it is fixed: as many for each sentence of this length."
+    assert len(counts) == 1, told
+    (count,), share = counts, (0.15 if rate is None else rate) * n
+    assert count > 0, "in a short sentence no token is hidden. At least one should be."
+    assert count != n or share > n - 1, "all tokens are hidden."
+    assert count != n - max(1, round(share)) or abs(n - 2 * share) < 2, "the hidden tokens are false, the visible true."
+    assert count == max(1, round(share)), "the number of hidden tokens is not rate * n, rounded, and at least 1."
+
+
+def apart(masked_places: Remote, lib: Library, places: Sequence[Place], n: int = 120) -> None:
+    """Fail unless the masks of all these seeds, sentences and epochs differ."""
+    turns = [[n, sentence, epoch, None, 0.5, seed] for seed, sentence, epoch in places]
+    known: dict[str, Place] = {}
+    for place, signs in zip(places, told_by_signs(lib, masked_places, turns, n), strict=True):
+        old = known.setdefault(signs, place)
+        if old == place:
+            continue
+        differs = tuple(one != other for one, other in zip(old, place, strict=True))
+        alone = {
+            (True, False, False): "the seed does not change the masks.",
+            (False, True, False): "sentences share their masks: their number is not used, or not all of it.",
+            (False, False, True): "without copies, a sentence has the same mask in two epochs.",
+        }
+        told = "(seed, sentence, epoch) {} has the mask of {}: numbers that are added or joined up meet."
+        raise AssertionError(alone.get(differs, told.format(place, old)))
+
+
+def fair_choices(masked_places: Remote, lib: Library, n: int, k: int, turns: Sequence[tuple[int, int]]) -> None:
+    """Fail unless each choice of k of n places is equally likely over these (sentence, epoch)."""
+    rate = k / n
+    given = [[n, sentence, epoch, None, rate] for sentence, epoch in turns]
+    counts = Counter(told_by_signs(lib, masked_places, given, n))
+    told = "some places are hidden more often than others, or always together. Each choice is equally likely."
+    for choice in itertools.combinations(range(n), k):
+        signs = "".join("01"[place in choice] for place in range(n))
+        likely(counts[signs], len(turns), 1 / math.comb(n, k), told)
+
+
+@check("11.1", points=2, forbids=MODELS)
+def masks(mask_number, masked_places, lib):
+    """Copies take turns; so many tokens; (seed, sentence, number) decides and nothing else; all choices alike."""
+    takes_turns(mask_number, 10, 40)
+    takes_turns(mask_number, 1, 5)
+    for n, rate in ((40, None), (100, 0.15), (9, 0.3), (13, 0.4), (20, 1.0), (3, 0.15), (1, 0.15), (1, 0.9), (5, 0.05)):
+        as_many(masked_places, lib, n, rate, range(8))
+    toy, before = lib(toys), chance(lib)
+    turns = [[60, sentence, epoch, copies] for sentence in (0, 3) for epoch in (0, 5) for copies in (None, 4)]
+    there = [hidden_places(one, 60) for one in toy.each(masked_places, turns)]
+    lib(random).random()
+    lib(torch).rand(3)
+    moved = chance(lib)
+    back = [hidden_places(one, 60) for one in toy.each(masked_places, turns[::-1])][::-1]
+    told = "the same sentence and epoch give another mask when they are asked again. It follows from numbers alone."
+    assert all(map(torch.equal, there, back)), told
+    told = "a global generator is seeded or used. Make one of your own for each mask."
+    assert chance(lib) == moved != before, told
+    for copies in (4, 1):
+        found = toy.each(masked_places, [[60, 5, epoch, copies] for epoch in range(12)])
+        numbers = [tuple(hidden_places(one, 60).tolist()) for one in found]
+        told = "with copies, a sentence does not have that many masks: epochs of one mask number share a mask."
+        assert len({*numbers}) == copies, told
+        told = "with copies, the masks do not take turns: does masked_places use mask_number?"
+        assert numbers == [numbers[epoch % copies] for epoch in range(12)], told
+    for place in range(3):
+        apart(
+            masked_places, lib, [(7 * k * (place == 0), 7 * k * (place == 1), 7 * k * (place == 2)) for k in range(20)]
+        )
+    seeds, sentences, epochs = (0, 1, 7, 999), (0, 1, 2, 10, 11, 100, 1000, 12345, 999_999), (0, 1, 2, 10, 11, 100, 999)
+    apart(masked_places, lib, [*itertools.product(seeds, sentences, epochs)])
+    fair_choices(masked_places, lib, 4, 2, [(sentence, epoch) for sentence in range(150) for epoch in range(3)])
+
+
+# 11.2
+
+Documents = list[list[list[int]]]
+
+
+def rows_of(
+    documents: Documents,
+    max_len: int,
+    sep: int,
+    between: Callable[[bool, bool], bool] = lambda opens, empty: opens and not empty,
+    counts: bool = True,
+    breaks: bool = False,
+    rest: bool = True,
+) -> list[list[int]]:
+    """Full rows; the options are misconceptions.
+
+    Args:
+        between: whether a separator comes before a sentence that opens a document or not, in an empty row or not.
+        counts: whether the separator must fit.
+        breaks: whether each document begins a new row.
+        rest: whether what a long sentence has beyond max_len is kept.
+    """
+    pieces = []
+    for d, document in enumerate(documents):
+        for sentence in document:
+            starts = range(0, len(sentence), max_len) if rest else range(min(1, len(sentence)))
+            pieces += [(d, sentence[start : start + max_len]) for start in starts]
+    rows: list[list[int]] = []
+    before = None
+    for d, piece in pieces:
+        opens = d != before
+        added = [sep] * between(opens and before is not None, not rows) + piece
+        size = len(added) if counts else len(piece)
+        if rows and len(rows[-1]) + size <= max_len and not (breaks and opens):
+            rows[-1] += added
+        else:
+            rows.append(([sep] if between(opens and before is not None, True) else []) + piece)
+        before = d
+    return rows
+
+
+def packed(full_rows: Remote, documents: Documents, max_len: int, sep: int) -> None:
+    """Fail unless the rows are those of FULL-SENTENCES."""
+    found = expect.of_type(full_rows(documents, max_len, sep), list, "full_rows should return a list of rows")
+    for row in found:
+        expect.of_type(row, list, "a row should be a list of token numbers")
+        assert all(type(token) is int for token in row), "a row should hold token numbers, ints, and nothing else."
+    assert [] not in found, "there is an empty row. Every row has a token."
+    stream = [token for document in documents for sentence in document for token in sentence]
+    wanted = rows_of(documents, max_len, sep)
+    if found == wanted:
+        return
+    guesses = {
+        "the last row is lost. It is not full, and it is a row all the same.": wanted[:-1],
+        "each document begins a new row: that is DOC-SENTENCES. The next document goes on in the same row.": rows_of(
+            documents, max_len, sep, breaks=True
+        ),
+        "the separator makes a row too long: it needs a place of its own.": rows_of(
+            documents, max_len, sep, counts=False
+        ),
+        "there is no separator between two documents.": rows_of(documents, max_len, sep, lambda opens, empty: False),
+        "a separator stands between the sentences of a document, too. It stands between documents.": rows_of(
+            documents, max_len, sep, lambda opens, empty: not empty
+        ),
+        "a row begins with a separator: a document that begins a row needs none.": rows_of(
+            documents, max_len, sep, lambda opens, empty: opens
+        ),
+        "what a long sentence has beyond max_len is lost. It counts as several sentences.": rows_of(
+            documents, max_len, sep, rest=False
+        ),
+        "sentences are cut to fill the rows. They stay whole where they can.": [
+            stream[start : start + max_len] for start in range(0, len(stream), max_len)
+        ],
+    }
+    for sentence, guess in guesses.items():
+        assert found != guess or guess == wanted, sentence
+    assert all(row[-1] != sep for row in found), (
+        "a row ends with a separator. It stands between two documents of a row."
+    )
+    assert all(row[0] != sep for row in found), (
+        "a row begins with a separator: a document that begins a row needs none."
+    )
+    told = "a row has two separators in a row: documents without tokens leave no trace."
+    assert all(not (one == other == sep) for row in found for one, other in itertools.pairwise(row)), told
+    tokens = [token for row in found for token in row if token != sep]
+    assert sorted(tokens) != sorted(stream) or tokens == stream, "the order of the tokens is not kept."
+    assert tokens == stream, "tokens are lost, or come twice."
+    assert max(map(len, found)) <= max_len, "a row has more than max_len tokens."
+    told = "the rows are not filled as far as the next sentence allows, with whole sentences and a separator between "
+    raise AssertionError(told + "the documents of a row.")
+
+
+def some_documents(some: random.Random, count: int, longest: int, sentences: int = 4) -> Documents:
+    """Documents of different tokens from 1 on; some of them, and some sentences, are empty."""
+    numbers = itertools.count(1)
+    sizes = [
+        [some.choice([0, *range(1, longest + 1)]) for _ in range(some.randint(0, sentences))] for _ in range(count)
+    ]
+    return [[[next(numbers) for _ in range(size)] for size in document] for document in sizes]
+
+
+@check("11.2", points=2, forbids=MODELS)
+def full_rows(full_rows):
+    """Whole sentences, in order, nothing lost; separators between documents of one row, which have their place."""
+    simple = [[[1, 2, 3], [4, 5]], [[6, 7, 8], [9]], [[10, 11]], [[12, 13, 14, 15], [16]]]
+    for max_len in (6, 9, 8, 5, 7, 30, 4, 2, 1, 3):
+        packed(full_rows, simple, max_len, 0)
+    packed(full_rows, [[[1, 2, 3]], [[4, 5]]], 5, 0)
+    packed(full_rows, [[[1, 2, 3]], [[4, 5]]], 6, 0)
+    packed(full_rows, [[[1, 2]], [], [[], [3]], [[]], [[4]]], 9, 0)
+    packed(full_rows, [[[5, 6, 7, 8, 9, 10, 11], [12]]], 3, -1)
+    few: list[Documents] = [[], [[]], [[[]], [[], []]], [[[7]]]]
+    for documents in few:
+        packed(full_rows, documents, 4, 99)
+    for place in range(20):
+        some = random.Random(place)
+        packed(full_rows, some_documents(some, 6, 9), some.randint(3, 20), -7)
+
+
+# 11.3
+
+
+def by_torch(gradients: torch.Tensor, lr: float, betas: tuple[float, float], eps: float) -> torch.Tensor:
+    """What torch's Adam adds to weights at each step, in double precision."""
+    weight = nn.Parameter(torch.zeros(gradients.shape[1:], dtype=torch.float64))
+    rule = torch.optim.Adam([weight], lr=lr, betas=betas, eps=eps, foreach=False)
+    updates = []
+    for gradient in gradients.double():
+        weight.data.zero_()
+        weight.grad = gradient.clone()
+        rule.step()
+        updates.append(weight.detach().clone())
+    return torch.stack(updates)
+
+
+def steps_of(
+    gradients: torch.Tensor,
+    lr: float,
+    betas: tuple[float, float],
+    eps: float,
+    correct: tuple[bool, bool] = (True, True),
+    inside: bool = False,
+    of_mean: bool = False,
+    from_zero: bool = False,
+    rooted: bool = True,
+    swapped: bool = False,
+    kept: bool = False,
+    raw: bool = False,
+) -> torch.Tensor:
+    """Adam's steps by the formulas; the options are misconceptions.
+
+    Args:
+        correct: whether either average is corrected for its start at zero.
+        inside: whether eps stands under the root.
+        of_mean: whether the second average is that of the squared mean.
+        from_zero: whether the powers count from 0.
+        rooted: whether the root is taken.
+        swapped: whether the betas change places.
+        kept: whether the corrected averages are kept for the next step.
+        raw: whether the gradient stands in the place of the first average.
+    """
+    one, two = betas[::-1] if swapped else betas
+    m = v = torch.zeros_like(gradients[0], dtype=torch.float64)
+    updates = []
+    for t, g in enumerate(gradients.double(), 0 if from_zero else 1):
+        m = one * m + (1 - one) * g
+        v = two * v + (1 - two) * (m if of_mean else g) ** 2
+        mean, square = (m / (1 - one**t) if correct[0] else m), (v / (1 - two**t) if correct[1] else v)
+        m, v = (mean, square) if kept else (m, v)
+        below = (square + eps).sqrt() if inside else (square.sqrt() if rooted else square) + eps
+        updates.append(-lr * (g if raw else mean) / below)
+    return torch.stack(updates)
+
+
+def stepped(
+    adam: Remote, gradients: torch.Tensor, lr: float, betas: tuple[float, float], eps: float, defaults: bool = False
+) -> None:
+    """Fail unless the updates are those of torch's Adam."""
+    value = adam(gradients) if defaults else adam(gradients, lr, betas, eps)
+    found = expect.floats(value, tuple(gradients.shape), "the updates").double() / lr
+    assert value.dtype == gradients.dtype, f"the updates are {str(value.dtype)[6:]}, the gradients another dtype."
+    wanted = by_torch(gradients, lr, betas, eps) / lr
+    plain = functools.partial(steps_of, gradients, 1.0, betas, eps)
+    expect.like(
+        found,
+        wanted,
+        "the updates are not those of the formula.",
+        {
+            "the sign is wrong: a step goes against the gradient.": -wanted,
+            "lr is not used.": wanted / lr if lr != 1 else wanted,
+            "the averages are not corrected for their start at zero.": lambda: plain(correct=(False, False)),
+            "only one of the two averages is corrected for its start at zero: the second is not.": lambda: plain(
+                correct=(True, False)
+            ),
+            "only one of the two averages is corrected for its start at zero: the first is not.": lambda: plain(
+                correct=(False, True)
+            ),
+            "eps stands under the root. It is added to it.": lambda: plain(inside=True),
+            "the second average is that of the squared mean. It is that of the squared gradient.": lambda: plain(
+                of_mean=True
+            ),
+            "there is no root over the second average.": lambda: plain(rooted=False),
+            "the two betas have changed places.": lambda: plain(swapped=True),
+            "the corrected averages are kept for the next step. They are used once.": lambda: plain(kept=True),
+            "the weights after each step are returned. What a step adds is wanted.": wanted.cumsum(0),
+            "the gradient itself is divided. The first average is.": lambda: plain(raw=True),
+        },
+        1e-4,
+    )
+
+
+@check("11.3", points=2, forbids=("torch.optim", "optim", "adamw", *MODELS))
+def adam(adam, lib):
+    """Equal to torch's Adam, with large eps, other betas, gradients that vanish or jump; double stays double."""
+    gradients = normal(7, 3, 2, seed=30)
+    stepped(adam, gradients, 0.5, (0.9, 0.99), 1e-8)
+    stepped(adam, gradients, 0.5, (0.9, 0.99), 0.2)
+    stepped(adam, 1e-3 * gradients, 0.1, (0.6, 0.7), 1e-4)
+    stepped(adam, gradients, 0.001, (0.9, 0.999), 1e-8, defaults=True)
+    stepped(adam, 1e-7 * gradients, 0.001, (0.9, 0.999), 1e-8, defaults=True)
+    shock = gradients.clone()
+    shock[2] *= 100
+    stepped(adam, shock.double(), 2.0, (0.8, 0.95), 1e-3)
+    stepped(adam, torch.cat([shock, torch.zeros(9, 3, 2)]), 1.0, (0.9, 0.98), 1e-6)
+    stepped(adam, normal(5, seed=31), 1.0, (0.9, 0.999), 1e-2)
+    stepped(adam, normal(1, 4, seed=32), 0.3, (0.9, 0.999), 1e-2)
+    stepped(adam, torch.zeros(3, 2), 1.0, (0.9, 0.999), 1e-8)
+    empty = expect.answers(adam, torch.zeros(0, 3), says="without any step it is an error. There are no updates then.")
+    assert type(empty) is torch.Tensor and empty.shape == (0, 3), (
+        "without any step there are no updates: shape (0, ...)."
+    )
+    expect.one_device(lib, adam, gradients)
+    says = "the updates are wrong, or an error, for gradients that are not contiguous."
+    found = expect.answers(lib(toys).strided, adam, gradients, 0.5, (0.9, 0.99), 0.2, says=says)
+    expect.close(
+        expect.floats(found, (7, 3, 2), "the updates"), by_torch(gradients, 0.5, (0.9, 0.99), 0.2).float(), says
+    )
+
+
+# 11.4
+
+
+def shares_of_lengths(p: float, longest: int) -> dict[int, float]:
+    """The probability of each length: geometric, and longer ones drawn again."""
+    weights = {length: p * (1 - p) ** (length - 1) for length in range(1, longest + 1)}
+    return {length: weight / sum(weights.values()) for length, weight in weights.items()}
+
+
+def lengths_right(span_lengths: Remote, lib: Library, count: int, p: float | None, longest: int, seed: int) -> None:
+    """Fail unless the lengths are drawn from the right distribution; without p, the defaults are asked."""
+    given = {} if p is None else {"p": p, "longest": longest}
+    value = span_lengths(count, **given, generator=lib(toys).seeded(seed))
+    found = expect.tensor(value, (count,), "the lengths")
+    assert found.dtype == torch.int64, f"the lengths should be int64, not {str(found.dtype)[6:]}."
+    p = 0.2 if p is None else p
+    assert found.min() > 0, "there are spans of length 0. The shortest has length 1."
+    counts = Counter(found.tolist())
+    assert max(counts) <= longest, "there are spans that are longer than `longest`."
+    wanted = shares_of_lengths(p, longest)
+    tail = (1 - p) ** longest
+    cut = {length: share * (1 - tail) for length, share in wanted.items()}
+    cut[longest] += tail
+    guesses = {
+        "longer spans are cut to `longest`: a heap of them has that length. They are drawn again.": cut,
+        "all lengths are equally likely. They are geometric.": dict.fromkeys(wanted, 1 / longest),
+        "p and 1 - p have changed places: long spans are too rare, or too common.": shares_of_lengths(1 - p, longest),
+        "the longest spans are the most common.": dict(
+            zip(wanted, sorted(wanted.values()), strict=True),
+        ),
+        "spans that are too long get another length, all lengths alike: they are drawn again as all are.": {
+            length: share * (1 - tail) + tail / longest for length, share in wanted.items()
+        },
+    }
+    if even(counts, wanted, count, {}) == 0:
+        return
+    for sentence, guess in guesses.items():
+        assert even(counts, guess, count, {}) != 0, sentence
+    raise AssertionError("the lengths are not drawn as the formula says.")
+
+
+def ways(n: int, lengths: Sequence[int], budget: int) -> dict[tuple[bool, ...], float]:
+    """The probability of each mask: spans one after the other, each start that covers nothing hidden alike."""
+    shares = {((False,) * n, budget): 1.0}
+    for length in lengths:
+        after: Counter[tuple[tuple[bool, ...], int]] = Counter()
+        for (mask, left), share in shares.items():
+            size = min(length, left)
+            starts = [start for start in range(n - size + 1) if size and not any(mask[start : start + size])]
+            for start in starts:
+                hidden = (*mask[:start], *[True] * size, *mask[start + size :])
+                after[hidden, left - size] += share / len(starts)  # type: ignore[assignment]
+            if not starts:
+                after[mask, left] += share  # type: ignore[assignment]
+        shares = dict(after)
+    found: Counter[tuple[bool, ...]] = Counter()
+    for (mask, _), share in shares.items():
+        found[mask] += share  # type: ignore[assignment]
+    return dict(found)
+
+
+def runs_of(mask: Sequence[bool]) -> list[int]:
+    """The lengths of the hidden stretches."""
+    return [len([*group]) for hidden, group in itertools.groupby(mask) if hidden]
+
+
+def placed(
+    span_mask: Remote, lib: Library, n: int, lengths: list[int], rate: float | None, seed: int, repeats: int = 250
+) -> None:
+    """Fail unless masks are drawn as they should be."""
+    given = [n, torch.tensor(lengths, dtype=torch.int64)] + ([] if rate is None else [rate])
+    rate = 0.15 if rate is None else rate
+    says = "some lengths are an error: spans that are longer than the text, or for which there is no place."
+    tally = expect.answers(lib(toys).tally, span_mask, given, seed, repeats, says=says, kinds=("ValueError",))
+    told = "span_mask should return a tensor of booleans, one for each token."
+    expect.of_type(tally, dict, told)
+    assert all(type(one) is str and len(one) == n and {*one} <= {"0", "1"} for one in tally), told
+    counts = {tuple(sign == "1" for sign in mask): count for mask, count in tally.items()}
+    budget = round(rate * n)
+    wanted = ways(n, lengths, budget)
+    sizes = {sum(mask) for mask in counts}
+    told = "more tokens are hidden than round(rate * n). The last span is shortened to what is left."
+    assert max(sizes) <= max(map(sum, wanted)), told
+    told = (
+        "fewer tokens are hidden than there could be: is a token that two spans cover counted twice, does a span that "
+    )
+    told += "does not fit end it all, or are spans placed in another order than that of `lengths`?"
+    assert min(sizes) >= min(map(sum, wanted)), told
+    if len(lengths) == 1:
+        (run,) = {*map(len, map(runs_of, counts))} if len({*map(len, map(runs_of, counts))}) == 1 else (0,)
+        assert run == 1 or not budget, "the tokens of one span do not stand side by side."
+    told = "there are masks that these spans cannot make: in the order of `lengths`, each where it covers nothing "
+    told += "hidden, the last one shortened, and one without a place left out."
+    assert {*counts} <= {*wanted}, told
+    told = "spans do not begin everywhere alike: some starts are drawn too often or never. May spans touch, and stand "
+    told += "at both ends?"
+    assert even(counts, wanted, repeats, {}) == 0, told
+
+
+@check("11.4", points=3, forbids=("geometric", *MODELS))
+def spans(span_lengths, span_mask, lib):
+    """Lengths that are drawn again, not cut; tokens, not spans, are counted; every free start alike."""
+    lengths_right(span_lengths, lib, 3000, None, 10, 1)
+    lengths_right(span_lengths, lib, 3000, 0.2, 10, 2)
+    lengths_right(span_lengths, lib, 10_000, 0.4, 4, 3)
+    lengths_right(span_lengths, lib, 50, 0.3, 1, 4)
+    lengths_right(span_lengths, lib, 1, 0.5, 3, 5)
+    for n, lengths, rate in (
+        (6, [2], 0.5),
+        (7, [3], 0.99),
+        (6, [2, 1], 0.5),
+        (7, [2, 2, 2, 2], 0.7),
+        (9, [1, 1, 1, 1], 0.3),
+        (8, [4, 3, 2], 1.0),
+        (5, [9], 0.6),
+        (4, [7, 1], 1.0),
+        (20, [10], None),
+        (3, [2, 2], 0.1),
+        (5, [], 0.5),
+        (1, [1], 1.0),
+    ):
+        placed(span_mask, lib, n, lengths, rate, 40 + n)
+    toy, long, before = lib(toys), torch.tensor([4, 3, 6, 2, 9, 5, 5, 5, 5, 5]), chance(lib)
+    for call, given in ((span_lengths, [60]), (span_mask, [200, long])):
+        first, again, other = (call(*given, generator=toy.seeded(n)) for n in (5, 5, 6))
+        told = "with the same generator the result is another one: does all chance come from `generator`?"
+        assert type(first) is torch.Tensor and torch.equal(first, again), told
+        assert not torch.equal(first, other), "another generator gives the same result."
+        going = toy.seeded(5)
+        draws = [call(*given, generator=going) for _ in range(2)]
+        told = "a second call with one generator gives the same: the generator is seeded again, or copied."
+        assert not torch.equal(*draws), told
+        assert chance(lib) == before, "a global generator is seeded or used, although `generator` is given."
+        one, two = toy.in_turn(call, 8, [given] * 2, {})
+        same, _ = toy.in_turn(call, 8, [given] * 2, {})
+        told = "without a generator, torch's own should decide: seeded alike, it should draw alike, and else not."
+        assert torch.equal(one, same) and not torch.equal(one, two), told
+    found = span_mask(200, long, generator=toy.seeded(9))
+    assert found.sum() == 30, "the number of hidden tokens is not round(rate * n), though there are lengths enough."
+
+
+# 11.5
+
+
+def ends_of(mask: torch.Tensor) -> list[torch.Tensor]:
+    """For each hidden token, by loops: the visible places next to its span, and its place; 0 elsewhere."""
+    left, right, place = (torch.zeros(mask.shape, dtype=torch.int64) for _ in range(3))
+    for b, row in enumerate(mask.tolist()):
+        for i, hidden in enumerate(row):
+            if hidden:
+                start = max(k for k in range(i) if not row[k])
+                left[b, i], right[b, i] = start, min(k for k in range(i, len(row)) if not row[k])
+                place[b, i] = i - start
+    return [left, right, place]
+
+
+ENDS = ("the place before the span", "the place after the span", "the place in the span")
+
+
+def ends_right(boundaries: Remote, mask: torch.Tensor) -> None:
+    """Fail unless the ends of all spans are found."""
+    value = boundaries(mask)
+    told = f"boundaries should return three tensors, not {kind(value)}."
+    assert type(value) is list and len(value) == 3, told
+    shape, wanted = tuple(mask.shape), ends_of(mask)
+    found = [expect.tensor(one, shape, what) for one, what in zip(value, ENDS, strict=True)]
+    for one, what in zip(found, ENDS, strict=True):
+        assert one.dtype == torch.int64, f"{what} should be int64, not {str(one.dtype)[6:]}."
+    if all(map(torch.equal, found, wanted)):
+        return
+    inside = [torch.equal(one[mask], other[mask]) for one, other in zip(found, wanted, strict=True)]
+    assert not all(inside), "at visible tokens something else than 0 is returned."
+    left, right, place = (one[mask] for one in found)
+    true_left, true_right, true_place = (one[mask] for one in wanted)
+    places = torch.arange(mask.size(1)).expand_as(mask)[mask]
+    neighbours = torch.equal(left, places - 1) and torch.equal(right, places + 1)
+    assert not neighbours, "these are the neighbours of each token. Wanted are the visible ones next to its span."
+    told = "the ends of a span are its first and last hidden tokens. Wanted are the visible ones next to it."
+    assert not (torch.equal(left, true_left + 1) or torch.equal(right, true_right - 1)), told
+    assert not torch.equal(right, true_left) or not torch.equal(left, true_right), "left and right have changed places."
+    assert not torch.equal(place, places), "the place is that in the row. It counts within the span."
+    assert not torch.equal(place, true_place - 1), "the place counts from 0. The first token of a span has 1."
+    assert not torch.equal(place, true_right - places), "the place counts from the right end of the span."
+    for same, what in zip(inside, ENDS, strict=True):
+        assert same, f"{what} is wrong: hidden neighbours belong to one span, visible tokens divide two."
+
+
+def some_mask(B: int, T: int, share: float, seed: int) -> torch.Tensor:
+    """Hidden stretches, none at the ends of a row."""
+    mask = torch.rand(B, T, generator=expect.generator(seed)) < share
+    mask[:, 0] = mask[:, -1] = False
+    return mask
+
+
+def objective_shapes(d: int, longest: int) -> dict[str, tuple[int, ...]]:
+    """The new parts of the objective."""
+    matrices = {"place": (longest, d), "first": (d, 3 * d), "first_norm": (d,), "second": (d, d), "second_norm": (d,)}
+    shapes: dict[str, tuple[int, ...]] = {f"{name}.weight": shape for name, shape in matrices.items()}
+    return shapes | {f"{name}.bias": (d,) for name in matrices if name != "place"}
+
+
+def new_objective(
+    BoundaryObjective: Remote, lib: Library, V: int, d: int, longest: int, seed: int
+) -> tuple[Remote, Remote, dict[str, torch.Tensor]]:
+    """An objective, its embedding and their weights; "table" is the embedding's."""
+    table = normal(V, d, seed=seed)
+    embedding = lib(nn).Embedding(V, d)
+    embedding.load_state_dict({"weight": table})
+    module = BoundaryObjective(embedding, longest)
+    assert type(module) is Remote, f"BoundaryObjective should be an nn.Module, not {kind(module)}."
+    own = expect.state(module, "BoundaryObjective")
+    state = {}
+    for place, (name, shape) in enumerate(objective_shapes(d, longest).items(), 1):
+        assert name in own, f"the objective has no `{name}`. Its parts must have the names that the docstring gives."
+        expect.tensor(own[name], shape, f"`{name}` of the objective")
+        state[name] = 0.7 * normal(*shape, seed=seed + place)
+    kept = embedding.state_dict()["weight"]
+    assert torch.equal(kept, table), "the objective changes the numbers of the embedding it was given."
+    module.load_state_dict(state, False)
+    return module, embedding, state | {"table": table}
+
+
+def answered(state: Mapping[str, torch.Tensor], states: torch.Tensor, mask: torch.Tensor, **how: bool) -> torch.Tensor:
+    """The logits with these weights, token by token; `how` are misconceptions."""
+    d, longest = states.size(-1), state["place.weight"].size(0)
+    rows = []
+    left, right, place = (one.tolist() for one in ends_of(mask))
+    spots = mask.nonzero().tolist()
+    for b, i in sorted(spots, key=lambda one: one[::-1]) if how.get("by_column") else spots:
+        ends = [states[b, left[b][i]], states[b, right[b][i]]]
+        if how.get("neighbours"):
+            ends = [states[b, i - 1], states[b, i + 1]]
+        number = min(i if how.get("in_row") else place[b][i] - (not how.get("from_one")), longest - 1)
+        if how.get("from_right"):
+            number = min(right[b][i] - i - 1, longest - 1)
+        row = state["place.weight"][number]
+        parts = [row, *ends] if how.get("place_first") else [*(ends[::-1] if how.get("swapped") else ends), row]
+        rows.append(torch.cat(parts))
+    h = torch.stack(rows) if rows else torch.zeros(0, 3 * d)
+
+    def layer(h: torch.Tensor, name: str, active: bool) -> torch.Tensor:
+        h = F.linear(h, state[f"{name}.weight"], state[f"{name}.bias"])
+        norm = functools.partial(
+            F.layer_norm, normalized_shape=(d,), weight=state[f"{name}_norm.weight"], bias=state[f"{name}_norm.bias"]
+        )
+        act = {"relu": F.relu, "tanh": functools.partial(F.gelu, approximate="tanh")}
+        gelu: Any = next((one for key, one in act.items() if how.get(key)), F.gelu)
+        if how.get("norm_first"):
+            return gelu(norm(h))
+        h = gelu(h) if active else h
+        return h if how.get("no_norm") else norm(h)
+
+    h = layer(h, "first", True)
+    if not how.get("one_layer"):
+        h = layer(h, "second", not how.get("second_linear"))
+    return h @ state["table"].T
+
+
+NEXT_TO_EACH = "the tokens next to each hidden one are read. Wanted are those next to its span."
+
+
+def objective_right(
+    module: Remote, state: Mapping[str, torch.Tensor], states: torch.Tensor, mask: torch.Tensor
+) -> None:
+    """Fail unless the logits are those of the formula."""
+    K, V = int(mask.sum()), state["table"].size(0)
+    value = module(states, mask)
+    told = "there are logits for every token. Wanted are those of the hidden ones, one below the other."
+    assert not (type(value) is torch.Tensor and value.shape == (*mask.shape, V)), told
+    found = expect.floats(value, (K, V), "the logits")
+    guess = functools.partial(answered, state, states, mask)
+    misreadings = {
+        NEXT_TO_EACH: {"neighbours": True},
+        "the place is that in the row. It counts within the span.": {"in_row": True},
+        "place 1 has the second row of `place`. It has row 0.": {"from_one": True},
+        "places count from the right end.": {"from_right": True},
+        "the right end comes before the left one.": {"swapped": True},
+        "the place comes before the two ends.": {"place_first": True},
+        "the gelu is the approximation by tanh. Use the exact one.": {"tanh": True},
+        "this is a ReLU. The objective has a GELU.": {"relu": True},
+        "the norm comes before the gelu. It comes after it.": {"norm_first": True},
+        "there is no norm.": {"no_norm": True},
+        "there is one layer. The objective has two.": {"one_layer": True},
+        "the second layer has no gelu.": {"second_linear": True},
+        "the hidden tokens are taken column by column. Take them row by row.": {"by_column": True},
+    }
+    guesses: dict[str, expect.Guess] = {
+        sentence: functools.partial(guess, **how) for sentence, how in misreadings.items()
+    }
+    guesses["softmax is applied. Logits are wanted."] = lambda: guess().softmax(-1)
+    guesses["logarithms of probabilities are returned. Logits are wanted."] = lambda: guess().log_softmax(-1)
+    expect.like(found, guess(), "the logits are not those of two layers over both ends and the place.", guesses, 1e-3)
+
+
+@check("11.5", points=3, forbids=MODELS)
+def boundary(boundaries, BoundaryObjective, lib):
+    """Ends by loops; logits by hand; hidden states never count, both ends do; tied by object."""
+    toy = lib(toys)
+    signs = ["..#..###.#.", ".##.#.#####", ".#########.", "...........", "........##."]
+    mask = torch.tensor([[sign == "#" for sign in row.ljust(11, ".")] for row in signs])
+    mask[1, -1] = False
+    for one in (mask, mask[:1], mask[3:4], some_mask(5, 5, 0.5, 50), torch.zeros(2, 1, dtype=torch.bool)):
+        ends_right(boundaries, one)
+    for place in (0, -1):
+        wrong = torch.zeros(2, 4, dtype=torch.bool)
+        wrong[1, place] = True
+        expect.refuses(
+            boundaries, wrong, says="a span at the end of a row has one end only: that should be a ValueError."
+        )
+    expect.one_device(lib, boundaries, mask)
+    V, d, longest = 13, 6, 4
+    module, embedding, state = new_objective(BoundaryObjective, lib, V, d, longest, 51)
+    states = normal(*mask.shape, d, seed=70)
+    changed = torch.where(mask[..., None], normal(*states.shape, seed=71), states)
+    told = "the logits depend on states of hidden tokens. The ends of the span and the place are all there is."
+    first, second = module(states, mask), module(changed, mask)
+    if type(first) is type(second) is torch.Tensor and first.shape == second.shape == (int(mask.sum()), V):
+        neighbours = answered(state, states, mask, neighbours=True)
+        assert not torch.allclose(first.float(), neighbours, 1e-3, 1e-3), NEXT_TO_EACH
+        assert torch.allclose(first, second, 1e-4, 1e-4), told
+    objective_right(module, state, states, mask)
+    objective_right(module, state, states[3:4], mask[3:4])
+    module.eval()
+    objective_right(module, state, states[:2], mask[:2])
+    moved = state["table"].clone()
+    moved[4] += 1
+    embedding.load_state_dict({"weight": moved})
+    now = expect.floats(module(states, mask), (int(mask.sum()), V), "the logits")
+    told = "when the embedding changes, the logits stay: it is a copy. Tied means one and the same parameter."
+    assert not torch.allclose(now, first, 1e-5, 1e-5), told
+    state["table"] = moved
+    objective_right(module, state, states, mask)
+    count = toy.numel_beyond(module, embedding)
+    wanted = sum(math.prod(shape) for shape in objective_shapes(d, longest).values())
+    assert count == wanted, "the objective has other new parameters than those of the docstring."
+    (slope,) = toy.gradients(module, [states], mask)
+    (own,) = toys.gradients(functools.partial(answered, state), [states], mask)
+    told = "no gradient, or a wrong one, reaches the states at the ends of the spans."
+    expect.close(expect.tensor(slope, tuple(states.shape), "the gradient"), own, told, 1e-3)
+    expect.one_device(lib, toy.Beside(module, embedding), states, mask)
+    says = "the logits are wrong, or an error, for states and masks that are not contiguous."
+    found = expect.answers(toy.strided, module, states, mask, says=says)
+    expect.close(expect.floats(found, tuple(now.shape), "the logits"), answered(state, states, mask), says, 1e-3)
+
+
+# 11.6
+
+TLM = ("the tokens", "the positions", "the languages")
+
+
+def tlm_rows(
+    pairs: Sequence[tuple[list[int], list[int]]], cls: int, sep: int, pad: int, **how: bool
+) -> list[torch.Tensor]:
+    """Tokens, positions and languages of the rows, place by place; `how` are misconceptions."""
+    T = max(len(first) + len(second) for first, second in pairs) + (3 if how.get("one_cls") else 4)
+    tokens, positions = torch.full((len(pairs), T), pad), torch.zeros(len(pairs), T, dtype=torch.int64)
+    languages = torch.full((len(pairs), T), 0 if how.get("pads_first") else -1)
+    for b, pair in enumerate(pairs):
+        place = 0
+        for language, sentence in enumerate(pair):
+            head = [] if language and how.get("one_cls") else [cls]
+            for number, token in enumerate([*head, *sentence, sep]):
+                tokens[b, place] = token
+                positions[b, place] = place if how.get("on") else number + bool(how.get("from_one"))
+                other = how.get("sep_other") and token == sep and number == len(head) + len(sentence) and not language
+                languages[b, place] = 1 if other else language + bool(how.get("languages_from_one"))
+                place += 1
+        if how.get("pads_count"):
+            positions[b, place:] = torch.arange(place, T)
+    return [tokens, positions, languages]
+
+
+def batched(tlm_batch: Remote, pairs: list[tuple[list[int], list[int]]], cls: int, sep: int, pad: int) -> None:
+    """Fail unless the rows are right."""
+    value = tlm_batch(pairs, cls, sep, pad)
+    told = f"tlm_batch should return three tensors, not {kind(value)}."
+    assert type(value) is list and len(value) == 3 and all(type(one) is torch.Tensor for one in value), told
+    wanted = tlm_rows(pairs, cls, sep, pad)
+    if tuple(value[0].shape) != tuple(wanted[0].shape):
+        guess = tlm_rows(pairs, cls, sep, pad, one_cls=True)[0]
+        told = "the second sentence has no cls of its own, or there is a token too few."
+        assert value[0].shape != guess.shape, told
+    found = [expect.tensor(one, tuple(right.shape), what) for one, right, what in zip(value, wanted, TLM, strict=True)]
+    for one, what in zip(found, TLM, strict=True):
+        assert one.dtype == torch.int64, f"{what} should be int64, not {str(one.dtype)[6:]}."
+
+    def guessed(which: int, sentence: str, **how: bool) -> None:
+        guess = tlm_rows(pairs, cls, sep, pad, **how)[which]
+        assert not torch.equal(found[which], guess) or torch.equal(guess, wanted[which]), sentence
+
+    told = "the tokens are not cls, first, sep, cls, second, sep, and pads on the right."
+    assert torch.equal(found[0], wanted[0]), told
+    guessed(1, "the positions run on in the second sentence. They begin again.", on=True)
+    guessed(1, "the positions run on in the second sentence, and over the pads.", on=True, pads_count=True)
+    guessed(1, "the positions of pads count on. They are 0.", pads_count=True)
+    guessed(1, "the positions count from 1.", from_one=True)
+    assert torch.equal(found[1], wanted[1]), "the positions are wrong: from 0 in each sentence, its cls included."
+    guessed(2, "the separator after the first sentence has the language of the second.", sep_other=True)
+    guessed(2, "pads have the language of the first sentence. They have -1.", pads_first=True)
+    guessed(2, "the languages are 1 and 2. They are 0 and 1.", languages_from_one=True)
+    told = "the languages are wrong: 0 for all that belongs to the first sentence, 1 for the second, -1 for pads."
+    assert torch.equal(found[2], wanted[2]), told
+
+
+def looks(languages: torch.Tensor, tlm: bool) -> torch.Tensor:
+    """Who may look at whom, by loops."""
+    B, T = languages.shape
+    found = torch.zeros(B, T, T, dtype=torch.bool)
+    for b, row in enumerate(languages.tolist()):
+        for i, j in itertools.product(range(T), repeat=2):
+            found[b, i, j] = i == j or (min(row[i], row[j]) >= 0 and (tlm or row[i] == row[j]))
+    return found
+
+
+def looks_right(allowed: Remote, languages: torch.Tensor, tlm: bool) -> None:
+    """Fail unless the right tokens may look at each other."""
+    B, T = languages.shape
+    found = expect.tensor(allowed(languages, tlm), (B, T, T), "what allowed gives")
+    assert found.dtype == torch.bool, f"what allowed gives should be booleans, not {str(found.dtype)[6:]}."
+    wanted, real = looks(languages, tlm), languages >= 0
+    if torch.equal(found, wanted):
+        return
+    told = "true and false are the wrong way round: true is where a token may look."
+    assert not torch.equal(found, ~wanted), told
+    own = torch.eye(T, dtype=torch.bool)
+    told = "with and without tlm are the wrong way round: with it, tokens look across."
+    assert not torch.equal(found, looks(languages, not tlm)), told
+    told = "a pad is seen by real tokens. Nobody looks at it but itself."
+    assert not (found & real[:, :, None] & ~real[:, None, :]).any(), told
+    told = "pads look at each other, or at real tokens. Each looks at itself alone."
+    assert not (found & ~real[:, :, None] & ~own).any(), told
+    both = real[:, :, None] & real[:, None, :]
+    told = "with tlm, some real tokens do not see all real ones of their row, themselves included."
+    if not tlm:
+        told = "without tlm, tokens look across, or not at all tokens of their own language, themselves included."
+    assert torch.equal(found & both, wanted & both), told
+    raise AssertionError(
+        "a pad may look at nothing: its row of the softmax is empty, and becomes NaN. It looks at itself."
+    )
+
+
+@check("11.6", points=2, forbids=MODELS)
+def two_languages(tlm_batch, allowed, lib):
+    """Rows place by place; positions begin again; who looks at whom, by loops; no row is empty."""
+    pairs = [([11, 12, 13], [21, 22]), ([14], [23, 24, 25, 26]), ([], [27]), ([15, 16], []), ([], [])]
+    batched(tlm_batch, pairs, 1, 2, 0)
+    batched(tlm_batch, pairs[:1], 5, 6, 7)
+    batched(tlm_batch, pairs[:3], 5, 6, 7)
+    batched(tlm_batch, pairs[4:], 3, 4, 9)
+    batched(tlm_batch, [([0, 2, 1], [1, 1]), ([2], [0])], 1, 2, 0)
+    batched(tlm_batch, [([8, 9], [9, 8])] * 3, 1, 2, 0)
+    languages = torch.tensor([[0, 0, 0, 1, 1, -1, -1], [0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 0, 0, 0, 1]])
+    for some in (languages, languages[:1], languages[1:, :1], torch.full((2, 3), -1)):
+        for tlm in (True, False):
+            looks_right(allowed, some, tlm)
+    square = torch.tensor([[0, 1, -1], [0, 0, 1], [1, 0, 1]])
+    for tlm in (True, False):
+        looks_right(allowed, square, tlm)
+        expect.one_device(lib, allowed, languages, tlm)
+        says = "who may look is wrong, or an error, for languages that are not contiguous."
+        found = expect.answers(lib(toys).strided, allowed, languages, tlm, says=says)
+        assert type(found) is torch.Tensor and torch.equal(found, looks(languages, tlm)), says
+
+
+# 11.7
+
+pairs_of = functools.partial(labelled_pairs, "pair_task")
+TURNED = "the labels are the wrong way round: 0 means that the text goes on like this."
+
+
+def neighbours(documents: Sequence[Sequence[str]]) -> list[tuple[int, int]]:
+    """The places (d, i) of all sentences with a next one, in the order of the text."""
+    return [(d, i) for d, document in enumerate(documents) for i in range(len(document) - 1)]
+
+
+def examples_right(found: list[Pair], documents: list[list[str]], task: str) -> None:
+    """Fail unless the examples of documents without repetitions are as they should be."""
+    place = {text: (d, i) for d, document in enumerate(documents) for i, text in enumerate(document)}
+    assert all(a in place and b in place for a, b, _ in found), "a sentence is not one of the documents', as it stands."
+    for (a, b, label), (d, i) in zip(found, neighbours(documents), strict=True):
+        one, other = place[a], place[b]
+        follows, turned = (one, other) == ((d, i), (d, i + 1)), (one, other) == ((d, i + 1), (d, i))
+        assert not (label and follows), TURNED if task == "sop" else f"{TURNED[:-1]}, or b may be the right one."
+        if task == "sop":
+            assert label or not turned, TURNED
+            assert follows or turned or one[0] == other[0], (
+                "a wrong pair has sentences of two documents: that is NSP. For SOP the neighbours are swapped."
+            )
+            assert follows or turned, "a pair is not two neighbours, in either order, where it should be."
+            continue
+        assert not turned, "in a wrong pair of NSP the neighbours are swapped: that is SOP."
+        told = "with label 0, the pair is not the two neighbours, in the order of the text."
+        assert label or one == (d, i), told
+        assert label or other[0] == d, TURNED
+        assert follows or label, told
+        assert one == (d, i) or not label, "with label 1, a is not the sentence that stands there. Only b is drawn."
+        told = "with label 1, b may come from the document of a. It should be another one."
+        assert not label or other[0] != d, told
+
+
+def drawn_evenly(found: Sequence[list[Pair]], documents: list[list[str]], task: str) -> None:
+    """Fail unless labels, and the wrong b of NSP, are drawn evenly: `found` are many draws."""
+    place = {text: (d, i) for d, document in enumerate(documents) for i, text in enumerate(document)}
+    labels = [[label for *_, label in one] for one in found]
+    flat = [label for one in labels for label in one]
+    likely(sum(flat), len(flat), 0.5, "the labels are not half 0 and half 1.")
+    told = "labels hang together: as many of each in every draw, or in turn. Each is drawn for itself."
+    for one, other in itertools.pairwise(range(len(labels[0]))):
+        same = sum(row[one] == row[other] for row in labels)
+        likely(same, len(labels), 0.5, told)
+    ones = Counter(map(sum, labels))
+    assert len(ones) > 1, told
+    if task == "sop":
+        return
+    for d, document in enumerate(documents):
+        others = [(e, i) for e, other in enumerate(documents) if e != d for i in range(len(other))]
+        wrong = Counter(place[b] for one in found for a, b, label in one if label and place[a][0] == d)
+        total = sum(wrong.values())
+        full = [e for e, other in enumerate(documents) if other and e != d]
+        by_document = {(e, i): 1 / len(full) / len(documents[e]) for e, i in others}
+        fit = (
+            even(wrong, dict.fromkeys(others, 1 / max(1, len(others))), total, by_document) if len(document) > 1 else 0
+        )
+        told = "a document is drawn first: sentences of short ones come too often. Draw from all sentences."
+        assert fit != 1, told
+        assert fit == 0, "with label 1, b is not drawn evenly from all sentences of the other documents."
+
+
+@check("11.7", points=3, forbids=MODELS)
+def pair_task(pair_task, lib):
+    """One example for each pair of neighbours, in order; labels by halves; wrong pairs of either kind."""
+    make, before = lib(random).Random, chance(lib)
+    documents = named_documents([4, 0, 2, 6, 1])
+    count = len(neighbours(documents))
+    for task in ("nsp", "sop"):
+        found = [pairs_of(pair_task(documents, task, make(seed)), count) for seed in range(20)]
+        for one in found:
+            examples_right(one, documents, task)
+        going = make(7)
+        found = [pairs_of(one, count) for one in lib(toys).each(pair_task, [[documents, task, going]] * 300)]
+        labels = {label for one in found for *_, label in one}
+        assert len(labels) > 1, f"all labels are {labels.pop()}."
+        assert len({tuple(one) for one in found[:20]}) > 1, "a second call with one rng gives the same: is it seeded?"
+        drawn_evenly(found, documents, task)
+        first, again, other = (pair_task(documents, task, make(seed)) for seed in (5, 5, 6))
+        assert first == again, "the same rng gives other pairs: does all chance come from `rng`?"
+        assert first != other, "another rng gives the same pairs."
+        without: list[list[list[str]]] = [[], [[]], [["alone"], ["alone, too"]]]
+        for empty in without:
+            says = "documents without neighbours are an error. They give no example."
+            given = expect.answers(pair_task, empty, task, make(1), says=says)
+            assert given == [], "documents without neighbours give no example: an empty list."
+        told = "another task than the two should raise ValueError."
+        for wrong in ("SOP ", "next", task[::-1]):
+            expect.refuses(pair_task, documents, wrong, make(1), says=told)
+    assert chance(lib) == before, "a global generator is seeded or used. All chance comes from `rng`."
+    told = "without a sentence in another document, NSP should raise ValueError."
+    for lonely in ([["a", "b"]], [["a", "b", "c"], []]):
+        expect.refuses(pair_task, lonely, "nsp", make(1), says=told)
+        says = "SOP needs no other document: one is enough."
+        found = pairs_of(expect.answers(pair_task, lonely, "sop", make(1), says=says), len(lonely[0]) - 1)
+
+
+# 11.8
+
+
+@results_check("11.8", points=4, source=objectives, notebook=objectives.NOTEBOOK)
+def every_run(run_all):
+    """All experiments, all seeds."""
+
+
+# 11.S1
+
+
+def two_masks(value: Any, shape: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The new ids, and which are not the old ones."""
+    assert type(value) is list and len(value) == 2, f"replace should return two tensors, not {kind(value)}."
+    drawn = expect.tensor(value[0], shape, "the new ids")
+    replaced = expect.tensor(value[1], shape, "what was replaced")
+    assert drawn.dtype == torch.int64, f"the new ids should be int64, not {str(drawn.dtype)[6:]}."
+    assert replaced.dtype == torch.bool, f"what was replaced should be booleans, not {str(replaced.dtype)[6:]}."
+    return drawn, replaced
+
+
+@stretch("11.S1", forbids=MODELS)
+def detection(replace, detection_loss, lib):
+    """Drawn, not the best; what is right by chance is real; a mean over the real tokens; chance from one generator."""
+    toy, before = lib(toys), chance(lib)
+    B, T, V = 60, 50, 5
+    ids = torch.randint(V, (B, T), generator=expect.generator(80))
+    blanks = torch.rand(B, T, generator=expect.generator(81)) < 0.4
+    logits = torch.tensor([0.0, 0.7, -1.0, 1.5, 0.2]).expand(B, T, V).contiguous()
+    drawn, replaced = two_masks(replace(ids, blanks, logits, toy.seeded(1)), (B, T))
+    assert torch.equal(drawn[~blanks], ids[~blanks]), "tokens change that are no blanks."
+    assert not torch.equal(replaced, blanks), (
+        "a token that is drawn and is the old one by chance is real, not replaced."
+    )
+    assert torch.equal(replaced, drawn != ids), "what was replaced are the tokens that are not the old ones."
+    counts = Counter(drawn[blanks].tolist())
+    assert len(counts) > 1, "the most likely token is taken. It is drawn."
+    total, shares = int(blanks.sum()), logits[0, 0].softmax(-1).tolist()
+    told = "tokens are not drawn with the probabilities softmax(logits)."
+    for token, share in enumerate(shares):
+        likely(counts[token], total, share, told)
+    sure = 50 * F.one_hot((ids + 1) % V, V).float()
+    drawn, _ = two_masks(replace(ids, blanks, sure, toy.seeded(2)), (B, T))
+    assert torch.equal(drawn, torch.where(blanks, (ids + 1) % V, ids)), (
+        "the logits of a blank are those of its own place."
+    )
+    none, nothing = two_masks(replace(ids, torch.zeros_like(blanks), logits, toy.seeded(3)), (B, T))
+    assert torch.equal(none, ids) and not nothing.any(), "without blanks nothing is replaced."
+    first, again, other = (replace(ids, blanks, logits, toy.seeded(n))[0] for n in (5, 5, 6))
+    assert torch.equal(first, again), "with the same generator the result is another one."
+    assert not torch.equal(first, other), "another generator draws the same tokens."
+    assert chance(lib) == before, "a global generator is seeded or used, although `generator` is given."
+    scores, real = normal(3, 4, seed=82), torch.rand(3, 4, generator=expect.generator(83)) < 0.6
+    found, gold = detection_loss(scores, scores > 0.3, real), (scores > 0.3).double()
+    losses = F.softplus(scores.double()) - gold * scores.double()
+    expect.number_like(
+        found,
+        float(losses[real].mean()),
+        "the loss",
+        "the loss is not the mean of L over the real tokens.",
+        {
+            "pads count, too.": float(losses.mean()),
+            "this is the sum. Take the mean.": float(losses[real].sum()),
+            "the mean is over all places, though pads cost nothing.": float(losses[real].sum() / losses.numel()),
+            "the labels are the wrong way round: replaced is 1.": float(
+                (F.softplus(scores.double()) - (1 - gold) * scores.double())[real].mean()
+            ),
+            "the scores are taken for probabilities.": float(
+                (F.softplus(scores.double().sigmoid()) - gold * scores.double().sigmoid())[real].mean()
+            ),
+        },
+    )
+    large = expect.number(detection_loss(300 * scores, scores > 0.3, real), "the loss")
+    assert math.isfinite(large), "large scores give an infinite loss: the log of a sigmoid that has become 0."
