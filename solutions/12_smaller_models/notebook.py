@@ -50,7 +50,8 @@ from utils.grading.check import scoreboard
 #
 # $$s = (h W)\, \text{table}^\top.$$
 #
-# **Predict first.** ALBERT-base has 30,000 tokens, $d = 768$, $E = 128$. What share of the full table's numbers is left?
+# **Predict first.** ALBERT-base has 30,000 tokens, $d = 768$, $E = 128$. What share of the full table's numbers is
+# left?
 #
 # **Exercise 12.1** (2 points, about 15 minutes). Write `FactorizedEmbedding`.
 #
@@ -86,7 +87,7 @@ class FactorizedEmbedding(nn.Module):
         ### END SOLUTION
 
     def scores(self, hidden):
-        """Hidden states (B, T, d_model) -> a score for each token of the vocabulary, (B, T, vocab_size), without biases."""
+        """Hidden states (B, T, d_model) -> a score for each token, (B, T, vocab_size), without biases."""
         ### BEGIN SOLUTION
         return hidden @ self.up.weight @ self.table.weight.T
         ### END SOLUTION
@@ -103,14 +104,14 @@ for E, count in zip(widths, counts):
     print(f"E = {E:3}: {count:10,} numbers, {count / full:4.0%} of the full table")
 
 # %%
-alt = "The size of a factorized table against E: a straight line, which meets that of the full table a little before E "
-alt += "reaches d."
+alt = "The size of a factorized table against E: a straight line, which meets that of the full table a little before "
+alt += "E reaches d."
 series = {"factorized": [c / 1e6 for c in counts], "full": [full / 1e6] * len(widths)}
 plots.curves(series, x=widths, xlabel="E", ylabel="millions of numbers", alt=alt)
 
 # %% [markdown]
-# A sixth is left. With $E = d$ it would be more than before: the map comes on top. A product of two matrices has rank $E$
-# at most, so that not every table can be written this way: the price.
+# A sixth is left. With $E = d$ it would be more than before: the map comes on top. A product of two matrices has rank
+# $E$ at most, so that not every table can be written this way: the price.
 
 # %% [markdown]
 # ## 12.2 One layer, many times
@@ -119,13 +120,13 @@ plots.curves(series, x=widths, xlabel="E", ylabel="millions of numbers", alt=alt
 #
 # $$x^{\ell} = \text{layer}(x^{\ell - 1}), \qquad \ell = 1, \dots, n.$$
 #
-# What is stored is one layer. What is computed is as before. And every pass asks for a change of the same weights: their
-# gradient is the sum of what $n$ separate layers would get.
+# What is stored is one layer. What is computed is as before. And every pass asks for a change of the same weights:
+# their gradient is the sum of what $n$ separate layers would get.
 #
 # Layers that only begin equal are something else: after one step they differ.
 #
-# **Predict first.** Twelve layers become one. What happens to the size of the file, to the time of a forward pass, and to
-# the memory that training needs?
+# **Predict first.** Twelve layers become one. What happens to the size of the file, to the time of a forward pass, and
+# to the memory that training needs?
 #
 # **Exercise 12.2** (2 points, about 10 minutes). Write `SharedEncoder`.
 #
@@ -136,8 +137,8 @@ plots.curves(series, x=widths, xlabel="E", ylabel="millions of numbers", alt=alt
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
-# `nn.ModuleList([layer] * n)` shares, but a `state_dict()` names every weight n times, and `copy.deepcopy` does not share.
-# </details>
+# `nn.ModuleList([layer] * n)` shares, but a `state_dict()` names every weight n times, and `copy.deepcopy` does not
+# share. </details>
 
 
 # %% exercise="12.2"
@@ -190,10 +191,10 @@ print(f"largest difference of gradients: {(one.linear1.weight.grad - summed).abs
 # Count both: **parameters**, which are stored, and **multiply-adds**, which take time. A linear map from $m$ to $n$ has
 # $mn$ of them for each token.
 #
-# An encoder has tables (tokens, $P$ positions, 2 segments) with a layer norm, all $E$ wide, and a map to $H$; or all $H$
-# wide, and no map. Each of $L$ layers has attention (four maps of $H$ with biases), two maps between $H$ and $F$, and two
-# layer norms. A pooler, a map of $H$, reads the first token alone: it counts as parameters and not per token. In each
-# layer, a token of a text of $T$ makes $T$ products for scores and $T$ for values, $H$ wide.
+# An encoder has tables (tokens, $P$ positions, 2 segments) with a layer norm, all $E$ wide, and a map to $H$; or all
+# $H$ wide, and no map. Each of $L$ layers has attention (four maps of $H$ with biases), two maps between $H$ and $F$,
+# and two layer norms. A pooler, a map of $H$, reads the first token alone: it counts as parameters and not per token.
+# In each layer, a token of a text of $T$ makes $T$ products for scores and $T$ for values, $H$ wide.
 #
 # **Predict first.** ALBERT-xxlarge has fewer parameters than BERT-large. Which one is faster?
 #
@@ -211,9 +212,8 @@ print(f"largest difference of gradients: {(one.linear1.weight.grad - summed).abs
 #
 # <details><summary>Hint 3: pseudocode</summary>
 #
-# width = E or H. Parameters: (V + P + 2) width + 2 width, the map with its bias if there is one, one layer or L, the pooler.
-# Multiply-adds: the map, and L times the four maps, the two maps, and 2 T H.
-# </details>
+# width = E or H. Parameters: (V + P + 2) width + 2 width, the map with its bias if there is one, one layer or L, the
+# pooler. Multiply-adds: the map, and L times the four maps, the two maps, and 2 T H. </details>
 
 
 # %% exercise="12.3"
@@ -272,14 +272,15 @@ plots.bars(panels, labels=labels, ylabel="millions", alt=alt)
 # A mask says what stays: as large as the weights, True where they stay. Biases and norms are few, and matter: only the
 # weights that are named take part.
 #
-# **Predict first.** A layer's matrices begin with different scales. With one threshold for all, which of them lose most?
+# **Predict first.** A layer's matrices begin with different scales. With one threshold for all, which of them lose
+# most?
 #
 # **Exercise 12.4** (2 points, about 20 minutes). Write `magnitude_masks`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `torch.cat` of all flattened magnitudes; `argsort` or `topk(k, largest=False).indices`; `split` with a list of lengths.
-# </details>
+# `torch.cat` of all flattened magnitudes; `argsort` or `topk(k, largest=False).indices`; `split` with a list of
+# lengths. </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
@@ -344,8 +345,8 @@ plots.bars(
 # weights that stay **back to their values before training**, and train those alone. Does the small net learn as well as
 # the large one?
 #
-# For that, a snapshot must be a copy, and zeros must stay zeros. A gradient of zero is not enough: Adam's moving averages
-# still push. With rounds of cutting a share $r$ of what is left, the sparsity after $n$ of them is
+# For that, a snapshot must be a copy, and zeros must stay zeros. A gradient of zero is not enough: Adam's moving
+# averages still push. With rounds of cutting a share $r$ of what is left, the sparsity after $n$ of them is
 #
 # $$1 - (1 - r)^n.$$
 #
@@ -355,8 +356,8 @@ plots.bars(
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
-# `Tensor.clone`; `Tensor.mul_` inside `torch.no_grad()`; `model.load_state_dict` copies into the tensors that are there.
-# </details>
+# `Tensor.clone`; `Tensor.mul_` inside `torch.no_grad()`; `model.load_state_dict` copies into the tensors that are
+# there. </details>
 #
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
@@ -410,7 +411,7 @@ def train_step(model, optimizer, x, labels, masks):
 
 
 def sparsity_after(rounds, rate):
-    """The share of weights that is gone after so many rounds, 0 or more, that each cut a share `rate` of what is left."""
+    """The share of weights that is gone after so many rounds (0 or more) that each cut a share `rate` of the rest."""
     ### BEGIN SOLUTION
     return 1 - (1 - rate) ** rounds
     ### END SOLUTION
@@ -505,8 +506,8 @@ gap = z_student - z_teacher
 slopes["logits"] = ((gap - gap.mean()) / 4)[0]
 
 # %%
-alt = "The gradient for each of four classes at four temperatures: at 20 it is nearly a quarter of the difference of logits, "
-alt += "also for the classes that the teacher rules out."
+alt = "The gradient for each of four classes at four temperatures: at 20 it is nearly a quarter of the difference of "
+alt += "logits, also for the classes that the teacher rules out."
 plots.bars(slopes, labels=["cat", "lynx", "dog", "car"], ylabel="gradient", alt=alt)
 
 # %% [markdown]
@@ -519,11 +520,11 @@ plots.bars(slopes, labels=["cat", "lynx", "dog", "car"], ylabel="gradient", alt=
 # Whoever says "faster" has measured. The first calls of a model are slow (memory, caches); a call may be slow because
 # something else runs. So: some calls that do not count, then the **median** of several, each timed alone.
 #
-# Then compare. A row of a table is **dominated** if another is at least as good in every column, and better in one. What
-# is left is a choice; the rest is not.
+# Then compare. A row of a table is **dominated** if another is at least as good in every column, and better in one.
+# What is left is a choice; the rest is not.
 #
-# **Predict first.** Four models: six layers, six passes of one, two layers, and six with nine tenths of the weights cut.
-# Which are undominated in size and time?
+# **Predict first.** Four models: six layers, six passes of one, two layers, and six with nine tenths of the weights
+# cut. Which are undominated in size and time?
 #
 # **Exercise 12.7** (2 points, about 20 minutes). Write `time_per_example` and `undominated`.
 #
@@ -563,8 +564,8 @@ def time_per_example(model, batch, repeats=9, warm_up=3, clock=time.perf_counter
 def undominated(rows):
     """The places of the rows that no other row dominates, a list of ints in ascending order.
 
-    rows: a list of (accuracy, parameters, seconds), perhaps empty. More accuracy is better, fewer parameters and seconds
-    are. A row dominates another if it is nowhere worse and somewhere better; equal rows do not dominate each other.
+    rows: a list of (accuracy, parameters, seconds), perhaps empty. More accuracy is better; of parameters and seconds
+    fewer are. A row dominates another if it is nowhere worse and somewhere better; equal rows do not dominate each other.
     """
     ### BEGIN SOLUTION
     costs = [(-accuracy, parameters, seconds) for accuracy, parameters, seconds in rows]
@@ -603,8 +604,8 @@ for name, model in kinds.items():
 print("undominated in size and time:", [list(kinds)[place] for place in undominated(table)])
 
 # %%
-alt = "Time of an example for four encoders on this machine: six layers, one layer six times, and six layers with zeros take "
-alt += "about as long as each other; two layers a third of it."
+alt = "Time of an example for four encoders on this machine: six layers, one layer six times, and six layers with "
+alt += "zeros take about as long as each other; two layers a third of it."
 labels = [name.replace(", ", ",\n") for name in kinds]
 plots.bars({"ms an example": [1000 * row[2] for row in table]}, labels=labels, ylabel="ms an example", alt=alt)
 

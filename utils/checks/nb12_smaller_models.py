@@ -286,7 +286,7 @@ def encoder_size(encoder_size):
 
 
 class Scales(nn.Module):
-    """Matrices whose numbers have different scales, and parts that pruning leaves alone. Its numbers are all different."""
+    """Parameters of these shapes whose numbers have different scales, and are all different."""
 
     def __init__(self, shapes: Sequence[tuple[int, ...]], scales: Sequence[float], seed: int):
         super().__init__()
@@ -379,7 +379,7 @@ def magnitude_masks(magnitude_masks, lib):
             pruned(magnitude_masks, lib, weights, count / total, names)
     hundred = of_scales(125, [(10, 10), (3,)], [1.0, 1.0])
     for sparsity in (0.29, 0.57, 0.58):
-        pruned(magnitude_masks, lib, hundred, sparsity, [[*hundred][0]])
+        pruned(magnitude_masks, lib, hundred, sparsity, [next(iter(hundred))])
     constant = {"a": torch.full((4, 6), 0.5), "b": torch.zeros(5, 3), "c": torch.full((3, 3), -0.5)}
     for sparsity in (0.0, 0.125, 0.25, 0.5, 0.75, 1.0):
         pruned(magnitude_masks, lib, constant, sparsity, ["a", "b", "c"])
@@ -430,7 +430,7 @@ def kept(snapshot: Remote, lib: Library, theirs: Remote, ours: nn.Module) -> Non
 
 def went_back(rewind: Remote, lib: Library, theirs: Remote, saved: State, masks: State) -> None:
     """Fail unless the model is back where it was, with zeros, in its own parameters; twice."""
-    for moved in (1.0, -3.0):
+    for moved in (1, -3):
         same, after, given, masked = lib(toys).rewound_after_moves(rewind, theirs, saved, masks, moved)
         for name, value in saved.items():
             wanted = value * masks[name] if name in masks else value
@@ -489,8 +489,8 @@ def stepped(
                 named[name].mul_(mask)
         state = theirs.state_dict()
         for name, mask in masks.items():
-            told = "weights that should be zero are not after the step: they are masked before it, or only their gradients "
-            told += "are."
+            told = "weights that should be zero are not after the step: they are masked before it, or only their "
+            told += "gradients are."
             assert not state[name][~mask].any(), told
         for name, part in ours.state_dict().items():
             told = f"`{name}` is not what the optimizer makes of it: gradients of before count, there is no step or "

@@ -1000,15 +1000,15 @@ class Parts(nn.Module):
             self.register_parameter(name, nn.Parameter(value.detach().clone()))
 
 
-def move_all(model: nn.Module, by: float) -> None:
-    """Add a number to all that the state dict of `model` holds, in place."""
+def move_all(model: nn.Module, by: int) -> None:
+    """Add a whole number to all that the state dict of `model` holds, in place."""
     with torch.no_grad():
         for value in model.state_dict().values():
             value.add_(by)
 
 
 def snapshot_after_moves(snapshot: Callable[..., Any], model: nn.Module) -> list[Any]:
-    """What `snapshot(model)` gave, looked at after all that the model holds grew by 1; and whether any needs a gradient."""
+    """What `snapshot(model)` gave, looked at after all of the model grew by 1; and whether any needs a gradient."""
     saved = snapshot(model)
     flowing = any(value.requires_grad for value in saved.values())
     move_all(model, 1)
@@ -1020,7 +1020,7 @@ def rewound_after_moves(
     model: nn.Module,
     saved: dict[str, torch.Tensor],
     masks: dict[str, torch.Tensor],
-    moved: float,
+    moved: int,
 ) -> list[Any]:
     """Whether a model that moved away has its own parameters after `rewind`, what it holds, and what became of both.
 
