@@ -565,7 +565,7 @@ def undominated(rows):
     """The places of the rows that no other row dominates, a list of ints in ascending order.
 
     rows: a list of (accuracy, parameters, seconds), perhaps empty. More accuracy is better; of parameters and seconds
-    fewer are. A row dominates another if it is nowhere worse and somewhere better; equal rows do not dominate each other.
+    fewer are. A row dominates another if it is nowhere worse and somewhere better: equal rows do not.
     """
     ### BEGIN SOLUTION
     costs = [(-accuracy, parameters, seconds) for accuracy, parameters, seconds in rows]

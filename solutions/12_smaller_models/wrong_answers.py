@@ -155,27 +155,27 @@ class SharedEncoder(nn.Module):
 # + self.layer, self.n_layers = copy.deepcopy(layer), n_layers
 
 # %% wrong="12.2" name="a pass too many" says="passed once more"
-# - x = self.layer(x)
+# -     x = self.layer(x)
 # - return x
-# + x = self.layer(x)
+# +     x = self.layer(x)
 # + return self.layer(x)
 
 # %% wrong="12.2" name="always the input" says="passed once."
-# - x = self.layer(x)
+# -     x = self.layer(x)
 # - return x
-# + y = self.layer(x)
+# +     y = self.layer(x)
 # + return y if self.n_layers else x
 
 # %% wrong="12.2" name="a residual" says="a residual"
-# - x = self.layer(x)
+# -     x = self.layer(x)
 # - return x
-# + x = x + self.layer(x)
+# +     x = x + self.layer(x)
 # + return x
 
 # %% wrong="12.2" name="only the last pass learns" says="not the sum over all passes"
-# - x = self.layer(x)
+# -     x = self.layer(x)
 # - return x
-# + x = self.layer(x.detach())
+# +     x = self.layer(x.detach())
 # + return x
 
 # %% wrong="12.2" name="not registered" says="should be kept as `layer`"
@@ -187,7 +187,7 @@ class SharedEncoder(nn.Module):
 
 # %% wrong="12.2" name="dropout is drawn once" says="dropout is not drawn anew"
 # - for _ in range(self.n_layers):
-# - x = self.layer(x)
+# -     x = self.layer(x)
 # - return x
 # + torch.manual_seed(0)
 # + for _ in range(self.n_layers):
@@ -196,9 +196,9 @@ class SharedEncoder(nn.Module):
 # + return x
 
 # %% wrong="12.2" name="in single precision" says="in double precision"
-# - x = self.layer(x)
+# -     x = self.layer(x)
 # - return x
-# + x = self.layer(x)
+# +     x = self.layer(x)
 # + return x.float()
 
 # %% wrong="12.2" name="four passes at most" says="for other layers" private=true
