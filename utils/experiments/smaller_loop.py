@@ -200,10 +200,10 @@ def accuracy(logits: torch.Tensor, labels: torch.Tensor) -> float:
     return round((logits.argmax(-1) == labels).double().mean().item(), 5)
 
 
-def scheduled(model: nn.Module, size: Smaller, steps: int, decay: float) -> tuple[Any, Any]:
+def scheduled(model: nn.Module, lr: float, steps: int, decay: float) -> tuple[Any, Any]:
     """An optimizer and the schedule of its learning rate."""
-    rule = torch.optim.AdamW(model.parameters(), lr=size.lr, weight_decay=decay)
-    return rule, torch.optim.lr_scheduler.OneCycleLR(rule, size.lr, total_steps=steps, pct_start=0.1)
+    rule = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=decay)
+    return rule, torch.optim.lr_scheduler.OneCycleLR(rule, lr, total_steps=steps, pct_start=0.1)
 
 
 def learn(
@@ -218,7 +218,7 @@ def learn(
 ) -> list[dict[str, float]]:
     """Train the model in place by `one_step(optimizer, places)`; the accuracy on the test examples at POINTS times."""
     known, curve = given(size.base), []
-    rule, schedule = scheduled(model.train(), size, size.steps, decay)
+    rule, schedule = scheduled(model.train(), size.lr, size.steps, decay)
     for step, places in enumerate(order(count, size.batch, size.steps, seed), start=1):
         one_step(rule, places)
         schedule.step()
@@ -355,7 +355,7 @@ def teacher(base: Smaller, seed: int, device: torch.device) -> tuple[Vote, torch
     for number in range(base.teachers):
         seed_everything(seed + number * ANOTHER)
         model = Bag(base, known.vocabulary).to(device).train()
-        rule, schedule = scheduled(model, base, base.teacher_steps, 0.01)
+        rule, schedule = scheduled(model, base.teacher_lr, base.teacher_steps, 0.01)
         for places in order(len(x), base.batch, base.teacher_steps, seed + number):
             train_step(model, rule, x[places], y[places], {})
             schedule.step()
