@@ -488,7 +488,7 @@ def sparsity_after(rounds, rate):
 # -         model.get_parameter(name).mul_(mask)
 # + model.load_state_dict({n: v * masks[n] if n in masks else v.clone() for n, v in saved.items()}, assign=True)
 
-# %% wrong="12.5" name="writes into what was saved" says="you"
+# %% wrong="12.5" name="writes into what was saved" says="what was saved is changed"
 # - model.load_state_dict(saved)
 # - with torch.no_grad():
 # -     for name, mask in masks.items():
@@ -701,7 +701,8 @@ def undominated(rows):
 # %% wrong="12.7" name="the first calls count" says="the first calls in it"
 # - times = sorted(times[warm_up:])
 # - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
-# + return sorted(times)[len(times) // 2] / len(batch)
+# + times, n = sorted(times), len(times)
+# + return (times[(n - 1) // 2] + times[n // 2]) / 2 / len(batch)
 
 # %% wrong="12.7" name="of the whole batch" says="the time of the whole batch"
 # - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)

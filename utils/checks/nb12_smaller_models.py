@@ -113,8 +113,8 @@ def factorized_embedding(FactorizedEmbedding, lib):
 
 
 def layer_of(parts: Any, d: int) -> Any:
-    """A layer (B, T, d) -> (B, T, d) that is not linear, and has a part of each kind."""
-    return parts.Sequential(parts.Linear(d, d + 1), parts.Tanh(), parts.Linear(d + 1, d), parts.LayerNorm(d))
+    """A layer (B, T, d) -> (B, T, d) that is not linear, and whose passes end nowhere."""
+    return parts.Sequential(parts.Linear(d, d + 1), parts.GELU(), parts.Linear(d + 1, d))
 
 
 def repeated(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, count: int) -> torch.Tensor:
@@ -226,8 +226,8 @@ def sized(encoder_size: Remote, size: Sizes) -> None:
         "pooler bias": "the pooler's bias is missing.",
     }
     guesses: dict[str, float] = {sentence: parameters - stored[name] for name, sentence in names.items()}
-    guesses["the pooler is missing."] = parameters - stored["pooler"] - stored["pooler bias"]
     guesses["the map from E to H is missing, and its bias."] = parameters - stored["map"] - stored["map bias"]
+    guesses["the pooler is missing."] = parameters - stored["pooler"] - stored["pooler bias"]
     for other in (True, False):
         told = "are counted L times though they are shared." if not other else "are counted once though none is shared."
         guesses[f"the layers {told}"] = sum(counts_of(**{**size, "shared": other})[0].values())
@@ -371,11 +371,11 @@ def of_scales(seed: int, shapes: Sequence[tuple[int, ...]], scales: Sequence[flo
 @check("12.4", points=2, forbids=(*MODELS, "torch.nn.utils.prune"))
 def magnitude_masks(magnitude_masks, lib):
     """The smallest magnitudes of all named weights, exactly so many, whatever their scales and signs."""
-    weights = of_scales(124, [(4, 5), (7, 3), (6,), (2, 2, 2)], [1.0, 0.3, 0.01, 2.0])
+    weights = of_scales(124, [(4, 5), (7, 3), (6,), (2, 2, 2)], [1.0, 0.3137, 0.01171, 2.0713])
     one, two, bias, three = weights
     for names in ([one, two, three], [two, one], [three], [one, two, bias, three]):
         total = sum(weights[name].numel() for name in names)
-        for count in (0, 1, total // 3, total // 2 + 1, total - 2, total):
+        for count in (total // 3, total // 5, total // 2 + 1, total - 2, 0, total):
             pruned(magnitude_masks, lib, weights, count / total, names)
     hundred = of_scales(125, [(10, 10), (3,)], [1.0, 1.0])
     for sparsity in (0.29, 0.57, 0.58):
@@ -447,7 +447,7 @@ def went_back(rewind: Remote, lib: Library, theirs: Remote, saved: State, masks:
         told = "the model has other parameters afterwards: an optimizer that was made before would move the old ones."
         assert same is True, told
         told = "what was saved is changed by rewinding, or moves with the model later. It is needed again."
-        assert expect.agree(given, saved), told
+        assert all(torch.equal(given[name], value) for name, value in saved.items()), told
         told = "the masks are changed."
         assert all(torch.equal(masked[name], mask) for name, mask in masks.items()), told
 
@@ -512,6 +512,8 @@ def trains(train_step: Remote, lib: Library, sizes: tuple[int, int, int], seed: 
     d, width, classes = sizes
     for place, (rule, options) in enumerate(rules):
         theirs, ours = expect.twins(lib, lambda parts: net_of(parts, d, width, classes), seed)
+        ours[1].running_var.abs_()  # a variance; `twins` draws any numbers
+        theirs.load_state_dict(ours.state_dict())
         theirs.train(place != 1)
         ours.train(place != 1)
         masks, data = some_masks(ours, 0.5, seed + 1), []
@@ -647,7 +649,7 @@ def taught(
 @check("12.6", points=3, forbids=MODELS)
 def distillation_loss(distillation_loss, lib):
     """Soft and hard part, their weights, the way round of KL, and a teacher that learns nothing."""
-    for N, C, T, alpha in ((5, 4, 2.0, 0.7), (1, 3, 1.0, 0.4), (3, 3, 4.0, 1.0), (2, 6, 0.5, 0.0), (4, 2, 3, 0.5)):
+    for N, C, T, alpha in ((5, 3, 2.0, 0.7), (1, 3, 1.0, 0.4), (3, 3, 4.0, 1.0), (2, 6, 0.5, 0.0), (4, 2, 3, 0.5)):
         student, teacher = 2 * normal(N, C, seed=126), 2 * normal(N, C, seed=127 + N)
         labels = torch.randint(C, (N,), generator=expect.generator(N))
         taught(distillation_loss, student, teacher, labels, T, alpha)
@@ -774,7 +776,7 @@ def measuring(time_per_example, undominated, lib):
     """A median after warm-up, per example, with a clock of ours; dominance in three columns of two directions."""
     for times, N, warm_up, training in (
         ([90.0, 70.0, 50.0, 4.0, 6.0, 31.0, 5.0, 5.5], 4, 3, True),
-        ([80.0, 2.0, 3.0, 9.0, 4.0], 1, 1, False),
+        ([80.0, 70.0, 2.0, 3.0, 9.0, 4.0], 1, 2, False),
         ([7.0], 3, 0, True),
         ([40.0, 30.0, 8.0, 2.5, 2.0], 5, 2, False),
         ([20.0, 10.0, 1.0, 3.0], 2, 2, True),
