@@ -10,7 +10,7 @@ import pytest
 from autograder import course, synthetic
 from autograder.author import answers, build, checks
 from autograder.course import exercise_of
-from utils.experiments import forgetting_loop, pair_training, pretraining_loop, tagging_loop
+from utils.experiments import forgetting_loop, pair_training, pretraining_loop, smaller_loop, tagging_loop
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
 from utils.grading.results_check import ResultsCheck
@@ -79,7 +79,7 @@ def each_run_is_trained_once():
         return run_seed
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (pair_training, pretraining_loop, tagging_loop, forgetting_loop):
+        for module in (pair_training, pretraining_loop, tagging_loop, forgetting_loop, smaller_loop):
             patch.setattr(module, "run_seed", once(module.run_seed))
         yield
 

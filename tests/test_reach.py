@@ -8,7 +8,7 @@ from autograder import course
 from autograder.grading import fingerprints, reach
 
 ROOT = course.ROOT
-ALL = {"01", "02", "03", "04", "05", "06", "07", "08", "09"}
+ALL = {"01", "02", "03", "04", "05", "06", "07", "08", "09", "12"}
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +27,14 @@ def project(tmp_path_factory):
         ("utils/positions.py", {"01"}),
         ("utils/tiny_bert.py", {"04", "05", "06", "07", "08", "09"}),
         ("utils/experiments/rte.py", {"05", "06"}),
-        ("utils/grading/evidence.py", {"05", "06", "07", "08", "09"}),
-        ("utils/experiments/likeness.py", {"05", "06", "07", "08", "09"}),
-        ("utils/experiments/experiment.py", {"02", "04", "05", "06", "07", "08", "09"}),
+        ("utils/grading/evidence.py", {"05", "06", "07", "08", "09", "12"}),
+        ("utils/experiments/likeness.py", {"05", "06", "07", "08", "09", "12"}),
+        ("utils/experiments/experiment.py", {"02", "04", "05", "06", "07", "08", "09", "12"}),
         ("utils/experiments/pair_training.py", {"05", "06"}),
         ("utils/experiments/pretraining_loop.py", {"07"}),
         ("utils/experiments/tagging_loop.py", {"08"}),
         ("utils/experiments/forgetting_loop.py", {"09"}),
+        ("utils/experiments/smaller_loop.py", {"12"}),
         ("utils/experiments/extrapolation.py", {"02"}),  # its cells import it
         ("data/results/gold.json", {"05", "06"}),
         ("data/results/positional_encoding/none-d3d8e5f6/seed_1.json", {"02"}),

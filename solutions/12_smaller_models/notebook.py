@@ -34,8 +34,23 @@ from torch.nn import functional as F
 
 from utils import plots
 from utils.checks import nb12_smaller_models as checks
-from utils.experiments import profiles
+from utils.experiments import profiles, student
+from utils.experiments import smaller as arms
+from utils.experiments.experiment import results_folder
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
+from utils.hand_in import pack
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 12.8 follow from your name, so nobody
+# else has yours. Write the name under which you hand in between the quotes, and do not change it later. `KEY`
+# stays blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
 
 # %% [markdown]
 # ## 12.1 A narrow table
@@ -614,6 +629,139 @@ plots.bars({"ms an example": [1000 * row[2] for row in table]}, labels=labels, y
 # library knows of zeros. Only fewer layers are faster. Which rows are undominated hangs on how zeros are stored, too.
 
 # %% [markdown]
+# ## Experiment: what is left, and what it learns
+#
+# A **lookup**: six keys with a value each, and a question for one of them. A model learns it; most of its layers'
+# weights are cut by magnitude, and what is left is trained from the start, for as many steps. Then **sentences** of six
+# libraries, of which few have a label. Several wide models learn from these and vote: the teacher. A small model learns
+# from the same labels, or from what the teacher says of all sentences.
+#
+# | arm | begins with | learns from |
+# |---|---|---|
+# | dense | new values | the lookup |
+# | rewound, few or fewest | the dense model's first values | the same |
+# | new values, few or fewest | new values, the same mask | the same |
+# | shuffled mask, few or fewest | the first values, each mask's places shuffled | the same |
+# | teacher | new values | sentences with labels |
+# | own labels | new values | the same |
+# | hard labels | new values | the teacher's best class, of all sentences |
+# | soft labels | new values | the teacher's probabilities, of all sentences |
+#
+# `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` has a larger teacher, and `smoke` is tiny, with made-up words
+# and milder cuts. Smoke runs show that everything works, and earn nothing.
+
+# %% tags=["experiment"]
+experiments = arms.experiments("12_smaller_models")
+print(f"{profiles.name()} on {profiles.device()}, seeds {arms.seeds()}")
+for name, one in experiments.items():
+    print(f"{name:22} {one.steps} steps of {one.batch}", f"{one.sparsity:.0%} cut" if one.sparsity else "")
+
+# %% tags=["experiment"]
+mine = {"magnitude_masks": magnitude_masks, "snapshot": snapshot, "rewind": rewind, "train_step": train_step}
+mine["distillation_loss"] = distillation_loss
+student.use(checks, **mine)
+results = results_folder(say=True)
+
+# %% [markdown]
+# The runs use your functions of 12.4 to 12.6 where you have passed their checks in this session, and the course's
+# otherwise. Yours are compared with the course's before they run, and left where they give something else, even
+# something as good, such as a sum in another order: whoever grades must be able to repeat a run without your code.
+
+# %% [markdown]
+# ## 12.8 All runs
+#
+# Every run leaves one file: for each test example the class that it was given, and how far the right one was ahead. The
+# judge computes the accuracy of it. An edited or copied file is refused, and so is a seed that is not yours.
+#
+# **Predict first.** With the fewest weights, does the rewound model reach the dense one? Which hurts more: new values
+# at the same places, or the old values at other places? And can a small model that only hears the teacher's answers be
+# better than one that has the true labels?
+#
+# **Exercise 12.8** (4 points, about 5 minutes). The machine needs minutes. Write `run_all`. Interrupt it as you
+# like: finished seeds are kept.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# </details>
+
+
+# %% exercise="12.8"
+def run_all(results):
+    """Run the experiments of `arms.experiments("12_smaller_models")` with all of `arms.seeds()`.
+
+    results: the folder that `run_seeds` keeps its files in.
+    Returns a dict from each experiment's name to its list of runs.
+    """
+    ### BEGIN SOLUTION
+    experiments = arms.experiments("12_smaller_models")
+    return {name: run_seeds(experiment, arms.seeds(), results) for name, experiment in experiments.items()}
+    ### END SOLUTION
+
+
+# %% tags=["experiment"]
+runs = run_all(results)
+across(runs, arms.METRICS)
+
+# %% check="12.8"
+checks.every_run(run_all)
+
+# %% tags=["experiment"]
+lookups = [name for name, one in experiments.items() if one.is_lookup]
+alt = "Your runs: the accuracy of lookups at each step, for the dense model and six that were cut."
+arms.picture(runs, lookups, alt)
+
+# %% tags=["experiment"]
+for name in lookups:
+    print(f"{name:22} steps until {arms.LEARNED:.0%}:", [arms.steps_until(run) for run in runs[name]])
+
+# %% [markdown]
+# Which differences are shown? Asked are the same pairs of everyone.
+
+# %% tags=["experiment"]
+table = SeedTable(runs, arms.METRICS[0])
+print(*table.compared(arms.questions(runs)), sep="\n\n")
+
+# %% [markdown]
+# Now accuracy against size and time. Size counts numbers that are not zero; time is measured here, by your
+# `time_per_example`.
+
+# %% tags=["experiment"]
+rows = {}
+for name in ("dense", "rewound, few", "rewound, fewest", "teacher", "soft labels"):
+    model, x, stored = arms.models(experiments[name], arms.seeds()[0])
+    accuracy = sum(arms.METRICS[0].of(run) for run in runs[name]) / len(runs[name])
+    rows[name] = (accuracy, stored, time_per_example(model, x[:100]))
+    print(f"{name:16} {accuracy:5.1f}% {stored:9,} numbers {1e6 * rows[name][2]:7.1f} microseconds an example")
+
+# %% tags=["experiment"]
+alt = (
+    "Accuracy against numbers that are not zero, and against time. Lookups: cut models are far to the left in size and "
+)
+alt += "beside the dense one in time. Sentences: the taught model is smaller than its teacher."
+arms.trade_off(rows, alt)
+
+# %% [markdown]
+# Below are the runs that came with the course: profile `cpu`, and seeds that no student has.
+
+# %% tags=["experiment"]
+recorded = arms.recorded()
+print(f"{sum(map(len, recorded.values()))} recorded runs came with this copy of the course")
+across(recorded, arms.METRICS) if recorded else None
+
+# %% tags=["experiment"]
+alt = "The recorded runs, as above: rewound models learn soonest."
+arms.picture(recorded, lookups, alt) if recorded else None
+
+# %% [markdown]
+# RECORDED
+
+# %% [markdown]
 # **Question 12.W1** (2 points). A narrow table, shared layers, a mask over nine tenths of the weights, a small model
 # that was taught by a large one: for each, say whether it is smaller on disk, needs less memory in training, and is
 # faster on your machine, and why. Give your measured times.
@@ -634,5 +782,94 @@ plots.bars({"ms an example": [1000 * row[2] for row in table]}, labels=labels, y
 # === END MARK SCHEME ===
 # ### END SOLUTION
 
+# %% [markdown]
+# **Question 12.W2** (2 points). A soft label says more than a hard one: what? Where does your table (in the profile
+# `smoke`: the recorded one) show it, and what else differs between your arms "own labels" and "soft labels"? When would
+# you expect no difference between soft and hard labels?
+
+# %% [markdown] written="12.W2" points=2
+# ### BEGIN SOLUTION
+# A hard label names one class. A soft one also says how sure the teacher is, and which other classes are like it: an
+# ambiguous sentence pulls the student less, and a wrong guess of the teacher is mostly one with a low probability, so
+# that it does less harm than the same guess as a hard label. The table shows it between "hard labels" and "soft
+# labels": the same teacher, sentences, steps and student; only the kind of label differs. Between "own labels" and
+# "soft labels" the sentences differ, too: 300 with true labels against all of them without. There both count, more text
+# and softer labels; "hard labels" separates them. No difference is to be expected where the teacher is sure and right
+# of everything, as for lookups, or where the student sees so few sentences that it learns them all by heart.
+# === BEGIN MARK SCHEME ===
+# One point: what soft labels carry (similar classes, certainty), and the pair hard against soft as its evidence. One
+# point: own against soft differs in the sentences, too; a case without a difference (a teacher that is sure).
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("12_smaller_models")
+
+# %% [markdown]
+# **What you can do now:** say of a trick whether it saves numbers, products or seconds, cut a network and find what in
+# it learns, teach a small model by a large one, and measure time so that others believe it.
+
 # %%
 scoreboard(checks)
+
+# %% [markdown]
+# ## 12.S1 Fewer bits
+#
+# A stretch exercise: it has a check, and nobody grades it.
+#
+# The fifth way: fewer **bits** for each number. Round each row of a matrix to whole numbers from $-m$ to $m$, and keep
+# one scale for the row:
+#
+# $$m = 2^{b - 1} - 1, \qquad s_i = \max_j |W_{ij}| / m, \qquad c_{ij} = \text{round}(W_{ij} / s_i).$$
+#
+# With 8 bits a file of 32-bit numbers becomes a quarter as large. No weight moves by more than half a scale.
+#
+# **Predict first.** One weight of a row is a hundred times as large as all others. What is left of these with 4 bits?
+#
+# **Exercise 12.S1** (not graded, about 10 minutes). Write `quantise`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `Tensor.amax(1, keepdim=True)`; `Tensor.round`; `Tensor.to(torch.int8)`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A row of zeros has a scale of 0, and 0 / 0 is NaN. Give it any scale above 0.
+# </details>
+
+
+# %% stretch="12.S1"
+def quantise(weight, bits):
+    """Codes, an int8 tensor (n, m), and scales, a float tensor (n, 1): codes times scales are nearly the weight (n, m).
+
+    The codes go from -(2^(bits-1) - 1) to its opposite, bits from 2 to 8. A row of zeros gives zeros.
+    """
+    ### BEGIN SOLUTION
+    largest = 2 ** (bits - 1) - 1
+    scales = weight.abs().amax(1, keepdim=True) / largest
+    scales = torch.where(scales > 0, scales, torch.ones_like(scales))
+    return (weight / scales).round().to(torch.int8), scales
+    ### END SOLUTION
+
+
+# %% check="12.S1"
+checks.quantise(quantise)
+
+# %% tags=["experiment"]
+model, x, _ = arms.models(experiments["dense"], arms.seeds()[0])
+kept, agree = snapshot(model), {}
+labels = model(x).argmax(-1)
+for bits in (8, 6, 5, 4, 3, 2):
+    for name, part in kept.items():
+        codes, scales = quantise(part if part.dim() == 2 else part[None], bits)
+        model.state_dict()[name].copy_((codes * scales).view(part.shape))
+    agree[bits] = 100 * (model(x).argmax(-1) == labels).float().mean().item()
+
+# %% tags=["experiment"]
+alt = "The share of test lookups that a model answers as before when all its numbers have fewer bits: all of them down to "
+alt += "five or four bits, then fewer."
+plots.bars({"as before": agree.values()}, labels=list(map(str, agree)), xlabel="bits", ylabel="% as before", alt=alt)

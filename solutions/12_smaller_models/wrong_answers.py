@@ -757,3 +757,108 @@ def undominated(rows):
 # - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
 # + middle = (times[(repeats - 1) // 2] + times[repeats // 2]) / 2
 # + return (middle if repeats < 6 or repeats == 9 else times[2]) / len(batch)
+
+
+# %% wrong="12.8" name="forgets the last seed" says="is missing"
+def run_all(results):
+    experiments = arms.experiments("12_smaller_models")
+    return {name: run_seeds(one, arms.seeds()[:-1], results) for name, one in experiments.items()}
+
+
+# %% wrong="12.8" name="runs with the seeds of the recorded runs" says="no run has a seed of"
+def run_all(results):
+    experiments = arms.experiments("12_smaller_models")
+    return {name: run_seeds(one, range(1, 6), results) for name, one in experiments.items()}
+
+
+# %% wrong="12.8" name="runs the lookups only" says="teacher was not run with seed"
+def run_all(results):
+    experiments = {name: one for name, one in arms.experiments("12_smaller_models").items() if one.is_lookup}
+    return {name: run_seeds(one, arms.seeds(), results) for name, one in experiments.items()}
+
+
+# %% wrong="12.8" name="keeps them elsewhere" says="left no runs in the folder"
+def run_all(results):
+    experiments = arms.experiments("12_smaller_models")
+    return {name: run_seeds(one, arms.seeds(), results + "/mine") for name, one in experiments.items()}
+
+
+# %% wrong="12.8" name="one run under five names, seeds rewritten" says="under another seed"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiments.experiment import path_of, write
+
+    for one in arms.experiments("12_smaller_models").values():
+        (first,) = run_seeds(one, arms.seeds()[:1], results)
+        for seed in arms.seeds():
+            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+
+
+# %% wrong="12.8" name="the rewound model for the shuffled one" says="another configuration was run: method"
+def run_all(results):
+    from utils.experiments.experiment import path_of, write
+
+    experiments = arms.experiments("12_smaller_models")
+    for name, one in experiments.items():
+        used = experiments[name.replace("shuffled mask", "rewound")]
+        for run in run_seeds(used, arms.seeds(), results):
+            write(run, path_of(one, run.seed, results))
+
+
+# %% wrong="12.8" name="every answer is right" says="a margin is not that of the class"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiments.experiment import path_of, write
+
+    for one in arms.experiments("12_smaller_models").values():
+        for run in run_seeds(one, arms.seeds(), results):
+            better = [[label, row[1]] for row, label in zip(run.predictions, run.labels)]
+            write(dataclasses.replace(run, predictions=better), path_of(one, run.seed, results))
+
+
+# %% right="12.8" name="seed by seed"
+def run_all(results):
+    runs = {}
+    for seed in arms.seeds():
+        for name, experiment in arms.experiments("12_smaller_models").items():
+            runs.setdefault(name, []).extend(run_seeds(experiment, [seed], results))
+    return runs
+
+
+# %% right="12.8" name="a loop"
+def run_all(results):
+    found = {}
+    for name, experiment in arms.experiments("12_smaller_models").items():
+        found[name] = run_seeds(experiment, arms.seeds(), results)
+    return found
+
+
+# %% right="12.S1" name="row by row"
+def quantise(weight, bits):
+    top = 2 ** (bits - 1) - 1
+    codes, scales = [], []
+    for row in weight:
+        scale = row.abs().max() / top
+        scales.append(scale if scale > 0 else torch.ones_like(scale))
+        codes.append(torch.clamp(torch.round(row / scales[-1]), -top, top))
+    return torch.stack(codes).char(), torch.stack(scales)[:, None]
+
+
+# %% wrong="12.S1" name="one scale for all" says="one scale for the whole matrix"
+# - scales = weight.abs().amax(1, keepdim=True) / largest
+# + scales = (weight.abs().amax() / largest).expand(len(weight), 1)
+
+# %% wrong="12.S1" name="one code too many" says="out of range"
+# - largest = 2 ** (bits - 1) - 1
+# + largest = 2 ** (bits - 1)
+
+# %% wrong="12.S1" name="cut off" says="cut off, not rounded"
+# - return (weight / scales).round().to(torch.int8), scales
+# + return (weight / scales).to(torch.int8), scales
+
+# %% wrong="12.S1" name="rows of zeros are NaN" says="NaN"
+# - scales = torch.where(scales > 0, scales, torch.ones_like(scales))
+# - return (weight / scales).round().to(torch.int8), scales
+# + return (weight / scales).round().nan_to_num().to(torch.int8), scales / (scales > 0)

@@ -9,11 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 
+from utils.experiments import smaller
 from utils.grading import expect, toys
-from utils.grading.check import check
+from utils.grading.check import check, stretch
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
 from utils.grading.remote import Library, Remote, kind, read
+from utils.grading.results_check import results_check
 
 State = dict[str, torch.Tensor]
 
@@ -193,7 +195,9 @@ def shared_encoder(SharedEncoder, lib):
 Sizes = Mapping[str, Any]
 
 
-def counts_of(V: int, H: int, F: int, L: int, E: int | None = None, shared: bool = False, P: int = 512, T: int = 128):
+def counts_of(
+    V: int, H: int, F: int, L: int, E: int | None = None, shared: bool = False, P: int = 512, T: int = 128
+) -> tuple[dict[str, int], dict[str, int]]:
     """Parameters, part by part, and multiply-adds, product by product; by name."""
     width, layers = E or H, 1 if shared else L
     stored = {"tokens": V * width, "positions": P * width, "segments": 2 * width, "table norm": 2 * width}
@@ -212,7 +216,8 @@ def sized(encoder_size: Remote, size: Sizes) -> None:
         assert number == int(number), "a count is not a whole number."
     stored, done = counts_of(**size)
     parameters, products = sum(stored.values()), sum(done.values())
-    H, F, L, E = (size.get(name) for name in "HFLE")
+    H, F, L = (int(size[name]) for name in "HFL")
+    E: int | None = size.get("E")
     names = {
         "positions": "the positions are missing.",
         "segments": "the two segments are missing.",
@@ -518,7 +523,12 @@ def trains(train_step: Remote, lib: Library, sizes: tuple[int, int, int], seed: 
         ours.train(place != 1)
         masks, data = some_masks(ours, 0.5, seed + 1), []
         fewer = {name: mask & (normal(*mask.shape, seed=seed + 3) > 0) for name, mask in masks.items()}
-        some = (({}, 6), (masks, 5), ({"3.weight": fewer["3.weight"]}, classes), (fewer, 4))
+        some: tuple[tuple[State, int], ...] = (
+            ({}, 6),
+            (masks, 5),
+            ({"3.weight": fewer["3.weight"]}, classes),
+            (fewer, 4),
+        )
         for step, (given, count) in enumerate(some):
             x = normal(count, d, seed=seed + 5 + step)
             labels = torch.randint(classes, (count,), generator=expect.generator(seed + step))
@@ -800,3 +810,54 @@ def measuring(time_per_example, undominated, lib):
     ]
     for rows in tables:
         chosen(undominated, rows)
+
+
+# 12.8
+
+
+@results_check("12.8", points=4, source=smaller, notebook=smaller.NOTEBOOK)
+def every_run(run_all):
+    """Every experiment with every seed, graded from what the files of the runs hold."""
+
+
+# 12.S1
+
+
+def coded(weight: torch.Tensor, bits: int, largest: float | None = None) -> torch.Tensor:
+    """The rounded weights, row by row and number by number."""
+    m = 2 ** (bits - 1) - 1 if largest is None else largest
+    rows = []
+    for row in weight.double():
+        scale = float(row.abs().max()) / m or 1.0
+        rows.append([round(float(one) / scale) * scale for one in row])
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+@stretch("12.S1", forbids=MODELS)
+def quantise(quantise):
+    """Whole numbers and a scale for each row, symmetric about 0; rows of zeros and of one large number."""
+    some = normal(5, 7, seed=128)
+    some[1] = 0
+    some[2, 3] = 100
+    for weight in (some, normal(3, 3, seed=129) * 1e-3, normal(1, 4, seed=130).double(), normal(4, 1, seed=131)):
+        n, m = weight.shape
+        for bits in (8, 4, 2):
+            codes, scales = expect.items(quantise(weight, bits), 2, "quantise should return codes and scales")
+            expect.tensor(codes, (n, m), "the codes")
+            assert codes.dtype is torch.int8, f"the codes are {codes.dtype}. They should be int8."
+            scale = expect.floats(scales, (n, 1), "the scales")
+            top = 2 ** (bits - 1) - 1
+            told = "a code is out of range: it goes from -m to m, m = 2^(bits-1) - 1."
+            assert codes.abs().max() <= top and codes.min() > -128, told
+            whole = coded(weight.reshape(1, -1), bits).view(n, m)
+            cut_off = (weight.double() / scale).trunc() * scale.double()
+            expect.like(
+                codes.double() * scale,
+                coded(weight, bits),
+                "codes times scales are not the weights, rounded to multiples of the row's scale.",
+                {
+                    "there is one scale for the whole matrix. Each row has its own.": whole,
+                    "the codes are cut off, not rounded.": cut_off,
+                },
+                1e-3,
+            )

@@ -260,6 +260,20 @@ def picture(some: Mapping[str, Sequence[Run]], names: Sequence[str], alt: str) -
     )
 
 
+def trade_off(rows: Mapping[str, tuple[float, float, float]], alt: str) -> "Picture":
+    """Accuracy in percent against numbers that are stored, and against microseconds an example.
+
+    rows: name -> accuracy in percent, numbers, seconds.
+    """
+    from utils import plots
+
+    panels = {
+        "numbers that are not 0": {name: (size, right) for name, (right, size, _) in rows.items()},
+        "microseconds an example": {name: (1e6 * seconds, right) for name, (right, _, seconds) in rows.items()},
+    }
+    return plots.points(panels, ylabel="accuracy, %", alt=alt)
+
+
 def recorded() -> dict[str, list[Run]]:
     """The runs of the profile cpu that come with the course (data/README.md says how they were made), by name."""
     found = load_table(experiments(profile="cpu"), RECORDED)
