@@ -870,6 +870,6 @@ for bits in (8, 6, 5, 4, 3, 2):
     agree[bits] = 100 * (model(x).argmax(-1) == labels).float().mean().item()
 
 # %% tags=["experiment"]
-alt = "The share of test lookups that a model answers as before when all its numbers have fewer bits: all of them down to "
-alt += "five or four bits, then fewer."
+alt = "The share of test lookups that a model answers as before when all its numbers have fewer bits: all of them down "
+alt += "to five or four bits, then fewer."
 plots.bars({"as before": agree.values()}, labels=list(map(str, agree)), xlabel="bits", ylabel="% as before", alt=alt)

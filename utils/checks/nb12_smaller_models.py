@@ -850,7 +850,7 @@ def quantise(quantise):
             told = "a code is out of range: it goes from -m to m, m = 2^(bits-1) - 1."
             assert codes.abs().max() <= top and codes.min() > -128, told
             whole = coded(weight.reshape(1, -1), bits).view(n, m)
-            cut_off = (weight.double() / scale).trunc() * scale.double()
+            cut_off = (weight / scale.to(weight.dtype)).trunc().double() * scale.double()
             expect.like(
                 codes.double() * scale,
                 coded(weight, bits),

@@ -140,11 +140,11 @@ class Vote(nn.Module):
 class Given:
     """What is read in training and in the test, (N, T) and (N)."""
 
+    vocabulary: int  # numbers of tokens
     x: torch.Tensor
     y: torch.Tensor
     test_x: torch.Tensor
     test_y: torch.Tensor
-    vocabulary: int  # numbers of tokens
 
     @property
     def fingerprint(self) -> str:
@@ -161,7 +161,7 @@ def given(base: Smaller) -> Given:
     """
     if base.is_lookup:
         sides = [torch.tensor(part) for split in ("train", "test") for part in smaller.lookups(base, split)]
-        return Given(*sides, vocabulary=base.keys**2 + base.keys)
+        return Given(base.keys**2 + base.keys, *sides)
     texts = [
         libraries.load(base.task, split, count) for split, count in (("train", base.examples), ("test", base.test))
     ]
@@ -173,7 +173,7 @@ def given(base: Smaller) -> Given:
         rows = [[numbers.get(word, 0) for word in text.split()][: base.words] for some in side for text in some]
         sides.append(torch.tensor([row + [0] * (base.words - len(row)) for row in rows]))
         sides.append(torch.tensor([label for label, some in enumerate(side) for _ in some]))
-    return Given(*sides, vocabulary=len(numbers) + 1)
+    return Given(len(numbers) + 1, *sides)
 
 
 def prunable(model: nn.Module) -> list[str]:
@@ -371,11 +371,12 @@ def teaching(size: Smaller, device: torch.device) -> Callable[..., torch.Tensor]
     labels = torch.randint(size.classes, (size.batch,), generator=numbers).to(device)
 
     def facts(function: Callable[..., torch.Tensor]) -> Tensors:
-        found = {}
+        found: Tensors = {}
         for alpha in (0.0, 1.0):
             leaf = z.clone().requires_grad_()
             loss = function(leaf, wanted, labels, TEMPERATURE, alpha)
             loss.backward()
+            assert leaf.grad is not None
             found |= {f"loss {alpha}": loss.detach(), f"slope {alpha}": leaf.grad}
         return found
 
@@ -426,7 +427,7 @@ def run_seed(
         ValueError, ImportError: the libraries whose sentences are read are nowhere; says what to do.
     """
     device, began, base = profiles.device(), time.perf_counter(), experiment.base
-    known, versions = given(base), {"torch": torch.__version__}
+    known, versions = given(base), {"torch": str(torch.__version__)}
     if not experiment.is_lookup:
         versions["text"] = known.fingerprint
     if experiment.method == DENSE:
