@@ -205,6 +205,10 @@ def points(
                 ax.plot([x], [y], mark, color=color, ms=8, alpha=0.85, label=name, clip_on=False)
             ax.set(xlabel=xlabel, **({"xscale": "log"} if log else {}))
             ax.grid(alpha=0.3)
+            if log:
+                ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                ax.xaxis.set_minor_locator(NullLocator())
+                ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
         grid[0].set_ylabel(ylabel)
         grid[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return Picture(figure, alt)

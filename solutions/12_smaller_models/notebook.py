@@ -341,7 +341,7 @@ print(*(f"{name}: standard deviation {layer.get_parameter(name).std().item():.3f
 alt = (
     "The share of weights that stay in each matrix of a new layer, at three sparsities: the map in front of attention "
 )
-alt += "keeps most, the one with the smallest weights nothing at all."
+alt += "keeps most; of the one with the smallest weights nothing is left at the higher two."
 plots.bars(
     {f"{level:.0%} cut": [100 * mask.float().mean().item() for mask in left[level].values()] for level in levels},
     labels=[name.removesuffix(".weight").replace(".", "\n") for name in names],
@@ -350,8 +350,9 @@ plots.bars(
 )
 
 # %% [markdown]
-# Small scales lose most: here a matrix is gone before another has lost half. A threshold for each matrix would avoid
-# that, and would also cut where little can be spared. Masks are the same size as before: nothing is faster yet.
+# Small scales lose most: when nine tenths are cut, nothing is left of the last matrix and a quarter of the first. A
+# threshold for each matrix would avoid that, and would also cut where little can be spared. Masks are the same size as
+# before: nothing is faster yet.
 
 # %% [markdown]
 # ## 12.5 Back to the start
@@ -527,7 +528,8 @@ plots.bars(slopes, labels=["cat", "lynx", "dog", "car"], ylabel="gradient", alt=
 
 # %% [markdown]
 # With a large $T$ it is the difference of the logits, centred, divided by the number of classes: distillation becomes
-# matching logits. With $T = 1$ what the teacher rules out hardly counts.
+# matching logits. With $T = 1$ it hardly matters how far below the others the teacher puts dog and car; with a large
+# $T$ it does.
 
 # %% [markdown]
 # ## 12.7 Small or fast?
@@ -872,4 +874,4 @@ for bits in (8, 6, 5, 4, 3, 2):
 # %% tags=["experiment"]
 alt = "The share of test lookups that a model answers as before when all its numbers have fewer bits: all of them down "
 alt += "to five or four bits, then fewer."
-plots.bars({"as before": agree.values()}, labels=list(map(str, agree)), xlabel="bits", ylabel="% as before", alt=alt)
+plots.bars({"as before": [*agree.values()]}, labels=list(map(str, agree)), xlabel="bits", ylabel="% as before", alt=alt)
