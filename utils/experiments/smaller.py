@@ -230,7 +230,7 @@ def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[st
 def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
     """The pairs of experiments that are compared, the same for everyone, as far as there are runs of both."""
     rewound = f"{REWOUND}, {FEWEST}"
-    pairs = [(f"{NEW}, {FEWEST}", rewound), (f"{SHUFFLED}, {FEWEST}", rewound), (rewound, DENSE)]
+    pairs = [(f"{NEW}, {FEWEST}", rewound), (f"{SHUFFLED}, {FEWEST}", rewound)]
     pairs += [(OWN, SOFT), (HARD, SOFT)]
     return [pair for pair in pairs if all(some.get(name) for name in pair)]
 
