@@ -220,7 +220,7 @@ def test_no_module_of_the_engine_names_an_experiment():
 
 def test_check_and_course_name_one_module():
     known = [entry for entry in course.load().notebooks if entry.has_experiments]
-    assert len(known) == 5
+    assert {"05", "07", "10"} <= {entry.number for entry in known}
     for entry in known:
         check = check_of(entry)
         assert (check.source, check.notebook) == (entry.experiment_module(), entry.name)

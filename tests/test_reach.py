@@ -8,7 +8,7 @@ from autograder import course
 from autograder.grading import fingerprints, reach
 
 ROOT = course.ROOT
-ALL = {"01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "14"}
+ALL = {"01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "12", "14"}
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +30,16 @@ def project(tmp_path_factory):
         ("utils/grading/evidence.py", {"05", "06", "07", "08", "09", "10", "11"}),
         ("utils/experiments/likeness.py", {"05", "06", "07", "08", "09", "10", "11"}),
         ("utils/experiments/experiment.py", {"02", "04", "05", "06", "07", "08", "09", "10", "11"}),
+        ("utils/grading/evidence.py", {"05", "06", "07", "08", "09", "12"}),
+        ("utils/experiments/likeness.py", {"05", "06", "07", "08", "09", "12"}),
+        ("utils/experiments/experiment.py", {"02", "04", "05", "06", "07", "08", "09", "12"}),
         ("utils/experiments/pair_training.py", {"05", "06"}),
         ("utils/experiments/pretraining_loop.py", {"07"}),
         ("utils/experiments/tagging_loop.py", {"08"}),
         ("utils/experiments/forgetting_loop.py", {"09"}),
         ("utils/experiments/longer_context_loop.py", {"10"}),
         ("utils/experiments/objectives_loop.py", {"11"}),
+        ("utils/experiments/smaller_loop.py", {"12"}),
         ("utils/experiments/extrapolation.py", {"02"}),  # its cells import it
         ("utils/experiments/llama.py", {"14"}),
         ("data/results/gold.json", {"05", "06"}),

@@ -187,6 +187,33 @@ def curves(
     return Picture(figure, alt)
 
 
+def points(
+    panels: Mapping[str, Mapping[str, tuple[float, float]]], *, ylabel: str, alt: str, log: bool = True
+) -> Picture:
+    """Named points (x, y) on axes side by side, one for each label of the horizontal axis, with one legend.
+
+    Args:
+        panels: xlabel -> name -> (x, y); the same names in each.
+        log: whether the horizontal axes are logarithmic.
+    """
+    with matplotlib.rc_context(LOOK):
+        figure = Figure(figsize=(3.6 * len(panels) + 1.4, 3.2), layout="constrained")
+        grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for ax, (xlabel, named) in zip(grid, panels.items(), strict=True):
+            for index, (name, (x, y)) in enumerate(named.items()):
+                color, mark = OKABE_ITO[index % len(OKABE_ITO)], "os^Dvp*h"[index % 8]
+                ax.plot([x], [y], mark, color=color, ms=8, alpha=0.85, label=name, clip_on=False)
+            ax.set(xlabel=xlabel, **({"xscale": "log"} if log else {}))
+            ax.grid(alpha=0.3)
+            if log:
+                ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                ax.xaxis.set_minor_locator(NullLocator())
+                ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+        grid[0].set_ylabel(ylabel)
+        grid[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return Picture(figure, alt)
+
+
 def bars(
     series: Mapping[str, Iterable[float]],
     *,

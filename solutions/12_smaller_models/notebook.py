@@ -1,0 +1,884 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 12. Small, smaller, fast?
+#
+# A model that answers well is often too large for where it is needed. Four ways to a smaller one: narrower tables and
+# shared layers (ALBERT, Lan et al. 2020), weights that are cut (Frankle and Carbin 2019), and a small model that learns
+# from a large one (Hinton et al. 2015).
+#
+# Small has three meanings: few numbers to store, few to multiply, little time. Here you build each way, and measure
+# which of the three it buys.
+#
+# Each exercise is checked on the spot. They take about two and a half hours, without the written questions, and
+# need no GPU.
+
+# %% tags=["setup"]
+
+# %%
+import time
+
+import torch
+import torch._dynamo  # what an optimizer loads at its first step: it takes seconds, better here than in a check
+from torch import nn
+from torch.nn import functional as F
+
+from utils import plots
+from utils.checks import nb12_smaller_models as checks
+from utils.experiments import profiles, student
+from utils.experiments import smaller as arms
+from utils.experiments.experiment import results_folder
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable, across
+from utils.grading.check import scoreboard
+from utils.hand_in import pack
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 12.8 follow from your name, so nobody
+# else has yours. Write the name under which you hand in between the quotes, and do not change it later. `KEY`
+# stays blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
+
+# %% [markdown]
+# ## 12.1 A narrow table
+#
+# A table of $V$ tokens, $d$ wide, is a large part of a small model. A token by itself needs less room than a token in
+# its context: ALBERT's table is only $E$ wide, and one linear map widens what was looked up,
+#
+# $$x = W e_{\text{token}} + b, \qquad W \in \mathbb{R}^{d \times E}.$$
+#
+# The output may use the same numbers again. Each token's score is the product of the hidden state with its widened row,
+# without the bias, which would be the same for all:
+#
+# $$s = (h W)\, \text{table}^\top.$$
+#
+# **Predict first.** ALBERT-base has 30,000 tokens, $d = 768$, $E = 128$. What share of the full table's numbers is
+# left?
+#
+# **Exercise 12.1** (2 points, about 15 minutes). Write `FactorizedEmbedding`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `nn.Embedding(...).weight` is the table, `nn.Linear(E, d).weight` is (d, E).
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A new `nn.Linear` or `nn.Parameter` for the scores would be a second table. There is nothing to add.
+# </details>
+
+
+# %% exercise="12.1"
+class FactorizedEmbedding(nn.Module):
+    """A table of width d_embed, a linear map to d_model, and the way back to scores with the same numbers.
+
+    Parts: `table`, an nn.Embedding (vocab_size, d_embed), and `up`, an nn.Linear from d_embed to d_model with a bias.
+    No dropout, no norm, no activation.
+    """
+
+    def __init__(self, vocab_size, d_embed, d_model):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model)
+        ### END SOLUTION
+
+    def forward(self, ids):
+        """Token numbers (B, T), int64 -> (B, T, d_model)."""
+        ### BEGIN SOLUTION
+        return self.up(self.table(ids))
+        ### END SOLUTION
+
+    def scores(self, hidden):
+        """Hidden states (B, T, d_model) -> a score for each token, (B, T, vocab_size), without biases."""
+        ### BEGIN SOLUTION
+        return hidden @ self.up.weight @ self.table.weight.T
+        ### END SOLUTION
+
+
+# %% check="12.1"
+checks.factorized_embedding(FactorizedEmbedding)
+
+# %%
+widths = [16, 32, 64, 128, 256, 512, 768]
+counts = [sum(p.numel() for p in FactorizedEmbedding(30_000, E, 768).to("meta").parameters()) for E in widths]
+full = 30_000 * 768
+for E, count in zip(widths, counts):
+    print(f"E = {E:3}: {count:10,} numbers, {count / full:4.0%} of the full table")
+
+# %%
+alt = "The size of a factorized table against E: a straight line, which meets that of the full table a little before "
+alt += "E reaches d."
+series = {"factorized": [c / 1e6 for c in counts], "full": [full / 1e6] * len(widths)}
+plots.curves(series, x=widths, xlabel="E", ylabel="millions of numbers", alt=alt)
+
+# %% [markdown]
+# A sixth is left. With $E = d$ it would be more than before: the map comes on top. A product of two matrices has rank
+# $E$ at most, so that not every table can be written this way: the price.
+
+# %% [markdown]
+# ## 12.2 One layer, many times
+#
+# ALBERT goes through **one** layer $n$ times, instead of through $n$ layers:
+#
+# $$x^{\ell} = \text{layer}(x^{\ell - 1}), \qquad \ell = 1, \dots, n.$$
+#
+# What is stored is one layer. What is computed is as before. And every pass asks for a change of the same weights:
+# their gradient is the sum of what $n$ separate layers would get.
+#
+# Layers that only begin equal are something else: after one step they differ.
+#
+# **Predict first.** Twelve layers become one. What happens to the size of the file, to the time of a forward pass, and
+# to the memory that training needs?
+#
+# **Exercise 12.2** (2 points, about 10 minutes). Write `SharedEncoder`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `self.layer = layer` registers a module: its weights are in `parameters()` and in `state_dict()`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `nn.ModuleList([layer] * n)` shares, but a `state_dict()` names every weight n times, and `copy.deepcopy` does not
+# share. </details>
+
+
+# %% exercise="12.2"
+class SharedEncoder(nn.Module):
+    """Goes through one and the same layer n_layers times; 0 times changes nothing.
+
+    layer: a module from (B, T, d) to (B, T, d). It is kept as `layer`, the object itself, and is the only part: the
+    state dict has each of its weights once. Where it draws dropout, each pass draws anew.
+    """
+
+    def __init__(self, layer, n_layers):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.layer, self.n_layers = layer, n_layers
+        ### END SOLUTION
+
+    def forward(self, x):
+        """x (B, T, d) -> (B, T, d)."""
+        ### BEGIN SOLUTION
+        for _ in range(self.n_layers):
+            x = self.layer(x)
+        return x
+        ### END SOLUTION
+
+
+# %% check="12.2"
+checks.shared_encoder(SharedEncoder)
+
+# %%
+one = nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, batch_first=True)
+shared, separate = SharedEncoder(one, 6), nn.TransformerEncoder(one, 6, enable_nested_tensor=False)
+x = torch.randn(2, 10, 64)
+print(f"outputs differ by {(shared(x) - separate(x)).abs().max().item():.1e} before a step")
+for name, model in (("shared", shared), ("separate", separate)):
+    print(f"{name:9} {sum(p.numel() for p in model.parameters()):8,} parameters")
+
+# %%
+for model in (shared, separate):
+    model(x).pow(3).sum().backward()
+summed = sum(layer.linear1.weight.grad for layer in separate.layers)
+print(f"largest difference of gradients: {(one.linear1.weight.grad - summed).abs().max().item():.1e}")
+
+# %% [markdown]
+# The file shrinks to nearly a twelfth. Time stays: twelve passes are twelve passes. Training keeps the states of all of
+# them for the way back, so that its memory falls only by weights and the optimizer's numbers.
+
+# %% [markdown]
+# ## 12.3 Two ways to count
+#
+# Count both: **parameters**, which are stored, and **multiply-adds**, which take time. A linear map from $m$ to $n$ has
+# $mn$ of them for each token.
+#
+# An encoder has tables (tokens, $P$ positions, 2 segments) with a layer norm, all $E$ wide, and a map to $H$; or all
+# $H$ wide, and no map. Each of $L$ layers has attention (four maps of $H$ with biases), two maps between $H$ and $F$,
+# and two layer norms. A pooler, a map of $H$, reads the first token alone: parameters only.
+# In each layer, a token of a text of $T$ makes $T$ products for scores and $T$ for values, $H$ wide.
+#
+# **Predict first.** ALBERT-xxlarge has fewer parameters than BERT-large. Which one is faster?
+#
+# **Exercise 12.3** (3 points, about 25 minutes). Write `encoder_size`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# Your counts of notebook 03: a layer has $4H^2 + 2HF + 9H + F$ parameters. A table is looked up, not multiplied.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `shared` divides parameters by $L$. What is computed does not know of it.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# width = E or H. Parameters: (V + P + 2) width + 2 width, the map with its bias if there is one, one layer or L, the
+# pooler. Multiply-adds: the map, and L times the four maps, the two maps, and 2 T H. </details>
+
+
+# %% exercise="12.3"
+def encoder_size(V, H, F, L, E=None, shared=False, P=512, T=128):
+    """How many parameters an encoder has, and how many multiply-adds a token of a text of T costs: two whole numbers.
+
+    V tokens, width H, inner width F, L layers (of which one is kept if `shared`), P positions, 2 segments. E: the width
+    of the tables, which a map with a bias widens to H, even if E equals H; None: they are H wide, without a map.
+    Biases, norms, activations, softmax and the pooler are no multiply-adds.
+    """
+    ### BEGIN SOLUTION
+    width = H if E is None else E
+    layer = 4 * H * H + 2 * H * F + 9 * H + F
+    bridge = 0 if E is None else E * H
+    parameters = (V + P + 4) * width + bridge + (H if E is not None else 0)
+    parameters += (1 if shared else L) * layer + H * H + H
+    return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
+    ### END SOLUTION
+
+
+# %% check="12.3"
+checks.encoder_size(encoder_size)
+
+# %%
+sizes = {
+    "BERT-base": dict(V=30_522, H=768, F=3072, L=12),
+    "ALBERT-base": dict(V=30_000, H=768, F=3072, L=12, E=128, shared=True),
+    "BERT-large": dict(V=30_522, H=1024, F=4096, L=24),
+    "ALBERT-large": dict(V=30_000, H=1024, F=4096, L=24, E=128, shared=True),
+    "ALBERT-xxlarge": dict(V=30_000, H=4096, F=16_384, L=12, E=128, shared=True),
+}
+counted = {name: encoder_size(**size) for name, size in sizes.items()}
+for name, (parameters, products) in counted.items():
+    print(f"{name:15} {parameters / 1e6:6.1f} M parameters {products / 1e6:8.1f} M multiply-adds per token")
+
+# %%
+alt = (
+    "Parameters and multiply-adds of five encoders: the ALBERTs are small where they are stored; what they multiply is "
+)
+alt += "as much as for the BERT of their width, and for xxlarge far more than for any other."
+panels = {"parameters": [c[0] / 1e6 for c in counted.values()], "multiply-adds": [c[1] / 1e6 for c in counted.values()]}
+labels = [name.replace("-", "\n") for name in counted]
+plots.bars(panels, labels=labels, ylabel="millions", alt=alt)
+
+# %% [markdown]
+# ALBERT-base has a ninth of BERT-base's parameters and all of its multiply-adds. The xxlarge model has two thirds of
+# BERT-large's parameters and 8 times its multiply-adds: compact is not fast. The paper's own table 2 gives it 0.3 times
+# the speed of BERT-large.
+
+# %% [markdown]
+# ## 12.4 What can go
+#
+# **Pruning** sets weights to zero. Which? The simplest rule is hard to beat: those of the smallest magnitude. They are
+# compared across all matrices at once, so that a matrix with many small weights loses more of them than another.
+#
+# A mask says what stays: as large as the weights, True where they stay. Biases and norms are few, and matter: only the
+# weights that are named take part.
+#
+# **Predict first.** A layer's matrices begin with different scales. With one threshold for all, which of them lose
+# most?
+#
+# **Exercise 12.4** (2 points, about 20 minutes). Write `magnitude_masks`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.cat` of all flattened magnitudes; `argsort` or `topk(k, largest=False).indices`; `split` with a list of
+# lengths. </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A threshold cuts all weights that equal it. A new bias or an untrained part may hold a thousand equal ones.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# all magnitudes in one row; the places of the smallest; a row of True with False there; cut it into the shapes.
+# </details>
+
+
+# %% exercise="12.4"
+def magnitude_masks(model, sparsity, names):
+    """Which of the named weights stay when the smallest go: a dict from each name to a bool tensor of its shape.
+
+    sparsity: the share that goes, 0 to 1, of all named weights together: exactly round(sparsity * their number), by
+    Python's `round`, those of the smallest magnitude; of equal ones any. names: names of parameters, one or more. Masks
+    lie where the weights do. The model is not changed.
+    """
+    ### BEGIN SOLUTION
+    named = dict(model.named_parameters())
+    row = torch.cat([named[name].detach().abs().flatten() for name in names])
+    stays = torch.ones_like(row, dtype=torch.bool)
+    stays[row.argsort()[: round(sparsity * len(row))]] = False
+    parts = stays.split([named[name].numel() for name in names])
+    return {name: part.view(named[name].shape) for name, part in zip(names, parts)}
+    ### END SOLUTION
+
+
+# %% check="12.4"
+checks.magnitude_masks(magnitude_masks)
+
+# %%
+torch.manual_seed(0)
+layer = nn.TransformerEncoderLayer(64, 4, 256, batch_first=True)
+names = [name for name, part in layer.named_parameters() if part.dim() == 2]
+levels = (0.5, 0.9, 0.97)
+left = {level: magnitude_masks(layer, level, names) for level in levels}
+print(*(f"{name}: standard deviation {layer.get_parameter(name).std().item():.3f}" for name in names), sep="\n")
+
+# %%
+alt = (
+    "The share of weights that stay in each matrix of a new layer, at three sparsities: the map in front of attention "
+)
+alt += "keeps most; of the one with the smallest weights nothing is left at the higher two."
+plots.bars(
+    {f"{level:.0%} cut": [100 * mask.float().mean().item() for mask in left[level].values()] for level in levels},
+    labels=[name.removesuffix(".weight").replace(".", "\n") for name in names],
+    ylabel="% that stay",
+    alt=alt,
+)
+
+# %% [markdown]
+# Small scales lose most: when nine tenths are cut, nothing is left of the last matrix and a quarter of the first. A
+# threshold for each matrix would avoid that, and would also cut where little can be spared. Masks are the same size as
+# before: nothing is faster yet.
+
+# %% [markdown]
+# ## 12.5 Back to the start
+#
+# Cut after training, and accuracy falls. Train on, and it comes back. The **lottery ticket** asks for more: set the
+# weights that stay **back to their values before training**, and train those alone. Does the small net learn as well as
+# the large one?
+#
+# For that, a snapshot must be a copy, and zeros must stay zeros. A gradient of zero is not enough: Adam's moving
+# averages still push. With rounds of cutting a share $r$ of what is left, the sparsity after $n$ of them is
+#
+# $$1 - (1 - r)^n.$$
+#
+# **Predict first.** A fifth is cut in each round. After how many is less than a tenth left?
+#
+# **Exercise 12.5** (3 points, about 25 minutes). Write all four.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `Tensor.clone`; `Tensor.mul_` inside `torch.no_grad()`; `model.load_state_dict` copies into the tensors that are
+# there. </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `state_dict()` gives the tensors themselves: what is kept so moves with training, and rewinding does nothing.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# train_step: zero the gradients, loss, backward, step, then each named weight times its mask, without a gradient.
+# </details>
+
+
+# %% exercise="12.5"
+def snapshot(model):
+    """All parameters and buffers as they are now, copies, in a dict by name: those of the state dict."""
+    ### BEGIN SOLUTION
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+    ### END SOLUTION
+
+
+def rewind(model, saved, masks):
+    """Set the model back, in place, to what `snapshot` gave, with zeros where a mask (a dict by name, bool) is False.
+    The model keeps its parameters, other values in them; `saved` and `masks` stay as they are."""
+    ### BEGIN SOLUTION
+    model.load_state_dict(saved)
+    with torch.no_grad():
+        for name, mask in masks.items():
+            model.get_parameter(name).mul_(mask)
+    ### END SOLUTION
+
+
+def train_step(model, optimizer, x, labels, masks):
+    """One step on the mean cross-entropy of model(x), (N, C), and labels (N); returns the loss before it, a number.
+    What does not stay (masks: a dict by name, bool, perhaps empty) is zero afterwards, whatever the optimizer
+    remembers; other weights move as without masks. Gradients of before do not count. The mode is not changed."""
+    ### BEGIN SOLUTION
+    optimizer.zero_grad()
+    loss = F.cross_entropy(model(x), labels)
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for name, mask in masks.items():
+            model.get_parameter(name).mul_(mask)
+    return loss.item()
+    ### END SOLUTION
+
+
+def sparsity_after(rounds, rate):
+    """The share of weights that is gone after so many rounds (0 or more) that each cut a share `rate` of the rest."""
+    ### BEGIN SOLUTION
+    return 1 - (1 - rate) ** rounds
+    ### END SOLUTION
+
+
+# %% check="12.5"
+checks.rewinding(snapshot, rewind, train_step, sparsity_after)
+
+# %%
+torch.manual_seed(0)
+x = torch.randn(512, 10)
+labels = (x[:, 0] * x[:, 1] > 0).long()
+net = nn.Sequential(nn.Linear(10, 64), nn.ReLU(), nn.Linear(64, 2))
+start, names, losses = snapshot(net), ["0.weight", "2.weight"], {}
+
+
+def trained(masks, steps=150):
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.02)
+    return [train_step(net, optimizer, x, labels, masks) for _ in range(steps)]
+
+
+# %%
+losses["all weights"] = trained({})
+masks = magnitude_masks(net, sparsity_after(10, 0.2), names)
+rewind(net, start, masks)
+losses["a tenth, rewound"] = trained(masks)
+for name, mask in masks.items():
+    masks[name] = mask.flatten()[torch.randperm(mask.numel())].view(mask.shape)
+rewind(net, start, masks)
+losses["a tenth, anywhere"] = trained(masks)
+
+# %%
+alt = "The training loss of a small net: with all weights, with the tenth that was largest after training, set back to "
+alt += "where it began, and with a tenth at places drawn at random, which learns least."
+plots.curves(losses, xlabel="step", ylabel="loss", alt=alt)
+
+# %% [markdown]
+# After ten rounds 11% are left, and after 11 rounds less than a tenth. Which tenth it is matters: the places that were
+# chosen learn more than random ones. The experiment asks whether the places or the values are what counts.
+
+# %% [markdown]
+# ## 12.6 What a teacher says
+#
+# A label says: cat. A trained model says: cat, perhaps lynx, surely no car. A small model can learn from these **soft
+# labels** (Hinton et al. 2015). A temperature $T$ makes both softer, and $T^2$ keeps the gradients' size:
+#
+# $$\alpha\, T^2\, \text{KL}\big(p_{\text{teacher}}^{(T)} \,\|\, p_{\text{student}}^{(T)}\big) + (1 - \alpha)\,
+# \text{CE}(\text{labels}, p_{\text{student}}^{(1)}), \qquad p^{(T)} = \text{softmax}(z / T).$$
+#
+# Both are means over the examples. The teacher learns nothing.
+#
+# **Predict first.** What is the gradient of the first part for a logit of the student, when $T$ is very large?
+#
+# **Exercise 12.6** (3 points, about 20 minutes). Write `distillation_loss`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `F.kl_div(log_q, log_p, log_target=True, reduction="batchmean")` is KL(p || q): its first argument is the student.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `reduction="mean"` divides by the number of classes, too.
+# </details>
+
+
+# %% exercise="12.6"
+def distillation_loss(student, teacher, labels, T, alpha):
+    """Hinton's loss, a tensor with one number; gradients flow to the student alone.
+
+    student, teacher: logits (N, C), finite and of any size. labels: (N), int64. T: above 0. alpha: 0 to 1, the weight
+    of the soft part.
+    """
+    ### BEGIN SOLUTION
+    wanted = (teacher.detach() / T).softmax(-1)
+    apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
+    return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+    ### END SOLUTION
+
+
+# %% check="12.6"
+checks.distillation_loss(distillation_loss)
+
+# %%
+z_student, z_teacher = torch.tensor([[0.5, 0.0, -1.0, 0.5]]), torch.tensor([[4.0, 3.0, -2.0, -5.0]])
+slopes = {}
+for T in (1, 2, 4, 20):
+    z = z_student.clone().requires_grad_()
+    distillation_loss(z, z_teacher, torch.tensor([0]), T, alpha=1.0).backward()
+    slopes[f"T = {T}"] = z.grad[0]
+gap = z_student - z_teacher
+slopes["logits"] = ((gap - gap.mean()) / 4)[0]
+
+# %%
+alt = "The gradient for each of four classes at four temperatures: at 20 it is nearly a quarter of the difference of "
+alt += "logits, also for the classes that the teacher rules out."
+plots.bars(slopes, labels=["cat", "lynx", "dog", "car"], ylabel="gradient", alt=alt)
+
+# %% [markdown]
+# With a large $T$ it is the difference of the logits, centred, divided by the number of classes: distillation becomes
+# matching logits. With $T = 1$ it hardly matters how far below the others the teacher puts dog and car; with a large
+# $T$ it does.
+
+# %% [markdown]
+# ## 12.7 Small or fast?
+#
+# Whoever says "faster" has measured. The first calls of a model are slow (memory, caches); a call may be slow because
+# something else runs. So: some calls that do not count, then the **median** of several, each timed alone.
+#
+# Then compare. A row of a table is **dominated** if another is at least as good in every column, and better in one.
+# What is left is a choice; the rest is not.
+#
+# **Predict first.** Four models: six layers, six passes of one, two layers, and six with nine tenths of the weights
+# cut. Which are undominated in size and time?
+#
+# **Exercise 12.7** (2 points, about 20 minutes). Write `time_per_example` and `undominated`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `statistics.median`; `torch.no_grad()`; `all` and `any`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Accuracy is better when larger, size and seconds when smaller. A row does not dominate its equal.
+# </details>
+
+
+# %% exercise="12.7"
+def time_per_example(model, batch, repeats=9, warm_up=3, clock=time.perf_counter):
+    """The median time of a forward pass of `model(batch)`, divided by the number of examples, in seconds.
+
+    batch: a tensor (N, ...), N of 1 or more. The model is called `warm_up` times first, which do not count, and then
+    `repeats` times (1 or more), each timed by itself: `clock()` gives the time in seconds. It is in evaluation mode, no
+    gradients are recorded, and it is left in the mode in which it was.
+    """
+    ### BEGIN SOLUTION
+    was_training, times = model.training, []
+    model.eval()
+    with torch.no_grad():
+        for _ in range(warm_up + repeats):
+            began = clock()
+            model(batch)
+            times.append(clock() - began)
+    model.train(was_training)
+    times = sorted(times[warm_up:])
+    return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
+    ### END SOLUTION
+
+
+def undominated(rows):
+    """The places of the rows that no other row dominates, a list of ints in ascending order.
+
+    rows: a list of (accuracy, parameters, seconds), perhaps empty. More accuracy is better; of parameters and seconds
+    fewer are. A row dominates another if it is nowhere worse and somewhere better: equal rows do not.
+    """
+    ### BEGIN SOLUTION
+    costs = [(-accuracy, parameters, seconds) for accuracy, parameters, seconds in rows]
+
+    def dominates(one, other):
+        return one != other and all(a <= b for a, b in zip(one, other))
+
+    return [place for place, cost in enumerate(costs) if not any(dominates(other, cost) for other in costs)]
+    ### END SOLUTION
+
+
+# %% check="12.7"
+checks.measuring(time_per_example, undominated)
+
+# %%
+torch.manual_seed(0)
+
+
+def new_layer():
+    return nn.TransformerEncoderLayer(64, 4, 256, dropout=0.0, batch_first=True)
+
+
+kinds = {name: nn.Sequential(*(new_layer() for _ in range(count))) for name, count in {"six": 6, "two": 2}.items()}
+kinds["one, six times"] = SharedEncoder(new_layer(), 6)
+kinds["six, cut"] = nn.Sequential(*(new_layer() for _ in range(6)))
+matrices = [name for name, part in kinds["six, cut"].named_parameters() if part.dim() == 2]
+masks = magnitude_masks(kinds["six, cut"], 0.9, matrices)
+rewind(kinds["six, cut"], snapshot(kinds["six, cut"]), masks)
+
+# %%
+batch, table = torch.randn(16, 32, 64), []
+for name, model in kinds.items():
+    stored = sum(int((part != 0).sum()) for part in model.parameters())
+    table.append((0.0, stored, time_per_example(model, batch)))
+    print(f"{name:15} {stored:8,} numbers that are not 0, {1000 * table[-1][2]:.3f} ms an example")
+print("undominated in size and time:", [list(kinds)[place] for place in undominated(table)])
+
+# %%
+alt = "Time of an example for four encoders on this machine: six layers, one layer six times, and six layers with "
+alt += "zeros take about as long as each other; two layers a third of it."
+labels = [name.replace(", ", ",\n") for name in kinds]
+plots.bars({"ms an example": [1000 * row[2] for row in table]}, labels=labels, ylabel="ms an example", alt=alt)
+
+# %% [markdown]
+# Sharing saves numbers and no time, and so do zeros: a product with zero is a product, unless whole rows are gone or a
+# library knows of zeros. Only fewer layers are faster. Which rows are undominated hangs on how zeros are stored, too.
+
+# %% [markdown]
+# ## Experiment: what is left, and what it learns
+#
+# A **lookup**: six keys with a value each, and a question for one of them. A model learns it; most of its layers'
+# weights are cut by magnitude, and what is left is trained from the start, for as many steps. Then **sentences** of six
+# libraries, of which few have a label. Several wide models learn from these and vote: the teacher. A small model learns
+# from the same labels, or from what the teacher says of all sentences.
+#
+# | arm | begins with | learns from |
+# |---|---|---|
+# | dense | new values | the lookup |
+# | rewound, few or fewest | the dense model's first values | the same |
+# | new values, few or fewest | new values, the same mask | the same |
+# | shuffled mask, few or fewest | the first values, each mask's places shuffled | the same |
+# | teacher | new values | sentences with labels |
+# | own labels | new values | the same |
+# | hard labels | new values | the teacher's best class, of all sentences |
+# | soft labels | new values | the teacher's probabilities, of all sentences |
+#
+# `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` has a larger teacher, and `smoke` is tiny, with made-up words
+# and milder cuts. Smoke runs show that everything works, and earn nothing.
+
+# %% tags=["experiment"]
+experiments = arms.experiments("12_smaller_models")
+print(f"{profiles.name()} on {profiles.device()}, seeds {arms.seeds()}")
+for name, one in experiments.items():
+    print(f"{name:22} {one.steps} steps of {one.batch}", f"{one.sparsity:.0%} cut" if one.sparsity else "")
+
+# %% tags=["experiment"]
+mine = {"magnitude_masks": magnitude_masks, "snapshot": snapshot, "rewind": rewind, "train_step": train_step}
+mine["distillation_loss"] = distillation_loss
+student.use(checks, **mine)
+results = results_folder(say=True)
+
+# %% [markdown]
+# The runs use your functions of 12.4 to 12.6 where you have passed their checks in this session, and the course's
+# otherwise. Yours are compared with the course's before they run, and left where they give something else, even
+# something as good, such as a sum in another order: whoever grades must be able to repeat a run without your code.
+
+# %% [markdown]
+# ## 12.8 All runs
+#
+# Every run leaves one file: for each test example the class that it was given, and how far the right one was ahead. The
+# judge computes the accuracy of it. An edited or copied file is refused, and so is a seed that is not yours.
+#
+# **Predict first.** With the fewest weights, does the rewound model reach the dense one? Which hurts more: new values
+# at the same places, or the old values at other places? And can a small model that only hears the teacher's answers be
+# better than one that has the true labels?
+#
+# **Exercise 12.8** (4 points, about 5 minutes). The machine needs minutes. Write `run_all`. Interrupt it as you
+# like: finished seeds are kept.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# </details>
+
+
+# %% exercise="12.8"
+def run_all(results):
+    """Run the experiments of `arms.experiments("12_smaller_models")` with all of `arms.seeds()`.
+
+    results: the folder that `run_seeds` keeps its files in.
+    Returns a dict from each experiment's name to its list of runs.
+    """
+    ### BEGIN SOLUTION
+    experiments = arms.experiments("12_smaller_models")
+    return {name: run_seeds(experiment, arms.seeds(), results) for name, experiment in experiments.items()}
+    ### END SOLUTION
+
+
+# %% tags=["experiment"]
+runs = run_all(results)
+across(runs, arms.METRICS)
+
+# %% check="12.8"
+checks.every_run(run_all)
+
+# %% tags=["experiment"]
+lookups = [name for name, one in experiments.items() if one.is_lookup]
+alt = "Your runs: the accuracy of lookups at each step, for the dense model and six that were cut."
+arms.picture(runs, lookups, alt)
+
+# %% tags=["experiment"]
+for name in lookups:
+    print(f"{name:22} steps until {arms.LEARNED:.0%}:", [arms.steps_until(run) for run in runs[name]])
+
+# %% [markdown]
+# Which differences are shown? Asked are the same pairs of everyone.
+
+# %% tags=["experiment"]
+table = SeedTable(runs, arms.METRICS[0])
+print(*table.compared(arms.questions(runs)), sep="\n\n")
+
+# %% [markdown]
+# Now accuracy against size and time. Size counts numbers that are not zero; time is measured here, by your
+# `time_per_example`.
+
+# %% tags=["experiment"]
+rows = {}
+for name in ("dense", "rewound, few", "rewound, fewest", "teacher", "soft labels"):
+    model, x, stored = arms.models(experiments[name], arms.seeds()[0])
+    accuracy = sum(arms.METRICS[0].of(run) for run in runs[name]) / len(runs[name])
+    rows[name] = (accuracy, stored, time_per_example(model, x[:100]))
+    print(f"{name:16} {accuracy:5.1f}% {stored:9,} numbers {1e6 * rows[name][2]:7.1f} microseconds an example")
+
+# %% tags=["experiment"]
+alt = (
+    "Accuracy against numbers that are not zero, and against time. Lookups: cut models are far to the left in size and "
+)
+alt += "beside the dense one in time. Sentences: the taught model is smaller than its teacher."
+arms.trade_off(rows, alt)
+
+# %% [markdown]
+# Below are the runs that came with the course: profile `cpu`, and seeds that no student has.
+
+# %% tags=["experiment"]
+recorded = arms.recorded()
+print(f"{sum(map(len, recorded.values()))} recorded runs came with this copy of the course")
+across(recorded, arms.METRICS) if recorded else None
+
+# %% tags=["experiment"]
+alt = "The recorded runs, as above: rewound models learn soonest."
+arms.picture(recorded, lookups, alt) if recorded else None
+
+# %% [markdown]
+# **Lookups.** A hundredth of the weights is enough: every rewound model ends with all answers right, as the dense one
+# does, only later. The same number at shuffled places ends at 87% on average, and that difference is shown. New values
+# at the right places end at 94%, behind every rewound model; five seeds that spread so much do not show it. With few
+# weights, three in a hundred, all arms get everything right, and differ in the step: the first with 90% right comes at
+# 75 or 100 where they are rewound, at 150 or later else. So both count, places and values, and neither is needed where
+# weights are plenty.
+#
+# **Sentences.** Soft labels are 2.0 points ahead of hard ones, with the same teacher and the same sentences: small, and
+# shown. The teacher itself has 40%, and whoever guesses 17%. Against true labels of fewer sentences the 2.6 points are
+# not shown.
+#
+# The dense lookups and those of the fewest weights take the same time. And this is one easy task, cut once: not a law.
+
+# %% [markdown]
+# **Question 12.W1** (2 points). A narrow table, shared layers, a mask over nine tenths of the weights, a small model
+# that was taught by a large one: for each, say whether it is smaller on disk, needs less memory in training, and is
+# faster on your machine, and why. Give your measured times.
+
+# %% [markdown] written="12.W1" points=2
+# ### BEGIN SOLUTION
+# Narrow table: smaller on disk and in memory (table, gradients, optimizer); hardly faster, as a lookup is no product
+# (the output layer is: it is faster where scores are computed, V E instead of V d). Shared layers: smaller on disk; in
+# training, weights, gradients and optimizer shrink, while the states of all passes are kept; not faster, as every pass
+# is computed (my times: six layers and one layer six times are alike). Mask: on disk only if zeros are stored as
+# such, with their places; no less memory in training (weights, mask, gradients and averages are as large as
+# before); not faster with dense products. Small taught model: smaller, less memory, and faster, since there are fewer
+# products (two layers: a third of the time of six); training costs the teacher's passes on top.
+# === BEGIN MARK SCHEME ===
+# One point: which are smaller on disk, and that a mask is so only with another way to store it.
+# One point: only the small model is much faster, with measured times and the reason that products are what takes time.
+# Half a point off for "fewer parameters are faster".
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **Question 12.W2** (2 points). A soft label says more than a hard one: what? Where does your table (in the profile
+# `smoke`: the recorded one) show it, and what else differs between your arms "own labels" and "soft labels"? When would
+# you expect no difference between soft and hard labels?
+
+# %% [markdown] written="12.W2" points=2
+# ### BEGIN SOLUTION
+# A hard label names one class. A soft one also says how sure the teacher is, and which other classes are like it: an
+# ambiguous sentence pulls the student less, and a wrong guess of the teacher is mostly one with a low probability, so
+# that it does less harm than the same guess as a hard label. The table shows it between "hard labels" and "soft
+# labels": the same teacher, sentences, steps and student; only the kind of label differs. Between "own labels" and
+# "soft labels" the sentences differ, too: 300 with true labels against all of them without. There both count, more text
+# and softer labels; "hard labels" separates them. No difference is to be expected where the teacher is sure and right
+# of everything, as for lookups, or where the student sees so few sentences that it learns them all by heart.
+# === BEGIN MARK SCHEME ===
+# One point: what soft labels carry (similar classes, certainty), and the pair hard against soft as its evidence. One
+# point: own against soft differs in the sentences, too; a case without a difference (a teacher that is sure).
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("12_smaller_models")
+
+# %% [markdown]
+# **What you can do now:** say of a trick whether it saves numbers, products or seconds, cut a network and find what in
+# it learns, teach a small model by a large one, and measure time so that others believe it.
+
+# %%
+scoreboard(checks)
+
+# %% [markdown]
+# ## 12.S1 Fewer bits
+#
+# A stretch exercise: it has a check, and nobody grades it.
+#
+# The fifth way: fewer **bits** for each number. Round each row of a matrix to whole numbers from $-m$ to $m$, and keep
+# one scale for the row:
+#
+# $$m = 2^{b - 1} - 1, \qquad s_i = \max_j |W_{ij}| / m, \qquad c_{ij} = \text{round}(W_{ij} / s_i).$$
+#
+# With 8 bits a file of 32-bit numbers becomes a quarter as large. No weight moves by more than half a scale.
+#
+# **Predict first.** One weight of a row is a hundred times as large as all others. What is left of these with 4 bits?
+#
+# **Exercise 12.S1** (not graded, about 10 minutes). Write `quantise`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `Tensor.amax(1, keepdim=True)`; `Tensor.round`; `Tensor.to(torch.int8)`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# A row of zeros has a scale of 0, and 0 / 0 is NaN. Give it any scale above 0.
+# </details>
+
+
+# %% stretch="12.S1"
+def quantise(weight, bits):
+    """Codes, an int8 tensor (n, m), and scales, a float tensor (n, 1): codes times scales are nearly the weight (n, m).
+
+    The codes go from -(2^(bits-1) - 1) to its opposite, bits from 2 to 8. A row of zeros gives zeros.
+    """
+    ### BEGIN SOLUTION
+    largest = 2 ** (bits - 1) - 1
+    scales = weight.abs().amax(1, keepdim=True) / largest
+    scales = torch.where(scales > 0, scales, torch.ones_like(scales))
+    return (weight / scales).round().to(torch.int8), scales
+    ### END SOLUTION
+
+
+# %% check="12.S1"
+checks.quantise(quantise)
+
+# %% tags=["experiment"]
+model, x, _ = arms.models(experiments["dense"], arms.seeds()[0])
+kept, agree = snapshot(model), {}
+labels = model(x).argmax(-1)
+for bits in (8, 6, 5, 4, 3, 2):
+    for name, part in kept.items():
+        codes, scales = quantise(part if part.dim() == 2 else part[None], bits)
+        model.state_dict()[name].copy_((codes * scales).view(part.shape))
+    agree[bits] = 100 * (model(x).argmax(-1) == labels).float().mean().item()
+
+# %% tags=["experiment"]
+alt = "The share of test lookups that a model answers as before when all its numbers have fewer bits: all of them down "
+alt += "to five or four bits, then fewer."
+plots.bars({"as before": [*agree.values()]}, labels=list(map(str, agree)), xlabel="bits", ylabel="% as before", alt=alt)

@@ -1,0 +1,124 @@
+"""Cases of notebook 12 that students never see: other sizes, weights and tables, drawn for each hand-in."""
+
+import torch
+
+from autograder.author.checks import private
+from utils.checks import nb12_smaller_models as seen
+from utils.grading import expect
+from utils.grading.expect import draw, generator, normal
+
+# 12.1
+
+
+@private("12.1", tells="for other vocabularies or widths the embedding or the scores are wrong")
+def other_tables(FactorizedEmbedding):
+    for place in range(5):
+        some = draw(1200 + place)
+        V, E, d = some.randint(2, 40), some.randint(1, 9), some.randint(1, 9)
+        B, T = some.randint(1, 3), some.randint(1, 6)
+        model = FactorizedEmbedding(V, E, d)
+        shapes = {"table.weight": (V, E), "up.weight": (d, E), "up.bias": (d,)}
+        state = expect.weights(model, shapes, f"FactorizedEmbedding({V}, {E}, {d})", 1210 + place)
+        ids = torch.randint(V, (B, T), generator=generator(1220 + place))
+        seen.narrow(model, state, ids, normal(B, T, d, seed=1230 + place))
+
+
+# 12.2
+
+
+@private("12.2", tells="for other layers or numbers of passes the output or the gradients are wrong")
+def other_passes(SharedEncoder, lib):
+    for place in range(4):
+        some = draw(1240 + place)
+        d, count = some.randint(2, 6), (0, 1, some.randint(2, 4), 5)[place]
+        x = normal(some.randint(1, 3), some.randint(1, 5), d, seed=1250 + place)
+        seen.went_through(SharedEncoder, lib, d, count, x, 1260 + place)
+
+
+# 12.3
+
+
+@private("12.3", tells="for other encoders a count is wrong")
+def other_sizes(encoder_size):
+    for place in range(25):
+        some = draw(1270 + place)
+        size = {"V": some.randint(50, 900), "H": 4 * some.randint(3, 30), "F": some.randint(10, 400)}
+        size |= {"L": some.randint(1, 30), "P": some.randint(5, 600), "T": some.randint(1, 600)}
+        if place % 2:
+            size["E"] = some.choice([some.randint(1, 60), size["H"]])
+        seen.sized(encoder_size, size | {"shared": place % 4 > 1})
+
+
+# 12.4
+
+
+@private("12.4", tells="for other weights, scales or sparsities something else goes")
+def other_weights(magnitude_masks, lib):
+    for place in range(8):
+        some = draw(1300 + place)
+        shapes = [(some.randint(1, 6), some.randint(1, 6)) for _ in range(some.randint(2, 4))]
+        shapes[0] = (some.randint(3, 6), some.randint(3, 6))
+        weights = seen.of_scales(1310 + place, shapes, [10 ** some.uniform(-2, 1) for _ in shapes])
+        names = some.sample([*weights], some.randint(1, len(weights)))
+        total = sum(weights[name].numel() for name in names)
+        for count in (some.randint(0, total), some.randint(0, total), 0, total):
+            seen.pruned(magnitude_masks, lib, weights, count / total, names)
+    some = draw(1330)
+    levels = {name: torch.randint(-2, 3, (5, some.randint(3, 8)), generator=generator(1331)) / 2 for name in "abc"}
+    for _ in range(4):
+        total = sum(part.numel() for part in levels.values())
+        seen.pruned(magnitude_masks, lib, levels, some.randint(1, total - 1) / total, ["c", "a", "b"])
+
+
+# 12.5
+
+
+@private("12.5", tells="for another model, other masks or optimizers, a step or rewinding is wrong, or a share")
+def other_rounds(snapshot, rewind, train_step, sparsity_after, lib):
+    some = draw(1340)
+    sizes = (some.randint(2, 6), some.randint(3, 7), some.randint(2, 5))
+    theirs, ours = expect.twins(lib, lambda parts: seen.net_of(parts, *sizes), 1341)
+    seen.kept(snapshot, lib, theirs, ours)
+    saved = {name: value.clone() for name, value in ours.state_dict().items()}
+    for place in range(2):
+        seen.went_back(rewind, lib, theirs, saved, seen.some_masks(ours, some.uniform(0.2, 0.8), 1345 + place))
+    rules = (
+        ("Adam", {"lr": some.uniform(0.01, 0.05)}),
+        ("RMSprop", {"lr": some.uniform(0.002, 0.01), "momentum": 0.8}),
+    )
+    seen.trains(train_step, lib, sizes, 1350, rules)
+    for place in range(12):
+        pick = draw(1360 + place)
+        seen.left_after(sparsity_after, pick.randint(0, 30), pick.uniform(0.02, 0.95))
+
+
+# 12.6
+
+
+@private("12.6", tells="for other logits, temperatures or weights the loss is wrong")
+def other_losses(distillation_loss):
+    for place in range(12):
+        some = draw(1380 + place)
+        N, C = some.randint(1, 6), some.randint(2, 8)
+        student, teacher = (some.choice([0.5, 3, 9]) * normal(N, C, seed=1400 + 2 * place + k) for k in (0, 1))
+        labels = torch.randint(C, (N,), generator=generator(1430 + place))
+        seen.taught(
+            distillation_loss, student, teacher, labels, some.uniform(0.4, 9), some.choice([0, 1, some.random()])
+        )
+
+
+# 12.7
+
+
+@private("12.7", tells="for other times or tables, the median or the rows are wrong")
+def other_rows(time_per_example, undominated, lib):
+    for place in range(6):
+        some = draw(1440 + place)
+        warm_up, repeats = some.randint(0, 4), some.randint(1, 8)
+        times = [some.uniform(30, 90) for _ in range(warm_up)] + [some.uniform(1, 20) for _ in range(repeats)]
+        seen.timed(time_per_example, lib, times, some.randint(1, 7), warm_up, place % 2 == 0)
+    for place in range(20):
+        some = draw(1450 + place)
+        span = some.choice([2, 4, 9])
+        rows = [tuple(some.randint(0, span) for _ in range(3)) for _ in range(some.randint(0, 9))]
+        seen.chosen(undominated, rows)

@@ -1,0 +1,50 @@
+"""The numbers that the prose of notebook 12 prints, computed. Its cells print all others."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from utils.checks import nb12_smaller_models as checks
+from utils.experiments import smaller
+
+CPU = smaller.experiments(profile="cpu")
+BERT: dict[str, Any] = {"V": 30_522, "H": 1024, "F": 4096, "L": 24}
+XXLARGE: dict[str, Any] = {"V": 30_000, "H": 4096, "F": 16_384, "L": 12, "E": 128, "shared": True}
+
+
+def mean(arm: str) -> float:
+    """The mean accuracy of the recorded runs of an arm, in percent."""
+    return float(np.mean([smaller.METRICS[0].of(run) for run in smaller.recorded()[arm]]))
+
+
+def speed() -> str:
+    """How many times the multiply-adds of BERT-large ALBERT-xxlarge has, per token."""
+    large, huge = (sum(checks.counts_of(**size)[1].values()) for size in (BERT, XXLARGE))
+    return f"{huge / large:.0f}"
+
+
+def first(arms: tuple[str, ...], which: Callable[[list[float]], float]) -> str:
+    """The first or last of the steps at which recorded runs of some arms have learned."""
+    return f"{which([smaller.steps_until(run) for arm in arms for run in smaller.recorded()[arm]]):.0f}"
+
+
+NUMBERS: dict[str, Callable[[], str]] = {
+    "8": speed,
+    "32": lambda: str(torch.finfo(torch.get_default_dtype()).bits),
+    "30,000": lambda: f"{XXLARGE['V']:,}",
+    "12": lambda: smaller.NOTEBOOK[:2],
+    "11%": lambda: f"{0.8**10:.0%}",
+    "11": lambda: f"{next(n for n in range(99) if 0.8**n < 0.1)}",
+    "87%": lambda: f"{mean('shuffled mask, fewest'):.0f}%",
+    "94%": lambda: f"{mean('new values, fewest'):.0f}%",
+    "90%": lambda: f"{smaller.LEARNED:.0%}",
+    "75": lambda: first(("rewound, few",), min),
+    "100": lambda: first(("rewound, few",), max),
+    "150": lambda: first(("new values, few", "shuffled mask, few"), min),
+    "2.0": lambda: f"{mean('soft labels') - mean('hard labels'):.1f}",
+    "2.6": lambda: f"{mean('soft labels') - mean('own labels'):.1f}",
+    "40%": lambda: f"{mean('teacher'):.0f}%",
+    "17%": lambda: f"{1 / smaller.LIBRARIES:.0%}",
+}

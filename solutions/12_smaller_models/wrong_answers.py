@@ -1,0 +1,864 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+# ---
+
+# %% [markdown]
+# Answers to notebook 12 whose verdict is known. See autograder/author/answers.py for the markers.
+
+# %% right="12.1" name="rows of the table by an index, scores by einsum"
+class FactorizedEmbedding(nn.Module):
+    def __init__(self, vocab_size, d_embed, d_model):
+        super().__init__()
+        self.up = nn.Linear(d_embed, d_model)
+        self.table = nn.Embedding(vocab_size, d_embed)
+
+    def forward(self, ids):
+        return F.linear(self.table.weight[ids], self.up.weight, self.up.bias)
+
+    def scores(self, hidden):
+        return torch.einsum("btd,de,ve->btv", hidden, self.up.weight, self.table.weight)
+
+
+# %% right="12.1" name="parts of its own making, F.linear both ways"
+class FactorizedEmbedding(nn.Module):
+    def __init__(self, vocab_size, d_embed, d_model):
+        super().__init__()
+        self.table = nn.Embedding(vocab_size, d_embed)
+        self.up = nn.Linear(d_embed, d_model)
+        nn.init.normal_(self.table.weight, std=0.02)
+
+    def forward(self, ids):
+        return self.up(self.table(ids))
+
+    def scores(self, hidden):
+        return F.linear(F.linear(hidden, self.up.weight.t()), self.table.weight)
+
+
+# %% right="12.1" name="the widened table first"
+# - return hidden @ self.up.weight @ self.table.weight.T
+# + return hidden @ (self.table.weight @ self.up.weight.T).T
+
+# %% wrong="12.1" name="a map without bias" says="has no `up.bias`"
+# - self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model)
+# + self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model, bias=False)
+
+# %% wrong="12.1" name="an activation between" says="a GELU between table and map"
+# - return self.up(self.table(ids))
+# + return self.up(F.gelu(self.table(ids)))
+
+# %% wrong="12.1" name="an activation behind" says="a tanh behind the map"
+# - return self.up(self.table(ids))
+# + return self.up(self.table(ids)).tanh()
+
+# %% wrong="12.1" name="a second table for the output" says="a part too many"
+# - self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model)
+# + self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model)
+# + self.out = nn.Linear(d_model, vocab_size, bias=False)
+
+# - return hidden @ self.up.weight @ self.table.weight.T
+# + return self.out(hidden)
+
+# %% wrong="12.1" name="scores with the bias" says="the bias of `up` counts in the scores"
+# - return hidden @ self.up.weight @ self.table.weight.T
+# + return hidden @ self.up(self.table.weight).T
+
+# %% wrong="12.1" name="times the root of the width" says="multiplied by the root of d_model"
+# - return self.up(self.table(ids))
+# + return self.up(self.table(ids) * self.up.out_features**0.5)
+
+# %% wrong="12.1" name="a table of full width" says="has shape (11, 7), not (11, 3)"
+# - self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model)
+# + self.table, self.up = nn.Embedding(vocab_size, d_model), nn.Linear(d_embed, d_model)
+
+# %% wrong="12.1" name="the output does not teach the table" says="the scores teach `table.weight` nothing"
+# - return hidden @ self.up.weight @ self.table.weight.T
+# + return hidden @ self.up.weight @ self.table.weight.data.T
+
+# %% wrong="12.1" name="the table is left as it is" says="the embedding teaches"
+# - return self.up(self.table(ids))
+# + return self.up(self.table.weight.detach()[ids])
+
+# %% wrong="12.1" name="probabilities" says="the scores are probabilities"
+# - return hidden @ self.up.weight @ self.table.weight.T
+# + return (hidden @ self.up.weight @ self.table.weight.T).softmax(-1)
+
+# %% wrong="12.1" name="scores in single precision" says="in double precision"
+# - return hidden @ self.up.weight @ self.table.weight.T
+# + return hidden.float() @ self.up.weight.float() @ self.table.weight.float().T
+
+# %% wrong="12.1" name="a row that stays zero" says="for other vocabularies" private=true
+# - return self.up(self.table(ids))
+# + return self.up(self.table(ids.clamp(max=10 if len(self.table.weight) != 11 else 11)))
+
+
+# %% right="12.2" name="by functools"
+from functools import reduce
+
+
+class SharedEncoder(nn.Module):
+    def __init__(self, layer, n_layers):
+        super().__init__()
+        self.layer = layer
+        self.n = n_layers
+
+    def forward(self, x):
+        return reduce(lambda y, _: self.layer(y), range(self.n), x)
+
+
+# %% right="12.2" name="a plain list of the same, beside the one"
+class SharedEncoder(nn.Module):
+    def __init__(self, layer, n_layers):
+        super().__init__()
+        self.layer = layer
+        self.count = n_layers
+
+    def forward(self, x):
+        for layer in [self.layer] * self.count:
+            x = layer(x)
+        return x
+
+
+# %% wrong="12.2" name="a copy for each" says="weights more than once"
+import copy
+
+
+class SharedEncoder(nn.Module):
+    def __init__(self, layer, n_layers):
+        super().__init__()
+        self.layers = nn.ModuleList([copy.deepcopy(layer) for _ in range(n_layers)])
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+# %% wrong="12.2" name="a list of the same layer" says="weights more than once"
+class SharedEncoder(nn.Module):
+    def __init__(self, layer, n_layers):
+        super().__init__()
+        self.layers = nn.ModuleList([layer] * n_layers)
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+# %% wrong="12.2" name="one copy" says="copies: when the layer changes"
+# - self.layer, self.n_layers = layer, n_layers
+# + import copy
+# + self.layer, self.n_layers = copy.deepcopy(layer), n_layers
+
+# %% wrong="12.2" name="a pass too many" says="passed once more"
+# -     x = self.layer(x)
+# - return x
+# +     x = self.layer(x)
+# + return self.layer(x)
+
+# %% wrong="12.2" name="always the input" says="passed once."
+# -     x = self.layer(x)
+# - return x
+# +     y = self.layer(x)
+# + return y if self.n_layers else x
+
+# %% wrong="12.2" name="a residual" says="a residual"
+# -     x = self.layer(x)
+# - return x
+# +     x = x + self.layer(x)
+# + return x
+
+# %% wrong="12.2" name="only the last pass learns" says="not the sum over all passes"
+# -     x = self.layer(x)
+# - return x
+# +     x = self.layer(x.detach())
+# + return x
+
+# %% wrong="12.2" name="not registered" says="should be kept as `layer`"
+# - self.layer, self.n_layers = layer, n_layers
+# + self.some, self.n_layers = [layer], n_layers
+
+# - x = self.layer(x)
+# + x = self.some[0](x)
+
+# %% wrong="12.2" name="dropout is drawn once" says="dropout is not drawn anew"
+# - for _ in range(self.n_layers):
+# -     x = self.layer(x)
+# - return x
+# + torch.manual_seed(0)
+# + for _ in range(self.n_layers):
+# +     torch.manual_seed(0)
+# +     x = self.layer(x)
+# + return x
+
+# %% wrong="12.2" name="in single precision" says="in double precision"
+# -     x = self.layer(x)
+# - return x
+# +     x = self.layer(x)
+# + return x.float()
+
+# %% wrong="12.2" name="four passes at most" says="for other layers" private=true
+# - for _ in range(self.n_layers):
+# + for _ in range(min(self.n_layers, 4)):
+
+
+# %% right="12.3" name="part by part, in a dict"
+def encoder_size(V, H, F, L, E=None, shared=False, P=512, T=128):
+    factorized = E is not None
+    E = E if factorized else H
+    parts = {"tables": (V + P + 2) * E, "norm": 2 * E, "pooler": H * (H + 1)}
+    parts["map"] = (E + 1) * H if factorized else 0
+    attention, feed = 4 * H * (H + 1), (H + 1) * F + (F + 1) * H
+    parts["layers"] = (attention + feed + 4 * H) * (1 if shared else L)
+    per_layer = 4 * H**2 + 2 * H * F + 2 * T * H
+    return sum(parts.values()), L * per_layer + (E * H if factorized else 0)
+
+
+# %% right="12.3" name="a list of a tensor and a number"
+def encoder_size(V, H, F, L, E=None, shared=False, P=512, T=128):
+    width = E or H
+    rows = [[H, H]] * 4 + [[H, F], [F, H]]
+    layer = sum(m * n + n for m, n in rows) + 2 * 2 * H
+    stored = (V + P + 2 + 2) * width + H * H + H + (layer if shared else L * layer)
+    products = L * (sum(m * n for m, n in rows) + 2 * T * H)
+    if E:
+        stored, products = stored + E * H + H, products + E * H
+    return [torch.tensor(stored), float(products)]
+
+
+# %% wrong="12.3" name="sharing is faster" says="sharing divides the multiply-adds"
+# - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
+# + return parameters, bridge + (1 if shared else L) * (4 * H * H + 2 * H * F + 2 * T * H)
+
+# %% wrong="12.3" name="no map" says="the map from E to H is missing, and its bias"
+# - parameters = (V + P + 4) * width + bridge + (H if E is not None else 0)
+# + parameters = (V + P + 4) * width
+
+# %% wrong="12.3" name="a map without bias" says="the bias of the map"
+# - parameters = (V + P + 4) * width + bridge + (H if E is not None else 0)
+# + parameters = (V + P + 4) * width + bridge
+
+# %% wrong="12.3" name="positions at H" says="the position table is as wide as the layers"
+# - parameters = (V + P + 4) * width + bridge + (H if E is not None else 0)
+# + parameters = (V + 4) * width + P * H + bridge + (H if E is not None else 0)
+
+# %% wrong="12.3" name="a norm at H" says="the norm of the tables is as wide"
+# - parameters = (V + P + 4) * width + bridge + (H if E is not None else 0)
+# + parameters = (V + P + 2) * width + 2 * H + bridge + (H if E is not None else 0)
+
+# %% wrong="12.3" name="no segments" says="the two segments are missing"
+# - parameters = (V + P + 4) * width + bridge + (H if E is not None else 0)
+# + parameters = (V + P + 2) * width + bridge + (H if E is not None else 0)
+
+# %% wrong="12.3" name="no pooler" says="the pooler is missing"
+# - parameters += (1 if shared else L) * layer + H * H + H
+# + parameters += (1 if shared else L) * layer
+
+# %% wrong="12.3" name="sharing saves nothing" says="counted L times though they are shared"
+# - parameters += (1 if shared else L) * layer + H * H + H
+# + parameters += L * layer + H * H + H
+
+# %% wrong="12.3" name="E equal to H is no map" says="the map from E to H is missing"
+# - bridge = 0 if E is None else E * H
+# - parameters = (V + P + 4) * width + bridge + (H if E is not None else 0)
+# + bridge = 0 if E in (None, H) else E * H
+# + parameters = (V + P + 4) * width + bridge + (H if E not in (None, H) else 0)
+
+# %% wrong="12.3" name="attention without its products" says="the products of scores and values are missing"
+# - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
+# + return parameters, bridge + L * (4 * H * H + 2 * H * F)
+
+# %% wrong="12.3" name="scores alone" says="scores or values are missing"
+# - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
+# + return parameters, bridge + L * (4 * H * H + 2 * H * F + T * H)
+
+# %% wrong="12.3" name="the whole text" says="those of all T tokens"
+# - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
+# + return parameters, T * (bridge + L * (4 * H * H + 2 * H * F + 2 * T * H))
+
+# %% wrong="12.3" name="the lookup is a product" says="the lookup is counted as a product"
+# - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
+# + return parameters, V * width + bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
+
+# %% wrong="12.3" name="rounded to thousands" says="for other encoders" private=true
+# - return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * T * H)
+# + return parameters, bridge + L * (4 * H * H + 2 * H * F + 2 * min(T, 128) * H)
+
+
+# %% right="12.4" name="topk, and indices in a loop"
+def magnitude_masks(model, sparsity, names):
+    weights = {name: model.get_parameter(name).data for name in names}
+    sizes = [weight.numel() for weight in weights.values()]
+    row = torch.cat([weight.reshape(-1).abs() for weight in weights.values()])
+    gone = torch.topk(row, round(sparsity * sum(sizes)), largest=False).indices
+    mask = torch.ones(len(row), dtype=torch.bool, device=row.device)
+    mask[gone] = False
+    found, at = {}, 0
+    for name, weight in weights.items():
+        found[name] = mask[at : at + weight.numel()].reshape(weight.shape)
+        at += weight.numel()
+    return found
+
+
+# %% right="12.4" name="by rank"
+def magnitude_masks(model, sparsity, names):
+    with torch.no_grad():
+        parts = [dict(model.named_parameters())[name] for name in names]
+        row = torch.cat([part.abs().flatten() for part in parts])
+        rank = row.argsort(stable=True).argsort()
+        stays = rank >= round(sparsity * row.numel())
+        pieces = torch.split(stays, [part.numel() for part in parts])
+        return dict(zip(names, [piece.reshape(part.shape) for piece, part in zip(pieces, parts)]))
+
+
+# %% wrong="12.4" name="a threshold for each matrix" says="each matrix has a threshold of its own"
+def magnitude_masks(model, sparsity, names):
+    masks = {}
+    for name in names:
+        row = model.get_parameter(name).detach().abs().flatten()
+        stays = torch.ones_like(row, dtype=torch.bool)
+        stays[row.argsort()[: round(sparsity * len(row))]] = False
+        masks[name] = stays.view_as(model.get_parameter(name))
+    return masks
+
+
+# %% wrong="12.4" name="signed values" says="signed values are compared"
+# - row = torch.cat([named[name].detach().abs().flatten() for name in names])
+# + row = torch.cat([named[name].detach().flatten() for name in names])
+
+# %% wrong="12.4" name="biases and norms, too" says="masks of parameters that are not named"
+# - named = dict(model.named_parameters())
+# + named = dict(model.named_parameters())
+# + names = list(named)
+
+
+# %% wrong="12.4" name="all are compared, some are masked" says="weights that are not named are compared"
+def magnitude_masks(model, sparsity, names):
+    named = {name: part.detach().abs() for name, part in model.named_parameters()}
+    row = torch.cat([part.flatten() for part in named.values()])
+    stays = torch.ones_like(row, dtype=torch.bool)
+    stays[row.argsort()[: round(sparsity * len(row))]] = False
+    parts = dict(zip(named, stays.split([part.numel() for part in named.values()])))
+    return {name: parts[name].view(named[name].shape) for name in names}
+
+
+# %% wrong="12.4" name="True where they go" says="True means: it stays"
+# - return {name: part.view(named[name].shape) for name, part in zip(names, parts)}
+# + return {name: ~part.view(named[name].shape) for name, part in zip(names, parts)}
+
+# %% wrong="12.4" name="the largest go" says="the largest weights go"
+# - stays[row.argsort()[: round(sparsity * len(row))]] = False
+# + stays[row.argsort(descending=True)[: round(sparsity * len(row))]] = False
+
+# %% wrong="12.4" name="rounded down" says="the number is rounded down"
+# - stays[row.argsort()[: round(sparsity * len(row))]] = False
+# + stays[row.argsort()[: int(sparsity * len(row))]] = False
+
+# %% wrong="12.4" name="the share that stays" says="`sparsity` is the share that goes"
+# - stays[row.argsort()[: round(sparsity * len(row))]] = False
+# + stays[row.argsort()[: round((1 - sparsity) * len(row))]] = False
+
+# %% wrong="12.4" name="a threshold" says="where weights are equal"
+# - stays = torch.ones_like(row, dtype=torch.bool)
+# - stays[row.argsort()[: round(sparsity * len(row))]] = False
+# + count = round(sparsity * len(row))
+# + stays = row > (row.kthvalue(count).values if count else -1)
+
+# %% wrong="12.4" name="numbers for masks" says="True and False are meant"
+# - return {name: part.view(named[name].shape) for name, part in zip(names, parts)}
+# + return {name: part.view(named[name].shape).float() for name, part in zip(names, parts)}
+
+# %% wrong="12.4" name="cuts at once" says="the model is changed"
+# - parts = stays.split([named[name].numel() for name in names])
+# + parts = stays.split([named[name].numel() for name in names])
+# + for name, part in zip(names, parts):
+# +     named[name].data *= part.view(named[name].shape)
+
+# %% wrong="12.4" name="masks on the CPU" says="masks would lie elsewhere"
+# - stays = torch.ones_like(row, dtype=torch.bool)
+# - stays[row.argsort()[: round(sparsity * len(row))]] = False
+# + stays = torch.ones(len(row), dtype=torch.bool)
+# + stays[row.argsort().cpu()[: round(sparsity * len(row))]] = False
+
+# %% wrong="12.4" name="rough magnitudes" says="for other weights" private=true
+# - row = torch.cat([named[name].detach().abs().flatten() for name in names])
+# + row = torch.cat([named[name].detach().abs().clamp(max=3.0).flatten() for name in names])
+
+
+# %% right="12.5" name="parameter by parameter"
+import copy
+
+
+def snapshot(model):
+    return copy.deepcopy(model.state_dict())
+
+
+def rewind(model, saved, masks):
+    with torch.no_grad():
+        for name, value in model.state_dict().items():
+            value.copy_(saved[name])
+            if name in masks:
+                value.masked_fill_(~masks[name], 0)
+
+
+def train_step(model, optimizer, x, labels, masks):
+    model.zero_grad(set_to_none=True)
+    loss = nn.CrossEntropyLoss()(model(x), labels)
+    loss.backward()
+    optimizer.step()
+    named = dict(model.named_parameters())
+    for name in masks:
+        named[name].data[~masks[name]] = 0.0
+    return loss.detach()
+
+
+def sparsity_after(rounds, rate):
+    left = 1.0
+    for _ in range(rounds):
+        left -= left * rate
+    return 1 - left
+
+
+# %% right="12.5" name="a masked copy is loaded"
+def snapshot(model):
+    return {name: value.clone().detach() for name, value in model.state_dict().items()}
+
+
+def rewind(model, saved, masks):
+    model.load_state_dict({name: value * masks[name] if name in masks else value for name, value in saved.items()})
+
+
+def train_step(model, optimizer, x, labels, masks):
+    optimizer.zero_grad(set_to_none=False)
+    loss = F.nll_loss(model(x).log_softmax(dim=-1), labels)
+    loss.backward()
+    optimizer.step()
+    with torch.no_grad():
+        for name, part in model.named_parameters():
+            if name in masks:
+                part.copy_(torch.where(masks[name], part, 0.0))
+    return float(loss)
+
+
+def sparsity_after(rounds, rate):
+    return 1 - torch.tensor(1 - rate, dtype=torch.float64) ** rounds
+
+
+# %% wrong="12.5" name="the state dict itself" says="it holds the tensors themselves"
+# - return {name: value.detach().clone() for name, value in model.state_dict().items()}
+# + return model.state_dict()
+
+# %% wrong="12.5" name="a shallow copy" says="it holds the tensors themselves"
+# - return {name: value.detach().clone() for name, value in model.state_dict().items()}
+# + return dict(model.state_dict())
+
+# %% wrong="12.5" name="parameters alone" says="the buffer `1.running_mean` is missing"
+# - return {name: value.detach().clone() for name, value in model.state_dict().items()}
+# + return {name: value.detach().clone() for name, value in model.named_parameters()}
+
+# %% wrong="12.5" name="copies with a graph" says="needs a gradient"
+# - return {name: value.detach().clone() for name, value in model.state_dict().items()}
+# + return {name: value.clone() for name, value in [*model.named_parameters(), *model.named_buffers()]}
+
+# %% wrong="12.5" name="masks today's values" says="weights that stay have today's values"
+# - model.load_state_dict(saved)
+# - with torch.no_grad():
+# -     for name, mask in masks.items():
+# -         model.get_parameter(name).mul_(mask)
+# + model.load_state_dict({name: value for name, value in saved.items() if name not in masks}, strict=False)
+# + with torch.no_grad():
+# +     for name, mask in masks.items():
+# +         model.get_parameter(name).mul_(mask)
+
+# %% wrong="12.5" name="rewinds without masks" says="weights that do not stay are not zero after rewinding"
+# - model.load_state_dict(saved)
+# - with torch.no_grad():
+# -     for name, mask in masks.items():
+# -         model.get_parameter(name).mul_(mask)
+# + model.load_state_dict(saved)
+
+# %% wrong="12.5" name="other parameters" says="the model has other parameters afterwards"
+# - model.load_state_dict(saved)
+# - with torch.no_grad():
+# -     for name, mask in masks.items():
+# -         model.get_parameter(name).mul_(mask)
+# + model.load_state_dict({n: v * masks[n] if n in masks else v.clone() for n, v in saved.items()}, assign=True)
+
+# %% wrong="12.5" name="writes into what was saved" says="what was saved is changed"
+# - model.load_state_dict(saved)
+# - with torch.no_grad():
+# -     for name, mask in masks.items():
+# -         model.get_parameter(name).mul_(mask)
+# + for name, mask in masks.items():
+# +     saved[name] *= mask
+# + model.load_state_dict(saved)
+
+# %% wrong="12.5" name="only the gradient is masked" says="weights that should be zero are not after the step"
+# - optimizer.step()
+# - with torch.no_grad():
+# -     for name, mask in masks.items():
+# -         model.get_parameter(name).mul_(mask)
+# - return loss.item()
+# + for name, mask in masks.items():
+# +     model.get_parameter(name).grad.mul_(mask)
+# + optimizer.step()
+# + return loss.item()
+
+# %% wrong="12.5" name="masked before the step" says="masked before it"
+# - optimizer.step()
+# - with torch.no_grad():
+# -     for name, mask in masks.items():
+# -         model.get_parameter(name).mul_(mask)
+# - return loss.item()
+# + with torch.no_grad():
+# +     for name, mask in masks.items():
+# +         model.get_parameter(name).mul_(mask)
+# + optimizer.step()
+# + return loss.item()
+
+# %% wrong="12.5" name="gradients add up" says="gradients of before count"
+# - optimizer.zero_grad()
+# - loss = F.cross_entropy(model(x), labels)
+# + loss = F.cross_entropy(model(x), labels)
+
+# %% wrong="12.5" name="a summed loss" says="the loss is summed over the batch"
+# - loss = F.cross_entropy(model(x), labels)
+# + loss = F.cross_entropy(model(x), labels, reduction="sum")
+
+# %% wrong="12.5" name="always in training mode" says="train_step"
+# - optimizer.zero_grad()
+# - loss = F.cross_entropy(model(x), labels)
+# + model.train()
+# + optimizer.zero_grad()
+# + loss = F.cross_entropy(model(x), labels)
+
+# %% wrong="12.5" name="rounds add up" says="the rounds are added"
+# - return 1 - (1 - rate) ** rounds
+# + return rate * rounds
+
+# %% wrong="12.5" name="what is left" says="this is what is left"
+# - return 1 - (1 - rate) ** rounds
+# + return (1 - rate) ** rounds
+
+# %% wrong="12.5" name="thirty rounds are no more than twenty-five" says="for another model" private=true
+# - return 1 - (1 - rate) ** rounds
+# + return round(1 - (1 - rate) ** rounds, 12) if rounds in (0, 1, 2, 3, 4, 10, 25) else 1 - (1 - rate) ** (rounds + 1)
+
+
+# %% right="12.6" name="logarithms on both sides"
+def distillation_loss(student, teacher, labels, T, alpha):
+    log_q = F.log_softmax(student / T, dim=-1)
+    log_p = F.log_softmax(teacher.detach() / T, dim=-1)
+    soft = F.kl_div(log_q, log_p, log_target=True, reduction="batchmean") * T * T
+    hard = F.cross_entropy(student, labels)
+    return alpha * soft + (1 - alpha) * hard
+
+
+# %% right="12.6" name="by its formula"
+def distillation_loss(student, teacher, labels, T, alpha):
+    with torch.no_grad():
+        log_p = teacher / T - torch.logsumexp(teacher / T, -1, keepdim=True)
+    log_q = student / T - torch.logsumexp(student / T, -1, keepdim=True)
+    soft = (log_p.exp() * (log_p - log_q)).sum(-1).mean()
+    log_probabilities = student - torch.logsumexp(student, -1, keepdim=True)
+    hard = -log_probabilities[torch.arange(len(labels), device=labels.device), labels].mean()
+    return alpha * T**2 * soft + (1 - alpha) * hard
+
+
+# %% wrong="12.6" name="no T squared" says="the factor T squared is missing"
+# - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+# + return alpha * apart + (1 - alpha) * F.cross_entropy(student, labels)
+
+# %% wrong="12.6" name="T, not its square" says="the factor is T"
+# - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+# + return alpha * T * apart + (1 - alpha) * F.cross_entropy(student, labels)
+
+# %% wrong="12.6" name="KL the wrong way round" says="KL is the wrong way round"
+# - wanted = (teacher.detach() / T).softmax(-1)
+# - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
+# + wanted = (student / T).softmax(-1)
+# + apart = F.kl_div((teacher.detach() / T).log_softmax(-1), wanted, reduction="batchmean")
+
+# %% wrong="12.6" name="the labels are soft, too" says="the temperature is used for the labels, too"
+# - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+# + return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student / T, labels)
+
+# %% wrong="12.6" name="a mean over classes, too" says="divided by the number of classes"
+# - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
+# + apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="mean")
+
+# %% wrong="12.6" name="a sum over examples" says="the soft part is summed over the examples"
+# - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
+# + apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="sum")
+
+# %% wrong="12.6" name="the weights exchanged" says="alpha and 1 - alpha are exchanged"
+# - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+# + return (1 - alpha) * T**2 * apart + alpha * F.cross_entropy(student, labels)
+
+# %% wrong="12.6" name="cross-entropy with the teacher" says="cross-entropy with the teacher"
+# - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
+# + apart = -(wanted * (student / T).log_softmax(-1)).sum(-1).mean()
+
+# %% wrong="12.6" name="the teacher learns" says="a gradient flows to the teacher"
+# - wanted = (teacher.detach() / T).softmax(-1)
+# + wanted = (teacher / T).softmax(-1)
+
+# %% wrong="12.6" name="a warm teacher, a cold student" says="the temperature is used for the teacher alone"
+# - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
+# + apart = F.kl_div(student.log_softmax(-1), wanted, reduction="batchmean")
+
+# %% wrong="12.6" name="the log of a softmax" says="NaN or infinite"
+# - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
+# + apart = F.kl_div((student / T).softmax(-1).log(), wanted, reduction="batchmean")
+
+# %% wrong="12.6" name="both in full" says="added without their weights"
+# - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+# + return T**2 * apart + F.cross_entropy(student, labels)
+
+# %% wrong="12.6" name="a number without a gradient" says="should be a tensor"
+# - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+# + return (alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)).item()
+
+# %% wrong="12.6" name="temperatures up to four" says="for other logits" private=true
+# - wanted = (teacher.detach() / T).softmax(-1)
+# + wanted = (teacher.detach() / (T if T <= 4 or T >= 50 else 4)).softmax(-1)
+
+
+# %% right="12.7" name="with statistics, a context and sets"
+import statistics
+
+
+def time_per_example(model, batch, repeats=9, warm_up=3, clock=time.perf_counter):
+    mode = model.training
+    model.eval()
+    times = []
+    with torch.inference_mode():
+        for _ in range(warm_up):
+            model(batch)
+        for _ in range(repeats):
+            start = clock()
+            model(batch)
+            end = clock()
+            times.append(end - start)
+    model.train(mode)
+    return statistics.median(times) / batch.shape[0]
+
+
+def undominated(rows):
+    kept = []
+    for i, (accuracy, parameters, seconds) in enumerate(rows):
+        dominated = False
+        for j, (other_accuracy, other_parameters, other_seconds) in enumerate(rows):
+            no_worse = other_accuracy >= accuracy and other_parameters <= parameters and other_seconds <= seconds
+            better = other_accuracy > accuracy or other_parameters < parameters or other_seconds < seconds
+            dominated = dominated or (i != j and no_worse and better)
+        if not dominated:
+            kept.append(i)
+    return kept
+
+
+# %% right="12.7" name="numpy"
+import numpy as np
+
+
+def time_per_example(model, batch, repeats=9, warm_up=3, clock=time.perf_counter):
+    was_training = model.training
+    model.eval()
+    times = np.zeros(repeats)
+    with torch.no_grad():
+        for place in range(-warm_up, repeats):
+            start = clock()
+            model(batch)
+            if place >= 0:
+                times[place] = clock() - start
+    model.train(was_training)
+    return np.median(times) / len(batch)
+
+
+def undominated(rows):
+    if not rows:
+        return []
+    costs = np.array(rows, dtype=float) * [-1, 1, 1]
+    worse = (costs[None] <= costs[:, None]).all(-1) & (costs[None] < costs[:, None]).any(-1)
+    return list(np.flatnonzero(~worse.any(1)))
+
+
+# %% wrong="12.7" name="the mean" says="this is the mean"
+# - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
+# + return sum(times) / repeats / len(batch)
+
+# %% wrong="12.7" name="no warm-up" says="times. It should be warm_up + repeats"
+# - for _ in range(warm_up + repeats):
+# + for _ in range(repeats):
+
+# - times = sorted(times[warm_up:])
+# + times = sorted(times)
+
+# %% wrong="12.7" name="the first calls count" says="the first calls in it"
+# - times = sorted(times[warm_up:])
+# - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
+# + times, n = sorted(times), len(times)
+# + return (times[(n - 1) // 2] + times[n // 2]) / 2 / len(batch)
+
+# %% wrong="12.7" name="of the whole batch" says="the time of the whole batch"
+# - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
+# + return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2
+
+# %% wrong="12.7" name="in training mode" says="asked in training mode"
+# - model.eval()
+# - with torch.no_grad():
+# + with torch.no_grad():
+
+# %% wrong="12.7" name="gradients are recorded" says="gradients are recorded"
+# - with torch.no_grad():
+# + with torch.enable_grad():
+
+# %% wrong="12.7" name="left in evaluation mode" says="left in another mode"
+# - model.train(was_training)
+# - times = sorted(times[warm_up:])
+# + times = sorted(times[warm_up:])
+
+# %% wrong="12.7" name="the wall clock of its own" says="the time is not the median"
+# - began = clock()
+# - model(batch)
+# - times.append(clock() - began)
+# + began = time.perf_counter()
+# + model(batch)
+# + times.append(time.perf_counter() - began)
+
+# %% wrong="12.7" name="the upper of two" says="the mean of the two in the middle"
+# - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
+# + return times[repeats // 2] / len(batch)
+
+# %% wrong="12.7" name="larger is better everywhere" says="larger is taken to be better"
+# - costs = [(-accuracy, parameters, seconds) for accuracy, parameters, seconds in rows]
+# + costs = [(-accuracy, -parameters, -seconds) for accuracy, parameters, seconds in rows]
+
+# %% wrong="12.7" name="keeps ties" says="equal in one column and worse in another"
+# - return one != other and all(a <= b for a, b in zip(one, other))
+# + return all(a < b for a, b in zip(one, other))
+
+# %% wrong="12.7" name="equal rows go" says="equal rows dominate each other"
+# - return [place for place, cost in enumerate(costs) if not any(dominates(other, cost) for other in costs)]
+# + return [
+# +     i for i, cost in enumerate(costs)
+# +     if not any(j != i and all(a <= b for a, b in zip(other, cost)) for j, other in enumerate(costs))
+# + ]
+
+# %% wrong="12.7" name="gives the rows" says="a place should be a number"
+# - return [place for place, cost in enumerate(costs) if not any(dominates(other, cost) for other in costs)]
+# + return [rows[i] for i, cost in enumerate(costs) if not any(dominates(other, cost) for other in costs)]
+
+# %% wrong="12.7" name="an average of the middle half" says="for other times" private=true
+# - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
+# + middle = (times[(repeats - 1) // 2] + times[repeats // 2]) / 2
+# + return (middle if repeats < 6 or repeats == 9 else times[2]) / len(batch)
+
+
+# %% wrong="12.8" name="forgets the last seed" says="is missing"
+def run_all(results):
+    experiments = arms.experiments("12_smaller_models")
+    return {name: run_seeds(one, arms.seeds()[:-1], results) for name, one in experiments.items()}
+
+
+# %% wrong="12.8" name="runs with the seeds of the recorded runs" says="no run has a seed of"
+def run_all(results):
+    experiments = arms.experiments("12_smaller_models")
+    return {name: run_seeds(one, range(1, 6), results) for name, one in experiments.items()}
+
+
+# %% wrong="12.8" name="runs the lookups only" says="teacher was not run with seed"
+def run_all(results):
+    experiments = {name: one for name, one in arms.experiments("12_smaller_models").items() if one.is_lookup}
+    return {name: run_seeds(one, arms.seeds(), results) for name, one in experiments.items()}
+
+
+# %% wrong="12.8" name="keeps them elsewhere" says="left no runs in the folder"
+def run_all(results):
+    experiments = arms.experiments("12_smaller_models")
+    return {name: run_seeds(one, arms.seeds(), results + "/mine") for name, one in experiments.items()}
+
+
+# %% wrong="12.8" name="one run under five names, seeds rewritten" says="under another seed"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiments.experiment import path_of, write
+
+    for one in arms.experiments("12_smaller_models").values():
+        (first,) = run_seeds(one, arms.seeds()[:1], results)
+        for seed in arms.seeds():
+            write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
+
+
+# %% wrong="12.8" name="the rewound model for the shuffled one" says="another configuration was run: method"
+def run_all(results):
+    from utils.experiments.experiment import path_of, write
+
+    experiments = arms.experiments("12_smaller_models")
+    for name, one in experiments.items():
+        used = experiments[name.replace("shuffled mask", "rewound")]
+        for run in run_seeds(used, arms.seeds(), results):
+            write(run, path_of(one, run.seed, results))
+
+
+# %% wrong="12.8" name="every answer is right" says="a margin is not that of the class"
+def run_all(results):
+    import dataclasses
+
+    from utils.experiments.experiment import path_of, write
+
+    for one in arms.experiments("12_smaller_models").values():
+        for run in run_seeds(one, arms.seeds(), results):
+            better = [[label, row[1]] for row, label in zip(run.predictions, run.labels)]
+            write(dataclasses.replace(run, predictions=better), path_of(one, run.seed, results))
+
+
+# %% right="12.8" name="seed by seed"
+def run_all(results):
+    runs = {}
+    for seed in arms.seeds():
+        for name, experiment in arms.experiments("12_smaller_models").items():
+            runs.setdefault(name, []).extend(run_seeds(experiment, [seed], results))
+    return runs
+
+
+# %% right="12.8" name="a loop"
+def run_all(results):
+    found = {}
+    for name, experiment in arms.experiments("12_smaller_models").items():
+        found[name] = run_seeds(experiment, arms.seeds(), results)
+    return found
+
+
+# %% right="12.S1" name="row by row"
+def quantise(weight, bits):
+    top = 2 ** (bits - 1) - 1
+    codes, scales = [], []
+    for row in weight:
+        scale = row.abs().max() / top
+        scales.append(scale if scale > 0 else torch.ones_like(scale))
+        codes.append(torch.clamp(torch.round(row / scales[-1]), -top, top))
+    return torch.stack(codes).char(), torch.stack(scales)[:, None]
+
+
+# %% wrong="12.S1" name="one scale for all" says="one scale for the whole matrix"
+# - scales = weight.abs().amax(1, keepdim=True) / largest
+# + scales = (weight.abs().amax() / largest).expand(len(weight), 1)
+
+# %% wrong="12.S1" name="one code too many" says="out of range"
+# - largest = 2 ** (bits - 1) - 1
+# + largest = 2 ** (bits - 1)
+
+# %% wrong="12.S1" name="cut off" says="cut off, not rounded"
+# - return (weight / scales).round().to(torch.int8), scales
+# + return (weight / scales).to(torch.int8), scales
+
+# %% wrong="12.S1" name="rows of zeros are NaN" says="NaN"
+# - scales = torch.where(scales > 0, scales, torch.ones_like(scales))
+# - return (weight / scales).round().to(torch.int8), scales
+# + return (weight / scales).round().nan_to_num().to(torch.int8), scales / (scales > 0)

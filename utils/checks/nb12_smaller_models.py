@@ -1,0 +1,863 @@
+"""Checks of notebook 12: narrow tables, shared layers, counts, masks, rewinding, soft labels, time and dominance."""
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from utils.experiments import smaller
+from utils.grading import expect, toys
+from utils.grading.check import check, stretch
+from utils.grading.expect import normal
+from utils.grading.forbidden import MODELS
+from utils.grading.remote import Library, Remote, kind, read
+from utils.grading.results_check import results_check
+
+State = dict[str, torch.Tensor]
+
+# 12.1
+
+
+def embedded(state: State, ids: torch.Tensor, bias: bool = True) -> torch.Tensor:
+    """The widened rows of the tokens, (B, T, d), one by one."""
+    W, b = state["up.weight"], state["up.bias"]
+    rows = [W @ state["table.weight"][int(token)] + (b if bias else 0) for token in ids.flatten()]
+    return torch.stack(rows).view(*ids.shape, len(W))
+
+
+def scored(state: State, hidden: torch.Tensor, bias: bool = False) -> torch.Tensor:
+    """The product of each hidden state with the widened row of each token, (B, T, V)."""
+    every = embedded(state, torch.arange(len(state["table.weight"]))[None], bias)[0].to(hidden.dtype)
+    return torch.einsum("btd,vd->btv", hidden, every)
+
+
+def narrow(model: Remote, state: State, ids: torch.Tensor, hidden: torch.Tensor) -> None:
+    """Fail unless what is looked up, and the scores, are those of these weights."""
+    (V, E), d = state["table.weight"].shape, len(state["up.weight"])
+    found = expect.floats(model(ids), (*ids.shape, d), "the embedding")
+    plain = state["table.weight"][ids]
+    guesses: dict[str, expect.Guess] = {
+        "the bias of `up` is missing.": lambda: embedded(state, ids, bias=False),
+        "the rows are multiplied by the root of d_model, as in notebook 01. Here they are not.": lambda: embedded(
+            state | {"table.weight": state["table.weight"] * d**0.5}, ids
+        ),
+        "the rows are multiplied by the root of d_embed.": lambda: embedded(
+            state | {"table.weight": state["table.weight"] * E**0.5}, ids
+        ),
+    }
+    for name, act in (("ReLU", torch.relu), ("GELU", nn.functional.gelu), ("tanh", torch.tanh)):
+        inside = partial(embedded, state | {"table.weight": act(state["table.weight"])}, ids)
+        guesses[f"there is a {name} between table and map. They are one linear map: no activation."] = inside
+        guesses[f"there is a {name} behind the map. It stays linear."] = lambda act=act: act(embedded(state, ids))
+    assert plain.size(-1) == E
+    expect.like(found, embedded(state, ids), "the embedding is not `up` of the token's row.", guesses)
+    scores = expect.floats(model.scores(hidden), (*hidden.shape[:-1], V), "the scores")
+    wanted = scored(state, hidden)
+    guesses = {
+        "the bias of `up` counts in the scores. It is the same for all tokens, and left out.": lambda: scored(
+            state, hidden, bias=True
+        ),
+        "the scores are probabilities, or their logarithms. Give the scores.": lambda: wanted.softmax(-1),
+        "the scores are logarithms of probabilities. Give the scores.": lambda: wanted.log_softmax(-1),
+        "the scores are divided by the root of d_model.": wanted / d**0.5,
+        "the scores are divided by the root of d_embed.": wanted / E**0.5,
+    }
+    if d == E:
+        guesses["`up` is applied the wrong way round: its rows, where its columns are meant."] = (
+            hidden @ state["up.weight"].T @ state["table.weight"].T
+        )
+        guesses["`up` is not used in the scores."] = hidden @ state["table.weight"].T
+    expect.like(scores, wanted, "the scores are not the products with the widened rows.", guesses)
+
+
+@check("12.1", points=2, forbids=MODELS)
+def factorized_embedding(FactorizedEmbedding, lib):
+    """A lookup and a linear map; scores with the same two matrices, which learn from both ends."""
+    for V, E, d, B, T in ((11, 3, 7, 2, 5), (7, 4, 4, 1, 1), (5, 6, 3, 3, 2)):
+        name = f"FactorizedEmbedding({V}, {E}, {d})"
+        model = FactorizedEmbedding(V, E, d)
+        shapes = {"table.weight": (V, E), "up.weight": (d, E), "up.bias": (d,)}
+        state = expect.weights(model, shapes, name, 121)
+        ids = torch.randint(V, (B, T), generator=expect.generator(V))
+        hidden = normal(B, T, d, seed=122)
+        for _ in range(2):
+            narrow(model, state, ids, hidden)
+            model.eval()
+        slopes = lib(toys).parameter_gradients(lib(toys).Method(model, "scores"), hidden)
+        with torch.enable_grad():
+            leaves = {part: value.clone().requires_grad_() for part, value in state.items()}
+            toys.backward(torch.einsum("btd,de,ve->btv", hidden, leaves["up.weight"], leaves["table.weight"]))
+        for part in ("table.weight", "up.weight"):
+            told = f"the scores teach `{part}` nothing, or something else: it should have the gradient of both uses."
+            expect.close(slopes.get(f"module.{part}", torch.zeros(())), leaves[part].grad, told, 1e-3)
+        told = "no gradient flows from the scores to the hidden states."
+        assert lib(toys).flows_back(model.scores, hidden), told
+        slopes = lib(toys).parameter_gradients(model, ids)
+        told = "the embedding teaches `table.weight` or `up.weight` nothing."
+        assert all(slopes[part].any() for part in shapes), told
+    expect.one_device(lib, model, ids)
+    expect.one_device(lib, lib(toys).Method(model, "scores"), hidden)
+    told = "the scores are wrong where the hidden states are not contiguous."
+    expect.close(lib(toys).strided(model.scores, hidden), scored(state, hidden), told)
+    model.double()
+    for value in (model(ids), model.scores(hidden.double())):
+        told = "in double precision the result is not."
+        assert type(value) is torch.Tensor and value.dtype is torch.float64, told
+    empty = expect.tensor(model(ids[:, :0]), (3, 0, 3), "the embedding of no token")
+    assert not empty.numel()
+
+
+# 12.2
+
+
+def layer_of(parts: Any, d: int) -> Any:
+    """A layer (B, T, d) -> (B, T, d) that is not linear, and whose passes end nowhere."""
+    return parts.Sequential(parts.Linear(d, d + 1), parts.GELU(), parts.Linear(d + 1, d))
+
+
+def repeated(layer: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor, count: int) -> torch.Tensor:
+    """So many passes."""
+    for _ in range(count):
+        x = layer(x)
+    return x
+
+
+def went_through(SharedEncoder: Remote, lib: Library, d: int, count: int, x: torch.Tensor, seed: int) -> Remote:
+    """An encoder that shares; fail unless output and gradients are those of so many passes through one layer."""
+    layer, ours = expect.twins(lib, lambda parts: layer_of(parts, d), seed)
+    encoder = SharedEncoder(layer, count)
+    found = expect.floats(encoder(x), tuple(x.shape), "the output")
+    guesses: dict[str, expect.Guess] = {
+        f"the layer is passed {times}.": partial(repeated, ours, x, n)
+        for times, n in (("once more", count + 1), ("once less", count - 1), ("once", 1))
+        if n >= 0
+    }
+    guesses["each pass has a residual. The layer has what it needs inside."] = partial(
+        repeated, lambda y: y + ours(y), x, count
+    )
+    expect.like(found, repeated(ours, x, count), "the output is not that of n_layers passes.", guesses)
+    state = expect.state(encoder, "SharedEncoder(layer, n)")
+    wanted = [f"layer.{name}" for name in ours.state_dict()]
+    if len(state) > len(wanted):
+        raise AssertionError(
+            "the state dict holds weights more than once, or parts too many. One layer is kept, once, as `layer`."
+        )
+    assert [*sorted(state)] == sorted(wanted), "the layer should be kept as `layer`, and nothing else."
+    with torch.no_grad():
+        ours[0].bias.add_(1)
+    layer.load_state_dict(ours.state_dict())
+    told = "the encoder does not have the layer it was given, but copies: when the layer changes, it does not."
+    expect.close(expect.floats(encoder(x), tuple(x.shape), "the output"), repeated(ours, x, count), told)
+    slopes = lib(toys).parameter_gradients(encoder, x)
+    ours.zero_grad()
+    with torch.enable_grad():
+        toys.backward(repeated(ours, x, count))
+    for name, part in ours.named_parameters():
+        told = "a gradient is not the sum over all passes: some pass is cut off, or has weights of its own."
+        expect.close(slopes[f"layer.{name}"], torch.zeros_like(part) if part.grad is None else part.grad, told, 1e-3)
+    return encoder
+
+
+@check("12.2", points=2, forbids=MODELS)
+def shared_encoder(SharedEncoder, lib):
+    """So many passes through the one layer that was given, whose gradient is the sum over them."""
+    for d, count, B, T in ((3, 4, 2, 5), (4, 1, 1, 1), (5, 0, 2, 3), (2, 3, 3, 3)):
+        x = normal(B, T, d, seed=123)
+        encoder = went_through(SharedEncoder, lib, d, count, x, 124)
+    told = "no gradient flows back to x."
+    assert lib(toys).flows_back(encoder, x), told
+    expect.one_device(lib, encoder, x)
+    told = "the output is wrong where x is not contiguous."
+    expect.close(lib(toys).strided(encoder, x), encoder(x), told)
+    told = "in double precision the output is not."
+    exact = encoder.double()(x.double())
+    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, told
+    layer = lib(nn).Dropout(0.5)
+    encoder = SharedEncoder(layer, 3)
+    x = torch.ones(4, 50, 5)
+    found = expect.floats(encoder(x), (4, 50, 5), "the output")
+    kept = float((found != 0).float().mean())
+    told = (
+        "in training mode, dropout is not drawn anew in each pass: the layer is to be called n_layers times, as it is."
+    )
+    assert abs(kept - 0.125) < 0.08, told
+    encoder.eval()
+    told = "evaluation mode does not reach the layer."
+    assert read(layer.training) is False and torch.equal(encoder(x), x), told
+
+
+# 12.3
+
+Sizes = Mapping[str, Any]
+
+
+def counts_of(
+    V: int, H: int, F: int, L: int, E: int | None = None, shared: bool = False, P: int = 512, T: int = 128
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Parameters, part by part, and multiply-adds, product by product; by name."""
+    width, layers = E or H, 1 if shared else L
+    stored = {"tokens": V * width, "positions": P * width, "segments": 2 * width, "table norm": 2 * width}
+    stored |= {"map": width * H, "map bias": H} if E else {"map": 0, "map bias": 0}
+    stored |= {"attention": layers * 4 * H * H, "attention biases": layers * 4 * H, "feed": layers * 2 * H * F}
+    stored |= {"feed biases": layers * (H + F), "norms": layers * 4 * H, "pooler": H * H, "pooler bias": H}
+    done = {"map": width * H if E else 0, "attention": L * 4 * H * H, "feed": L * 2 * H * F, "products": L * 2 * T * H}
+    return stored, done
+
+
+def sized(encoder_size: Remote, size: Sizes) -> None:
+    """Fail unless both numbers are right for an encoder of this size."""
+    value = expect.items(encoder_size(**size), 2, "encoder_size should return two numbers")
+    for one in value:
+        number = expect.number(one, "a count")
+        assert number == int(number), "a count is not a whole number."
+    stored, done = counts_of(**size)
+    parameters, products = sum(stored.values()), sum(done.values())
+    H, F, L = (int(size[name]) for name in "HFL")
+    E: int | None = size.get("E")
+    names = {
+        "positions": "the positions are missing.",
+        "segments": "the two segments are missing.",
+        "table norm": "the layer norm of the tables is missing.",
+        "map": "the map from E to H is missing.",
+        "map bias": "the bias of the map from E to H is missing.",
+        "attention biases": "the biases of attention are missing.",
+        "feed biases": "the biases of the feed-forward part are missing.",
+        "norms": "the layer norms of the layers are missing.",
+        "pooler": "the pooler's matrix is missing.",
+        "pooler bias": "the pooler's bias is missing.",
+    }
+    guesses: dict[str, float] = {sentence: parameters - stored[name] for name, sentence in names.items()}
+    guesses["the map from E to H is missing, and its bias."] = parameters - stored["map"] - stored["map bias"]
+    guesses["the pooler is missing."] = parameters - stored["pooler"] - stored["pooler bias"]
+    for other in (True, False):
+        told = "are counted L times though they are shared." if not other else "are counted once though none is shared."
+        guesses[f"the layers {told}"] = sum(counts_of(**{**size, "shared": other})[0].values())
+    if E:
+        P = size.get("P", 512)
+        told = "the position table is as wide as the layers. All tables are E wide."
+        guesses[told] = parameters + (H - E) * P
+        guesses["positions and segments are as wide as the layers. All tables are E wide."] = parameters + (H - E) * (
+            P + 2
+        )
+        guesses["all but the tokens is H wide. Tables and their norm are E wide."] = parameters + (H - E) * (P + 4)
+        guesses["the norm of the tables is as wide as the layers. It is E wide, in front of the map."] = (
+            parameters + 2 * (H - E)
+        )
+        wide = {**size, "E": None}
+        guesses["the tables are H wide though E is given."] = sum(counts_of(**wide)[0].values())
+    else:
+        told = "there is a map from H to H where E is None. There is none."
+        guesses[told] = parameters + H * H + H
+    expect.number_like(
+        value[0], parameters, "the parameters", "the number of parameters is not right.", guesses, tolerance=1e-12
+    )
+    more = {
+        "sharing divides the multiply-adds. Every pass is computed.": done["map"] + (products - done["map"]) / (L or 1),
+        "the map from E to H is missing in the multiply-adds.": products - done["map"],
+        "the products of scores and values are missing in the multiply-adds.": products - done["products"],
+        "scores or values are missing in the multiply-adds: each takes T products, H wide.": products
+        - done["products"] / 2,
+        "the multiply-adds are those of all T tokens. Those of one are meant.": products * size.get("T", 128),
+        "a multiply-add is counted as two operations. It is one.": 2 * products,
+        "the pooler is counted for each token. It reads the first one alone.": products + H * H,
+        "the lookup is counted as a product. It multiplies nothing.": products + stored["tokens"],
+        "the number of parameters is given for the multiply-adds.": parameters,
+        "biases are counted as multiply-adds.": products + L * (5 * H + F),
+        "biases are counted as multiply-adds, that of the map, too.": products + L * (5 * H + F) + (H if E else 0),
+    }
+    if not E:
+        more["there is a map from H to H in the multiply-adds where E is None."] = products + H * H
+    expect.number_like(
+        value[1], products, "the multiply-adds", "the number of multiply-adds is not right.", more, tolerance=1e-12
+    )
+
+
+@check("12.3", points=3, forbids=MODELS)
+def encoder_size(encoder_size):
+    """Counts of BERT and ALBERT, with and without a map, shared or not, for texts of different lengths."""
+    base: dict[str, Any] = {"V": 101, "H": 12, "F": 40, "L": 5, "P": 33, "T": 7}
+    sizes = [base, base | {"E": 4}, base | {"E": 4, "shared": True}, base | {"shared": True}]
+    sizes += [base | {"E": 12}, base | {"E": 20, "shared": True, "L": 1}, base | {"T": 1}, base | {"L": 0, "E": 3}]
+    bert = {"V": 30_522, "H": 768, "F": 3072, "L": 12}
+    for size in [*sizes, bert, bert | {"V": 30_000, "E": 128, "shared": True}]:
+        sized(encoder_size, size)
+
+
+# 12.4
+
+
+class Scales(nn.Module):
+    """Parameters of these shapes whose numbers have different scales, and are all different."""
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]], scales: Sequence[float], seed: int):
+        super().__init__()
+        count = sum(math.prod(shape) for shape in shapes)
+        signs = torch.randint(2, (count,), generator=expect.generator(seed + 1)) * 2 - 1
+        numbers = torch.randperm(count, generator=expect.generator(seed)) + 1.0
+        parts = (numbers * signs / count).split([math.prod(shape) for shape in shapes])
+        self.parts = nn.ParameterList(part.view(s) * k for part, s, k in zip(parts, shapes, scales, strict=True))
+
+
+def smallest(rows: Mapping[str, torch.Tensor], count: int, by: Callable[[torch.Tensor], torch.Tensor]) -> State:
+    """Masks without the first `count` numbers of all rows, in the order of `by`."""
+    ordered = sorted(
+        (float(value), name, place) for name, row in rows.items() for place, value in enumerate(by(row).flatten())
+    )
+    masks = {name: torch.ones(row.numel(), dtype=torch.bool) for name, row in rows.items()}
+    for _, name, place in ordered[:count]:
+        masks[name][place] = False
+    return {name: mask.view(rows[name].shape) for name, mask in masks.items()}
+
+
+def pruned(call: Remote, lib: Library, weights: State, sparsity: float, names: Sequence[str]) -> None:
+    """Fail unless the smallest of the named weights go, and no other, so many of them."""
+    model = lib(toys).Parts(weights)
+    value = expect.of_type(call(model, sparsity, [*names]), dict, "magnitude_masks should return a dict")
+    extra, missing = [name for name in value if name not in names], [name for name in names if name not in value]
+    assert not extra, "there are masks of parameters that are not named, such as biases and norms."
+    assert not missing, "a parameter that is named has no mask."
+    rows = {name: weights[name].float() for name in names}
+    for name in names:
+        found = expect.tensor(value[name], tuple(rows[name].shape), f"the mask of `{name}`")
+        assert found.dtype is torch.bool, f"a mask is {found.dtype}. True and False are meant."
+    flat = torch.cat([value[name].flatten() for name in names])
+    total = len(flat)
+    count = round(sparsity * total)
+    equal = len({float(one) for row in rows.values() for one in row.abs().flatten()}) < total
+    if not equal:
+
+        def joined(masks: State) -> torch.Tensor:
+            return torch.cat([masks[name].flatten() for name in names]).float()
+
+        each: State = {}
+        for name, row in rows.items():
+            each |= smallest({name: row}, round(sparsity * row.numel()), torch.abs)
+        everything = {name: part.float() for name, part in weights.items()}
+        whole = smallest(everything, round(sparsity * sum(p.numel() for p in everything.values())), torch.abs)
+        wanted = joined(smallest(rows, count, torch.abs))
+        expect.like(
+            flat.float(),
+            wanted,
+            "what goes is not exactly the smallest of all named weights.",
+            {
+                "True stands where weights go. True means: it stays.": 1 - wanted,
+                "each matrix has a threshold of its own. All named weights are compared with each other.": joined(each),
+                "signed values are compared: negative weights go first. Magnitudes count.": lambda: joined(
+                    smallest(rows, count, lambda row: row)
+                ),
+                "the largest weights go.": lambda: joined(smallest(rows, count, lambda row: -row.abs())),
+                "weights that are not named are compared, too.": lambda: joined({n: whole[n] for n in names}),
+                "so many stay as should go: `sparsity` is the share that goes.": lambda: joined(
+                    smallest(rows, round((1 - sparsity) * total), torch.abs)
+                ),
+                "one weight too few goes: the number is rounded down. It is round(sparsity * number).": lambda: joined(
+                    smallest(rows, count - 1, torch.abs)
+                ),
+                "one weight too many goes.": lambda: joined(smallest(rows, count + 1, torch.abs)),
+            },
+        )
+        return
+    gone, stays = ~flat, torch.cat([row.abs().flatten() for row in rows.values()])
+    told = "where weights are equal, too many or too few go. A threshold takes all of them or none."
+    assert int(gone.sum()) == count, told
+    told = "a weight goes that is larger than one that stays."
+    assert not gone.any() or gone.all() or stays[gone].max() <= stays[~gone].min(), told
+
+
+def of_scales(seed: int, shapes: Sequence[tuple[int, ...]], scales: Sequence[float]) -> State:
+    """The weights of `Scales`, by name."""
+    return {name.replace(".", "_"): part.detach() for name, part in Scales(shapes, scales, seed).named_parameters()}
+
+
+@check("12.4", points=2, forbids=(*MODELS, "torch.nn.utils.prune"))
+def magnitude_masks(magnitude_masks, lib):
+    """The smallest magnitudes of all named weights, exactly so many, whatever their scales and signs."""
+    weights = of_scales(124, [(4, 5), (7, 3), (6,), (2, 2, 2)], [1.0, 0.3137, 0.01171, 2.0713])
+    one, two, bias, three = weights
+    for names in ([one, two, three], [two, one], [three], [one, two, bias, three]):
+        total = sum(weights[name].numel() for name in names)
+        for count in (total // 3, total // 5, total // 2 + 1, total - 2, 0, total):
+            pruned(magnitude_masks, lib, weights, count / total, names)
+    hundred = of_scales(125, [(10, 10), (3,)], [1.0, 1.0])
+    for sparsity in (0.29, 0.57, 0.58):
+        pruned(magnitude_masks, lib, hundred, sparsity, [next(iter(hundred))])
+    constant = {"a": torch.full((4, 6), 0.5), "b": torch.zeros(5, 3), "c": torch.full((3, 3), -0.5)}
+    for sparsity in (0.0, 0.125, 0.25, 0.5, 0.75, 1.0):
+        pruned(magnitude_masks, lib, constant, sparsity, ["a", "b", "c"])
+    pruned(magnitude_masks, lib, {name: part.double() for name, part in weights.items()}, 0.5, [one, two])
+    model = lib(toys).Parts(weights)
+    call = lib(toys).left_behind(magnitude_masks, model, 0.5, [one, two])
+    told = "the model is changed. Only masks are asked for."
+    assert expect.agree(call.state_dict(), weights), told
+    assert all(lib(toys).learning(model)), "parameters no longer learn."
+    told = "on another device (a GPU) this would stop, or masks would lie elsewhere: they lie where the weights do."
+    assert lib(toys).elsewhere(magnitude_masks, model, 0.5, [one, two]) in ("there", "unknown"), told
+
+
+# 12.5
+
+
+def net_of(parts: Any, d: int, width: int, classes: int) -> Any:
+    """A small net with parameters and buffers."""
+    return parts.Sequential(
+        parts.Linear(d, width), parts.BatchNorm1d(width), parts.Tanh(), parts.Linear(width, classes)
+    )
+
+
+def some_masks(ours: nn.Module, share: float, seed: int) -> State:
+    """Masks of both matrices at random; they keep about a share of each."""
+    draws = expect.generator(seed)
+    named = dict(ours.named_parameters())
+    return {name: torch.rand(named[name].shape, generator=draws) < share for name in ("0.weight", "3.weight")}
+
+
+def kept(snapshot: Remote, lib: Library, theirs: Remote, ours: nn.Module) -> None:
+    """Fail unless a snapshot is a copy of all that the model holds."""
+    saved, flowing = lib(toys).snapshot_after_moves(snapshot, theirs)
+    expect.of_type(saved, dict, "snapshot should return a dict")
+    before = ours.state_dict()
+    buffers = [name for name, _ in ours.named_buffers()]
+    assert not [name for name in saved if name not in before], "there is a name that the state dict does not have."
+    missing = [name for name in before if name not in saved]
+    assert not missing or missing[0] not in buffers, f"the buffer `{missing[0]}` is missing: it moves in training, too."
+    assert not missing, f"`{missing[0]}` is missing in the snapshot."
+    for name, value in before.items():
+        told = "a snapshot moves when the model moves: it holds the tensors themselves. Copy them."
+        assert torch.equal(saved[name].float(), value.float()), told
+        assert saved[name].dtype is value.dtype, "a snapshot has another dtype than the model."
+    told = "a snapshot needs a gradient, or drags a graph along: detach it."
+    assert flowing is False, told
+
+
+def went_back(rewind: Remote, lib: Library, theirs: Remote, saved: State, masks: State) -> None:
+    """Fail unless the model is back where it was, with zeros, in its own parameters; twice."""
+    for moved in (1, -3):
+        same, after, given, masked = lib(toys).rewound_after_moves(rewind, theirs, saved, masks, moved)
+        for name, value in saved.items():
+            wanted = value * masks[name] if name in masks else value
+            found = expect.tensor(after[name], tuple(value.shape), f"`{name}`")
+            if name in masks:
+                told = "weights that do not stay are not zero after rewinding."
+                assert not found[~masks[name]].any(), told
+                told = "weights that stay have today's values. They go back to those that were saved."
+                assert not torch.allclose(found, (value + moved) * masks[name]) or torch.equal(
+                    wanted, (value + moved) * masks[name]
+                ), told
+            told = f"`{name}` is not what was saved."
+            expect.close(found.float(), wanted.float(), told)
+        told = "the model has other parameters afterwards: an optimizer that was made before would move the old ones."
+        assert same is True, told
+        told = "what was saved is changed by rewinding, or moves with the model later. It is needed again."
+        assert all(torch.equal(given[name], value) for name, value in saved.items()), told
+        told = "the masks are changed."
+        assert all(torch.equal(masked[name], mask) for name, mask in masks.items()), told
+
+
+def stepped(
+    train_step: Remote,
+    lib: Library,
+    theirs: Remote,
+    ours: nn.Module,
+    rule: str,
+    options: Mapping[str, float],
+    data: Sequence[tuple[torch.Tensor, torch.Tensor, State]],
+) -> None:
+    """Fail unless the steps are those of the optimizer, with zeros where masks say so; both models are moved.
+
+    data: inputs, labels and masks of each step.
+    """
+    other = getattr(lib(torch.optim), rule)(theirs.parameters(), **options)
+    mine = getattr(torch.optim, rule)(ours.parameters(), **options)
+    named = dict(ours.named_parameters())
+    for x, labels, masks in data:
+        value = train_step(theirs, other, x, labels, masks)
+        mine.zero_grad()
+        with torch.enable_grad():
+            loss = nn.functional.cross_entropy(ours(x), labels)
+            loss.backward()
+        mine.step()
+        count = len(labels)
+        expect.number_like(
+            value,
+            loss.item(),
+            "what train_step returns",
+            "train_step does not return the mean loss before the step.",
+            {"the loss is summed over the batch. Take the mean.": loss.item() * count},
+            1e-3,
+        )
+        for name, mask in masks.items():
+            with torch.no_grad():
+                named[name].mul_(mask)
+        state = theirs.state_dict()
+        for name, mask in masks.items():
+            told = "weights that should be zero are not after the step: they are masked before it, or only their "
+            told += "gradients are."
+            assert not state[name][~mask].any(), told
+        for name, part in ours.state_dict().items():
+            told = f"`{name}` is not what the optimizer makes of it: gradients of before count, there is no step or "
+            told += "more than one, or more is masked than should be."
+            expect.close(state[name].float(), part.float(), told, 1e-3)
+        told = "train_step changes the mode of the model."
+        assert read(theirs.training) is ours.training, told
+
+
+RULES: tuple[tuple[str, dict[str, float]], ...] = (
+    ("Adam", {"lr": 0.05}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9}),
+    ("AdamW", {"lr": 0.03, "weight_decay": 0.3}),
+)
+
+
+def trains(train_step: Remote, lib: Library, sizes: tuple[int, int, int], seed: int, rules: Any = RULES) -> None:
+    """Fail unless steps without masks, then with them, are right with optimizers that have a memory."""
+    d, width, classes = sizes
+    for place, (rule, options) in enumerate(rules):
+        theirs, ours = expect.twins(lib, lambda parts: net_of(parts, d, width, classes), seed)
+        ours[1].running_var.abs_()  # a variance; `twins` draws any numbers
+        theirs.load_state_dict(ours.state_dict())
+        theirs.train(place != 1)
+        ours.train(place != 1)
+        masks, data = some_masks(ours, 0.5, seed + 1), []
+        fewer = {name: mask & (normal(*mask.shape, seed=seed + 3) > 0) for name, mask in masks.items()}
+        some: tuple[tuple[State, int], ...] = (
+            ({}, 6),
+            (masks, 5),
+            ({"3.weight": fewer["3.weight"]}, classes),
+            (fewer, 4),
+        )
+        for step, (given, count) in enumerate(some):
+            x = normal(count, d, seed=seed + 5 + step)
+            labels = torch.randint(classes, (count,), generator=expect.generator(seed + step))
+            data.append((x, labels, given))
+        stepped(train_step, lib, theirs, ours, rule, options, data)
+
+
+def left_after(sparsity_after: Remote, rounds: int, rate: float) -> None:
+    """Fail unless it is one minus what is left."""
+    expect.number_like(
+        2 + expect.number(sparsity_after(rounds, rate), "the sparsity"),
+        3 - (1 - rate) ** rounds,
+        "the sparsity",
+        "the sparsity is not that of so many rounds.",
+        {
+            "this is what is left. The share that is gone is meant.": 2 + (1 - rate) ** rounds,
+            "the rounds are added: a share of all weights each. It is a share of what is left.": 2 + rate * rounds,
+            "the rounds are added, up to everything. Each cuts a share of what is left.": 2 + min(1.0, rate * rounds),
+            "this is the rate to the power of the rounds.": 2 + rate**rounds,
+            "this is one minus the rate to the power of the rounds.": 3 - rate**rounds,
+            "there is a round too many.": 3 - (1 - rate) ** (rounds + 1),
+            "there is a round too few.": 3 - (1 - rate) ** max(rounds - 1, 0),
+            "this is in percent.": 2 + 100 * (1 - (1 - rate) ** rounds),
+        },
+        tolerance=1e-9,
+    )
+
+
+@check("12.5", points=3, forbids=(*MODELS, "torch.nn.utils.prune"))
+def rewinding(snapshot, rewind, train_step, sparsity_after, lib):
+    """Copies that stay; back to them with zeros; zeros that no optimizer's memory moves; shares of shares."""
+    sizes = (4, 5, 3)
+    theirs, ours = expect.twins(lib, lambda parts: net_of(parts, *sizes), 125)
+    theirs[0].bias.requires_grad_(False)
+    kept(snapshot, lib, theirs, ours)
+    saved = {name: value.clone() for name, value in ours.state_dict().items()}
+    for masks in (some_masks(ours, 0.5, 126), {}, {"3.weight": torch.zeros(3, 5, dtype=torch.bool)}):
+        went_back(rewind, lib, theirs, saved, masks)
+    # Without the norm, all parameters are known to the device's stand-in.
+    theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(4, 5), parts.Linear(5, 3)), 127)
+    state = snapshot(theirs)
+    told = "what was saved cannot be used again for the same model."
+    expect.answers(rewind, theirs, state, {"0.weight": normal(5, 4, seed=128) > 0}, says=told)
+    told = "in double precision something is lost."
+    double = lib(toys).double(theirs)
+    exact = snapshot(double)
+    assert all(value.dtype is torch.float64 for value in exact.values()), told
+    trains(train_step, lib, sizes, 129)
+    for rounds, rate in ((0, 0.2), (1, 0.2), (2, 0.5), (10, 0.2), (3, 0.9), (25, 0.1), (4, 0.0), (2, 1.0)):
+        left_after(sparsity_after, rounds, rate)
+
+
+# 12.6
+
+
+def distilled(
+    student: torch.Tensor,
+    teacher: torch.Tensor,
+    labels: torch.Tensor,
+    T: float,
+    alpha: float,
+    *,
+    power: float = 2.0,
+    reverse: bool = False,
+    cool: float = 1.0,
+    warm: tuple[bool, bool] = (True, True),
+    mean: float = 1.0,
+    entropy: bool = False,
+    hard: torch.Tensor | None = None,
+    both: bool = False,
+) -> torch.Tensor:
+    """Hinton's loss, example by example and class by class, or with a mistake in it."""
+    terms = []
+    for z, t, label in zip(student, teacher, labels, strict=True):
+        log_q = z / (T if warm[0] else 1) - (z / (T if warm[0] else 1)).logsumexp(0)
+        log_p = t / (T if warm[1] else 1) - (t / (T if warm[1] else 1)).logsumexp(0)
+        if reverse:
+            log_p, log_q = log_q, log_p
+        apart = (log_p.exp() * ((0 if entropy else log_p) - log_q)).sum() * mean
+        nats = (z / cool).logsumexp(0) - (z / cool)[label]
+        if both:
+            terms.append(T**power * (alpha * apart + (1 - alpha) * nats))
+        else:
+            terms.append(alpha * T**power * apart + (1 - alpha) * nats)
+    return torch.stack(terms).mean()
+
+
+def taught(
+    call: Remote, student: torch.Tensor, teacher: torch.Tensor, labels: torch.Tensor, T: float, alpha: float
+) -> None:
+    """Fail unless the loss is Hinton's."""
+    value = call(student, teacher, labels, T, alpha)
+    told = f"the loss should be a tensor with one number, not {kind(value)}."
+    assert type(value) is torch.Tensor and value.numel() == 1, told
+    told = "the loss is NaN or infinite for logits that are finite: take log_softmax, not the log of softmax."
+    assert value.isfinite().all(), told
+    but: Callable[..., Any] = partial(distilled, student.double(), teacher.double(), labels, T, alpha)
+    N, C = student.shape
+    guesses = {
+        "the factor T squared is missing.": {"power": 0.0},
+        "the factor is T. It is T squared.": {"power": 1.0},
+        "the hard part is multiplied by T squared, too.": {"both": True},
+        "KL is the wrong way round: it begins with the teacher's probabilities.": {"reverse": True},
+        "the temperature is used for the labels, too. That part has T = 1.": {"cool": T},
+        "the temperature is used for the teacher alone.": {"warm": (False, True)},
+        "the temperature is used for the student alone.": {"warm": (True, False)},
+        "the temperature is not used in the softmax.": {"warm": (False, False)},
+        "the soft part is divided by the number of classes, too.": {"mean": 1 / C},
+        "the soft part is summed over the examples. Take the mean.": {"mean": N},
+        "this is a cross-entropy with the teacher, not KL: the teacher's entropy is still in it.": {"entropy": True},
+    }
+    told = "the loss is not that of Hinton et al."
+    others: dict[str, float | torch.Tensor] = {
+        sentence: float(but(**how)) + 1
+        for sentence, how in guesses.items()
+        if abs(float(but(**how)) - float(but())) > 1e-9
+    }
+    swapped = float(distilled(student.double(), teacher.double(), labels, T, 1 - alpha))
+    others["alpha and 1 - alpha are exchanged: alpha is the weight of the soft part."] = swapped + 1
+    soft = float(distilled(student.double(), teacher.double(), labels, T, 1.0))
+    hard = float(distilled(student.double(), teacher.double(), labels, T, 0.0))
+    others["both parts are added without their weights."] = soft + hard + 1
+    others["the hard part has no weight 1 - alpha."] = alpha * soft + hard + 1
+    others["the hard part is summed over the examples. Take the mean."] = alpha * soft + (1 - alpha) * N * hard + 1
+    expect.number_like(float(value) + 1, float(but()) + 1, "the loss", told, others)
+
+
+@check("12.6", points=3, forbids=MODELS)
+def distillation_loss(distillation_loss, lib):
+    """Soft and hard part, their weights, the way round of KL, and a teacher that learns nothing."""
+    for N, C, T, alpha in ((5, 3, 2.0, 0.7), (1, 3, 1.0, 0.4), (3, 3, 4.0, 1.0), (2, 6, 0.5, 0.0), (4, 2, 3, 0.5)):
+        student, teacher = 2 * normal(N, C, seed=126), 2 * normal(N, C, seed=127 + N)
+        labels = torch.randint(C, (N,), generator=expect.generator(N))
+        taught(distillation_loss, student, teacher, labels, T, alpha)
+    student, teacher = 2 * normal(4, 3, seed=1), 2 * normal(4, 3, seed=2)
+    labels = torch.tensor([2, 0, 1, 1])
+    taught(distillation_loss, 300 * student, 300 * teacher, labels, 1.5, 0.5)
+    taught(distillation_loss, student, student, labels, 2.0, 1.0)
+    for T, alpha in ((2.0, 0.7), (50.0, 1.0), (1.0, 0.0)):
+        slopes = lib(toys).gradients(distillation_loss, [student, teacher], labels, T, alpha)
+        told = "a gradient flows to the teacher. It learns nothing here: detach its logits."
+        assert not slopes[1].any(), told
+        with torch.enable_grad():
+            leaf = student.double().requires_grad_()
+            distilled(leaf, teacher.double(), labels, T, alpha).backward()
+        # `toys.gradients` weighs the one number by the first number of its row of weights.
+        told = "the gradient of the student's logits is wrong, or none flows."
+        expect.close(slopes[0] / -1, leaf.grad, told, 1e-3)
+    gap = student - teacher
+    slopes = lib(toys).gradients(distillation_loss, [student, teacher], labels, 100.0, 1.0)
+    told = "for a large T the gradient is not that of matching logits: (z_s - z_t) / C, centred."
+    centred = (gap - gap.mean(-1, keepdim=True)) / gap.size(-1) / len(gap)
+    expect.close(slopes[0] / -1, centred, told, 0.02)
+    exact = distillation_loss(student.double(), teacher.double(), labels, 2.0, 0.5)
+    assert exact.dtype is torch.float64, "in double precision the loss is not."
+    told = "the loss is wrong where logits are not contiguous."
+    again = lib(toys).strided(distillation_loss, student, teacher, labels, 2.0, 0.5)
+    expect.close(again, distillation_loss(student, teacher, labels, 2.0, 0.5), told)
+    expect.one_device(lib, distillation_loss, student, teacher, labels, 2.0, 0.5)
+
+
+# 12.7
+
+
+def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: int, training: bool) -> None:
+    """Fail unless the median of the calls after the first ones is found, for one example.
+
+    times: what each call takes, the first ones included.
+    """
+    repeats = len(times) - warm_up
+    value, calls, left, modes, grads, same = lib(toys).measured(call, [*times], N, repeats, warm_up, training)
+    number = expect.number(value, "the time")
+    assert modes == 0, "the model is asked in training mode. It is measured in evaluation mode."
+    assert grads == 0, "gradients are recorded while the model is measured: torch.no_grad()."
+    assert same is True, "the model is asked something else than the batch."
+    told = f"the model is called {calls} times. It should be warm_up + repeats times."
+    assert calls == len(times), told
+    assert left is training, "the model is left in another mode."
+    counted = [*times[warm_up:]]
+    expect.number_like(
+        number,
+        statistics.median(counted) / N,
+        "the time",
+        "the time is not the median of the timed calls, divided by the number of examples.",
+        {
+            "this is the mean. One slow call moves it: take the median.": statistics.fmean(counted) / N,
+            "this is the median with the first calls in it. They do not count.": statistics.median(times) / N,
+            "this is the mean with the first calls in it.": statistics.fmean(times) / N,
+            "this is the time of the whole batch.": statistics.median(counted),
+            "this is the mean time of the whole batch.": statistics.fmean(counted),
+            "this is the fastest call.": min(counted) / N,
+            "this is the slowest call.": max(counted) / N,
+            "of an even number of calls the median is the mean of the two in the middle.": sorted(counted)[
+                len(counted) // 2
+            ]
+            / N,
+            "of an even number of calls the median is the mean of the two in the middle, not the lower.": sorted(
+                counted
+            )[(len(counted) - 1) // 2]
+            / N,
+            "the time is 0: the clock is not used, or read twice before the call.": 0.0,
+            "this is the sum of all calls.": sum(counted) / N,
+        },
+        tolerance=1e-6,
+    )
+
+
+def free(rows: Sequence[Sequence[float]], signs: Sequence[int] = (-1, 1, 1), ties: str = "both") -> list[int]:
+    """Rows that nothing dominates, by comparing all pairs; or with a mistake in it."""
+    costs = [[sign * value for sign, value in zip(signs, row, strict=True)] for row in rows]
+
+    def beats(a: Sequence[float], b: Sequence[float]) -> bool:
+        if ties == "strict":
+            return all(x < y for x, y in zip(a, b, strict=True))
+        better = any(x < y for x, y in zip(a, b, strict=True))
+        return all(x <= y for x, y in zip(a, b, strict=True)) and better
+
+    found = [i for i, one in enumerate(costs) if not any(beats(other, one) for other in costs)]
+    if ties == "none":
+        return [i for i in found if not any(costs[i] == costs[j] for j in range(len(costs)) if j != i)]
+    return [i for i in found if costs[i] not in costs[:i]] if ties == "first" else found
+
+
+def chosen(undominated: Remote, rows: Sequence[tuple[float, float, float]]) -> None:
+    """Fail unless the rows that no other dominates are named."""
+    value = undominated([*rows])
+    if type(value) is torch.Tensor:
+        value = value.tolist()
+    expect.of_type(value, list, "undominated should return a list")
+    found = [int(expect.number(one, "a place")) for one in value]
+    wanted = free(rows)
+    assert found == wanted or sorted(found) != wanted, "the places are not in ascending order."
+    best = [max(range(len(rows)), key=lambda i: rows[i][0])] if rows else []
+    expect.explained(
+        found,
+        wanted,
+        "the rows are not those that no other row dominates.",
+        {
+            "larger is taken to be better in every column. Parameters and seconds are costs.": free(rows, (-1, -1, -1)),
+            "smaller is taken to be better in every column. Accuracy is not a cost.": free(rows, (1, 1, 1)),
+            "a row stays that is equal in one column and worse in another. That is dominated.": free(
+                rows, ties="strict"
+            ),
+            "equal rows dominate each other. They do not: both stay.": free(rows, ties="none"),
+            "of equal rows only the first stays. Both do.": free(rows, ties="first"),
+            "these are the rows that are dominated.": [i for i in range(len(rows)) if i not in wanted],
+            "only the most accurate row stays.": best,
+            "the rows are numbered from 1.": [i + 1 for i in wanted],
+        },
+    )
+
+
+@check("12.7", points=2, forbids=MODELS)
+def measuring(time_per_example, undominated, lib):
+    """A median after warm-up, per example, with a clock of ours; dominance in three columns of two directions."""
+    for times, N, warm_up, training in (
+        ([90.0, 70.0, 50.0, 4.0, 6.0, 31.0, 5.0, 5.5], 4, 3, True),
+        ([80.0, 70.0, 2.0, 3.0, 9.0, 4.0], 1, 2, False),
+        ([7.0], 3, 0, True),
+        ([40.0, 30.0, 8.0, 2.5, 2.0], 5, 2, False),
+        ([20.0, 10.0, 1.0, 3.0], 2, 2, True),
+    ):
+        timed(time_per_example, lib, times, N, warm_up, training)
+    found = lib(toys).measured(time_per_example, [60.0] * 3 + [2.0] * 9, 2, None, None, True)
+    told = "without these arguments there are 3 calls to warm up, and 9 that count."
+    assert found[1] == 12 and expect.number(found[0], "the time") == 1.0, told
+    found = time_per_example(lib(nn).Linear(3, 2), normal(4, 3, seed=7))
+    told = "without a clock of ours, the time of a call is not between 0 and a minute."
+    assert 0 < expect.number(found, "the time") < 60, told
+    tables: list[list[tuple[float, float, float]]] = [
+        [(90, 10, 1.0), (92, 12, 1.5), (91, 12, 1.5), (80, 5, 2.0), (90, 10, 1.1)],
+        [(0.5, 100, 3.0), (0.5, 100, 3.0), (0.5, 90, 3.5), (0.4, 90, 3.5), (0.6, 300, 0.5)],
+        [(1, 1, 1)],
+        [],
+        [(70, 5, 3), (71, 6, 4), (72, 7, 5)],
+        [(70, 5, 3), (71, 4, 3), (71, 4, 2)],
+        [(3, 3, 3), (3, 3, 3), (3, 3, 3)],
+        [(1, 9, 9), (2, 8, 8), (3, 7, 7), (0, 1, 10)],
+    ]
+    for rows in tables:
+        chosen(undominated, rows)
+
+
+# 12.8
+
+
+@results_check("12.8", points=4, source=smaller, notebook=smaller.NOTEBOOK)
+def every_run(run_all):
+    """Every experiment with every seed, graded from what the files of the runs hold."""
+
+
+# 12.S1
+
+
+def coded(weight: torch.Tensor, bits: int, largest: float | None = None) -> torch.Tensor:
+    """The rounded weights, row by row and number by number."""
+    m = 2 ** (bits - 1) - 1 if largest is None else largest
+    rows = []
+    for row in weight.double():
+        scale = float(row.abs().max()) / m or 1.0
+        rows.append([round(float(one) / scale) * scale for one in row])
+    return torch.tensor(rows, dtype=torch.float64)
+
+
+@stretch("12.S1", forbids=MODELS)
+def quantise(quantise):
+    """Whole numbers and a scale for each row, symmetric about 0; rows of zeros and of one large number."""
+    some = normal(5, 7, seed=128)
+    some[1] = 0
+    some[2, 3] = 100
+    for weight in (some, normal(3, 3, seed=129) * 1e-3, normal(1, 4, seed=130).double(), normal(4, 1, seed=131)):
+        n, m = weight.shape
+        for bits in (8, 4, 2):
+            codes, scales = expect.items(quantise(weight, bits), 2, "quantise should return codes and scales")
+            expect.tensor(codes, (n, m), "the codes")
+            assert codes.dtype is torch.int8, f"the codes are {codes.dtype}. They should be int8."
+            scale = expect.floats(scales, (n, 1), "the scales")
+            top = 2 ** (bits - 1) - 1
+            told = "a code is out of range: it goes from -m to m, m = 2^(bits-1) - 1."
+            assert codes.abs().max() <= top and codes.min() > -128, told
+            whole = coded(weight.reshape(1, -1), bits).view(n, m)
+            cut_off = (weight / scale.to(weight.dtype)).trunc().double() * scale.double()
+            expect.like(
+                codes.double() * scale,
+                coded(weight, bits),
+                "codes times scales are not the weights, rounded to multiples of the row's scale.",
+                {
+                    "there is one scale for the whole matrix. Each row has its own.": whole,
+                    "the codes are cut off, not rounded.": cut_off,
+                },
+                1e-3,
+            )
