@@ -34,8 +34,9 @@ class RelativeAttention(nn.Module):
     def __init__(self, d_model: int, n_heads: int):
         super().__init__()
         self.n_heads = n_heads
-        for name in ("q_proj", "k_proj", "v_proj", "r_proj", "out_proj"):
-            setattr(self, name, nn.Linear(d_model, d_model, bias=False))
+        self.q_proj, self.k_proj, self.v_proj, self.r_proj, self.out_proj = (
+            nn.Linear(d_model, d_model, bias=False) for _ in range(5)
+        )
         self.u, self.v = (nn.Parameter(torch.zeros(n_heads, d_model // n_heads)) for _ in range(2))
 
     def forward(self, x: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
@@ -80,7 +81,8 @@ class SegmentModel(nn.Module):
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Tokens (B, T) -> logits (B, T, V), and the memories for the next segment."""
         x, kept = self.embedding(tokens), []
-        for layer, memory in zip(self.layers, memories or [None] * len(self.layers), strict=True):
+        old = [None] * len(self.layers) if memories is None else memories
+        for layer, memory in zip(self.layers, old, strict=True):
             both = x if memory is None else torch.cat([memory, x], dim=1)
             kept.append(both[:, max(0, both.size(1) - mem_len) :].detach())
             x = layer(x, memory)
@@ -263,7 +265,7 @@ def run_seed(
         OSError: the source text is nowhere; says what to do.
     """
     device, began = profiles.device(), time.perf_counter()
-    versions = {"torch": torch.__version__}
+    versions = {"torch": str(torch.__version__)}
     if not experiment.period:
         versions["text"] = text(experiment.task, experiment.symbols).fingerprint
     model, curve = train(experiment, seed, device, on_step)
