@@ -435,7 +435,7 @@ text, gaps = torch.randint(12, (4, 48)), {}
 for n_layers in (1, 2, 3):
     model = small_model(n_layers)
     whole = in_segments(model, text, 48, 0)
-    gaps[f"{n_layers} layers"] = [(in_segments(model, text, 6, m) - whole).abs().mean().item() for m in range(49)]
+    gaps[f"layers: {n_layers}"] = [(in_segments(model, text, 6, m) - whole).abs().mean().item() for m in range(49)]
 print("memory of 48:", {name: f"{gap[-1]:.0e}" for name, gap in gaps.items()})
 
 # %%
@@ -494,7 +494,7 @@ checks.reach(reach)
 
 # %%
 sizes = [(4, 3), (6, 3), (2, 3), (8, 1)]
-lines = {f"memory {m}, {layers} layers": [reach(layers, m, 4, i) for i in range(4)] for m, layers in sizes}
+lines = {f"memory {m}, layers {layers}": [reach(layers, m, 4, i) for i in range(4)] for m, layers in sizes}
 alt = (
     "The reach of places 0 to 3 in segments of four, for four models: it grows by one with each place, and by far more "
 )
@@ -869,7 +869,7 @@ checks.every_run(run_all)
 for name, one in experiments.items():
     for layers in (1, one.layers) if one.period else ():
         far = [i for i in range(one.length) if reach(layers, one.mem_len, one.length, i) >= one.period - 1]
-        print(f"{name}, {layers} layers: the reach is enough {f'from place {far[0]} on' if far else 'nowhere'}")
+        print(f"{name}, layers {layers}: the reach is enough {f'from place {far[0]} on' if far else 'nowhere'}")
 
 # %% tags=["experiment"]
 alt = "Your runs: the loss at each place of a segment, for four arms that read random tokens with a period."
