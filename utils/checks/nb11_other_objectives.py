@@ -133,6 +133,10 @@ def masks(mask_number, masked_places, lib):
         assert len({*numbers}) == copies, told
         told = "with copies, the masks do not take turns: does masked_places use mask_number?"
         assert numbers == [numbers[epoch % copies] for epoch in range(12)], told
+    told = "without a seed the mask is not that of the seed 0, as the signature says."
+    assert torch.equal(
+        hidden_places(masked_places(60, 3, 2), 60), hidden_places(masked_places(60, 3, 2, seed=0), 60)
+    ), told
     for place in range(3):
         apart(
             masked_places, lib, [(7 * k * (place == 0), 7 * k * (place == 1), 7 * k * (place == 2)) for k in range(20)]
