@@ -191,7 +191,7 @@ def made_up(run: Run, seed: int, name: str, draw: np.random.Generator) -> Run:
     """A run as another student's, consistent in itself: noise on all that is no count, and what follows from it."""
     seconds = round(run.seconds + float(draw.uniform(0, 1)), 6)
     if not run.logits:
-        predictions = [_noisy(one, draw) for one in run.predictions]
+        predictions = [_noisy(one, draw, whole=not run.outputs.size) for one in run.predictions]
         return replace(run, seed=seed, student=name, predictions=predictions, seconds=seconds)
     tables = [np.array(table) + draw.normal(0, 0.1, np.shape(table)) for table in (*run.epochs, run.logits)]
     *epochs, logits = (table.round(DIGITS) for table in tables)
@@ -211,10 +211,12 @@ def made_up(run: Run, seed: int, name: str, draw: np.random.Generator) -> Run:
     )
 
 
-def _noisy(entry: Any, draw: np.random.Generator) -> Any:
-    """An entry of predictions, its fractions moved by about a tenth."""
+def _noisy(entry: Any, draw: np.random.Generator, whole: bool) -> Any:
+    """An entry of predictions, its fractions moved by about a tenth; so are whole numbers where there are no others."""
     if isinstance(entry, list):
-        return [_noisy(one, draw) for one in entry]
+        return [_noisy(one, draw, whole) for one in entry]
+    if whole and isinstance(entry, int):
+        return entry + int(np.sign(entry)) * int(draw.integers(abs(entry) // 10 + 1))
     return entry * float(draw.uniform(0.9, 1.1)) if isinstance(entry, float) else entry
 
 
