@@ -216,7 +216,7 @@ def _noisy(entry: Any, draw: np.random.Generator, whole: bool) -> Any:
     if isinstance(entry, list):
         return [_noisy(one, draw, whole) for one in entry]
     if whole and isinstance(entry, int):
-        return entry + int(draw.integers(entry // 10 + 1))
+        return entry + int(np.sign(entry)) * int(draw.integers(abs(entry) // 10 + 1))
     return entry * float(draw.uniform(0.9, 1.1)) if isinstance(entry, float) else entry
 
 

@@ -655,8 +655,13 @@ for name, one in experiments.items():
     print(f"{name:22} {one.steps} steps of {one.batch}", f"{one.sparsity:.0%} cut" if one.sparsity else "")
 
 # %% tags=["experiment"]
-mine = {"magnitude_masks": magnitude_masks, "snapshot": snapshot, "rewind": rewind, "train_step": train_step}
-mine["distillation_loss"] = distillation_loss
+mine = {
+    "magnitude_masks": magnitude_masks,
+    "snapshot": snapshot,
+    "rewind": rewind,
+    "train_step": train_step,
+    "distillation_loss": distillation_loss,
+}
 student.use(checks, **mine)
 results = results_folder(say=True)
 

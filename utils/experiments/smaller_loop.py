@@ -18,7 +18,7 @@ from data import libraries
 from utils.experiments import profiles, smaller, student
 from utils.experiments.experiment import Run
 from utils.experiments.loops import run_of
-from utils.experiments.smaller import CUT, DENSE, HARD, NEW, OWN, POINTS, SHUFFLED, SOFT, TEACHER, Smaller
+from utils.experiments.smaller import CUT, DENSE, HARD, NEW, OWN, POINTS, SHUFFLED, SOFT, TEACHER, UNIT, Smaller
 from utils.experiments.training import seed_everything
 
 DECIMALS = 3
@@ -447,8 +447,10 @@ def run_seed(
     logits, labels = answers(model, known.test_x, device), known.test_y
     right = logits.gather(1, labels[:, None])[:, 0]
     others = logits.scatter(1, labels[:, None], -torch.inf).max(1).values
-    margins = (right - others).double().round(decimals=DECIMALS)
-    rows: list[Any] = [[int(one), float(margin)] for one, margin in zip(logits.argmax(-1), margins, strict=True)]
+    margins: list[Any] = (right - others).double().round(decimals=DECIMALS).tolist()
+    if experiment.is_lookup:
+        margins = [round(UNIT * margin) for margin in margins]
+    rows: list[Any] = [[one, margin] for one, margin in zip(logits.argmax(-1).tolist(), margins, strict=True)]
     return run_of(
         experiment, seed, began, device, torch.float32, versions, labels=labels.tolist(), predictions=rows, curve=curve
     )
