@@ -54,8 +54,8 @@ class Smaller(Experiment):
     """A small transformer that answers lookups or names a sentence's library: how it was made smaller.
 
     A run holds a row for each test example: the class that it was given, and by how much the label's logit is above the
-    largest other one, in whole thousandths: seeds have little in common in how sure they are, so that only equality tells
-    of copies. Its curve is the accuracy on these examples.
+    largest other one, in whole thousandths: seeds have little in common in how sure they are, so that only equality
+    tells of copies. Its curve is the accuracy on these examples.
 
     A seed varies the new weights, the order of the examples, which sentences have labels, dropout, and the mask that is
     shuffled. Sentences are those of libraries on this machine: runs are of one text where their `versions` name one.
