@@ -206,9 +206,11 @@ def points(
             ax.set(xlabel=xlabel, **({"xscale": "log"} if log else {}))
             ax.grid(alpha=0.3)
             if log:
-                ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                places = [x for x, _ in named.values()]
+                wide = max(places) > 50 * min(places)  # more numbers would run into each other
+                ax.xaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5)))
                 ax.xaxis.set_minor_locator(NullLocator())
-                ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+                ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
         grid[0].set_ylabel(ylabel)
         grid[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return Picture(figure, alt)

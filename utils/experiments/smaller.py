@@ -32,7 +32,7 @@ CUT = (REWOUND, NEW, SHUFFLED)
 TAUGHT = (OWN, HARD, SOFT)
 FEW, FEWEST = "few", "fewest"  # of the weights that are left
 METHODS = (DENSE, *CUT, TEACHER, *TAUGHT)
-UNIT = 1000  # margins of lookups are whole thousandths, see `Smaller`
+UNIT = 1000  # margins are whole thousandths, see `Smaller`
 POINTS = 12  # of the curve of a run
 LIBRARIES = 6
 LEARNED = 0.9  # the accuracy whose first step is looked for
@@ -54,8 +54,8 @@ class Smaller(Experiment):
     """A small transformer that answers lookups or names a sentence's library: how it was made smaller.
 
     A run holds a row for each test example: the class that it was given, and by how much the label's logit is above the
-    largest other one; for lookups in whole thousandths: no two models have anything in common in how sure they are, so
-    that only equality tells of copies there. Its curve is the accuracy on these examples.
+    largest other one, in whole thousandths: seeds have little in common in how sure they are, so that only equality
+    tells of copies. Its curve is the accuracy on these examples.
 
     A seed varies the new weights, the order of the examples, which sentences have labels, dropout, and the mask that is
     shuffled. Sentences are those of libraries on this machine: runs are of one text where their `versions` name one.
@@ -118,9 +118,8 @@ class Smaller(Experiment):
 
     def check(self, run: Run, whole: bool) -> None:
         """A class and a margin that agree for each example, and a curve that ends where they say."""
-        kinds = [int, int if self.is_lookup else float]
         for row, label in zip(run.predictions, run.labels, strict=True):
-            if type(row) is not list or [*map(type, row)] != kinds or not 0 <= row[0] < self.classes:
+            if type(row) is not list or [*map(type, row)] != [int, int] or not 0 <= row[0] < self.classes:
                 raise BadRun(f"its predictions are not a class below {self.classes} and a margin for each example")
             if row[1] and (row[1] > 0) is not (row[0] == label):
                 raise BadRun("a margin is not that of the class")

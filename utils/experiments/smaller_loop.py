@@ -21,7 +21,6 @@ from utils.experiments.loops import run_of
 from utils.experiments.smaller import CUT, DENSE, HARD, NEW, OWN, POINTS, SHUFFLED, SOFT, TEACHER, UNIT, Smaller
 from utils.experiments.training import seed_everything
 
-DECIMALS = 3
 ANOTHER = 10**7  # what is added to a seed for values that have nothing to do with the first ones
 TEMPERATURE = 1.0
 VOCABULARY = 4000  # words that occur twice or more, at most so many of them
@@ -447,10 +446,8 @@ def run_seed(
     logits, labels = answers(model, known.test_x, device), known.test_y
     right = logits.gather(1, labels[:, None])[:, 0]
     others = logits.scatter(1, labels[:, None], -torch.inf).max(1).values
-    margins: list[Any] = (right - others).double().round(decimals=DECIMALS).tolist()
-    if experiment.is_lookup:
-        margins = [round(UNIT * margin) for margin in margins]
-    rows: list[Any] = [[one, margin] for one, margin in zip(logits.argmax(-1).tolist(), margins, strict=True)]
+    margins = (UNIT * (right - others).double()).round().long()
+    rows: list[Any] = torch.stack([logits.argmax(-1), margins], 1).tolist()
     return run_of(
         experiment, seed, began, device, torch.float32, versions, labels=labels.tolist(), predictions=rows, curve=curve
     )
