@@ -20,7 +20,8 @@
 # XLNet (Yang et al. 2019) is built on it and asks something else: to guess the words of a text in any order, so that
 # each may see words on both sides.
 #
-# Each exercise is checked on the spot. They take about three hours, without the written questions, and need no GPU.
+# Each exercise is checked on the spot. They take about three hours, without the written questions. They need no GPU,
+# but answers must run on one: what you make lies on the device of what you are given.
 
 # %% tags=["setup"]
 
@@ -227,7 +228,7 @@ class RelativeAttention(nn.Module):
     def forward(self, x, memory=None):
         """x (B, T, d_model), memory (B, M, d_model) of the tokens right before it, or None -> (B, T, d_model).
 
-        M may be any length, 0 too, which is the same as None.
+        M may be any length, 0 too, which is the same as None. x has the dtype and device of the weights, float64 too.
         """
         ### BEGIN SOLUTION
         seen = x if memory is None else torch.cat([memory, x], dim=1)
@@ -378,7 +379,8 @@ class SegmentModel(nn.Module):
         Args:
             memories: what was given back for the segment before, one for each layer; None at the beginning of a text.
                 They are not changed.
-            mem_len: so many states are kept, see 10.4; with 0 the memories have length 0.
+            mem_len: so many states are kept for the next segment, see 10.4; with 0 the memories have length 0. What is
+                given in `memories` is read whole, whatever mem_len is.
         """
         ### BEGIN SOLUTION
         x, kept = self.embedding(tokens), []

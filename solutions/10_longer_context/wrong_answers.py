@@ -511,7 +511,7 @@ def next_memory(memory, hidden, mem_len):
 # - return self.head(x), kept
 # + return self.head(x), [*kept, x.detach()]
 
-# %% wrong="10.5" name="memories that the model keeps itself" says="two texts that are read in turn" private=true
+# %% wrong="10.5" name="memories that the model keeps itself" says="the given memories are not what is read"
 # - for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
 # + old = self.old if memories else [None] * len(self.layers)
 # + for layer, memory in zip(self.layers, old):
@@ -1118,3 +1118,27 @@ def effective_length(losses, threshold=0.01):
         if losses[length] * (1 - threshold) <= best:
             answer = length
     return answer
+
+
+# %% wrong="10.5" name="memories are dropped where nothing is kept" says="the given memories are not what is read"
+# - for layer, memory in zip(self.layers, memories or [None] * len(self.layers)):
+# + for layer, memory in zip(self.layers, memories if memories and mem_len else [None] * len(self.layers)):
+
+
+# %% wrong="10.5" name="memories are cut before they are read" says="the given memories are not what is read"
+# - x = layer(x, memory)
+# + x = layer(x, memory if memory is None else memory[:, max(0, memory.size(1) - mem_len) :])
+
+
+# %% wrong="10.9" name="one empty row alone is seen to" says="is not that of the layer"
+# - weights = scores.softmax(-1) * mask
+# + weights = scores.softmax(-1)
+# + first = mask.sum(-1).argmin()
+# + if not mask[first].any():
+# +     weights = weights.index_fill(2, first, 0.0)
+
+
+# %% right="10.3" name="keeps its weights for a picture"
+# - return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
+# + self.weights = weights
+# + return self.out_proj((weights @ v).transpose(1, 2).flatten(2))

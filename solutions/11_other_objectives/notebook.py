@@ -21,7 +21,8 @@
 # XLM's translations, ALBERT's order of sentences. Then you measure three of them at a size where each can fail.
 #
 # Each exercise is checked on the spot and stands on its own. They take about two hours, without the written
-# questions and the runs, and need no GPU.
+# questions and the runs, and need no GPU; but answers
+# must run on one: what you make lies on the device of what you are given.
 
 # %% tags=["setup"]
 

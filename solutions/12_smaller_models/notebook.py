@@ -21,7 +21,7 @@
 # which of the three it buys.
 #
 # Each exercise is checked on the spot. They take about two and a half hours, without the written questions, and
-# need no GPU.
+# need no GPU; but answers must run on one: what you make lies on the device of what you are given.
 
 # %% tags=["setup"]
 

@@ -77,7 +77,7 @@ class RMSNorm(nn.Module):
     """Divide each vector by its root mean square, and multiply by a weight.
 
     One part: `weight` (d_model), ones at first. The fraction is computed in float32 or better, and
-    rounded to the dtype of x before the weight comes.
+    rounded to the dtype of x before the weight comes. Not by `rms_norm` or `nn.RMSNorm`.
     """
 
     def __init__(self, d_model, eps=1e-5):
@@ -608,8 +608,8 @@ plots.curves(
 # | `model.norm.weight` | `norm.weight` |
 # | `lm_head.weight` | `head.weight` |
 #
-# A tied model's file has no `lm_head.weight`. Old files also keep tables of the rotation, named
-# `....rotary_emb.inv_freq`: leave them out.
+# A tied model's file has no `lm_head.weight`. Old files also keep tables of the rotation, whose names end in
+# `rotary_emb.inv_freq`, in each layer or once: leave them out.
 #
 # Files for llama.cpp hold the rows of $W_q$ and $W_k$ in pairs, as in notebook 02. In each head the rows
 # $0, 1, 2, 3, \dots$ should go to $0, \frac d2, 1, \frac d2 + 1, \dots$
@@ -640,7 +640,7 @@ plots.curves(
 def to_halves(weight, d_head):
     """Reorder the rows of a projection (heads * d_head, d_model) within each head, from pairs to halves.
 
-    Rows 2i and 2i + 1 of a head become its rows i and i + d_head/2. The result is a new tensor of the same dtype.
+    Rows 2i and 2i + 1 of a head become its rows i and i + d_head/2. The given tensor stays as it is; the dtype, too.
     """
     ### BEGIN SOLUTION
     return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)

@@ -218,6 +218,12 @@ def other_temperatures(generate, lib):
         assert ((found - shares).abs() < 6 * (shares * (1 - shares) / 300).sqrt()).all(), temperature
 
 
+@private("14.6", tells="where many tokens are likely, some are never drawn.")
+def many_tokens(generate, lib):
+    text = seen.drawn(generate, lib, [0.0] * 60, 1.0, 300, 1840)
+    assert len({*text}) > 52, f"{len({*text})} of 60 were drawn"  # 59.6 on average; 50 where 50 are kept
+
+
 # 14.7
 
 

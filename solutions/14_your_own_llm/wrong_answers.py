@@ -1286,3 +1286,32 @@ def speculative(model, draft, tokens, max_new, k=4):
         text += choices[: agree + 1]
         missing -= agree + 1
     return text
+
+
+# %% right="14.3" name="keeps its keys for a picture"
+# - return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+# + self.last = [k, heads]
+# + return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+
+
+# %% wrong="14.6" name="draws from the fifty best alone" says="some are never drawn" private=true
+# - last = logits[0, -1]
+# + last = logits[0, -1]
+# + if temperature and len(last) > 50:
+# +     last = last.masked_fill(last < last.topk(50).values[-1], -torch.inf)
+# +     last[last.topk(50).indices[-1] + 1 :] = -torch.inf
+
+
+# %% wrong="14.7" name="any prefix" says="a file with `encoder.layers.0"
+# - elif kind == "weight" and part.startswith("model.layers.") and layer[0].isdigit() and layer[2] in inside:
+# + elif kind == "weight" and (layer := part.partition(".layers.")[2].partition("."))[2] in inside:
+
+
+# %% wrong="14.7" name="any layer" says="a file with `model.layers.x"
+# - elif kind == "weight" and part.startswith("model.layers.") and layer[0].isdigit() and layer[2] in inside:
+# + elif kind == "weight" and part.startswith("model.layers.") and layer[2] in inside:
+
+
+# %% wrong="14.7" name="tables of layers alone are left out" says="raise"
+# - if name.endswith(".rotary_emb.inv_freq"):
+# + if name.endswith(".self_attn.rotary_emb.inv_freq"):

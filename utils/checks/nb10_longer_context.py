@@ -511,6 +511,12 @@ def segment_model(SegmentModel, lib):
     for part, module in segment_parts(ours).items():
         for name, one in module.named_parameters():
             expect.close(slopes[f"module.{part}.{name}"], one.grad, told, 1e-3)
+    _, memories = expect.items(model(text[:, :6], mem_len=6), 2, "the model should give two things")
+    wanted = read_on(ours, [text[:, :6], text[:, 6:10]], 6)[1][0]
+    for fewer in (0, 2):
+        value = expect.items(model(text[:, 6:10], memories, fewer), 2, "the model should give two things")
+        told = "with a smaller mem_len, the given memories are not what is read: it says only what is kept for later."
+        expect.close(expect.floats(value[0], (2, 4, V), "the logits"), wanted, told)
     expect.one_device(lib, lib(toys).First(model), text)
 
 
@@ -925,6 +931,8 @@ def two_streams(TwoStreamLayer, lib):
         T = len(order)
         h, g = normal(2, T, d, seed=T), normal(2, T, d, seed=10 + T)
         streamed(layer, state, h, g, masks_of(order), heads)
+        blind = torch.zeros(T, T, dtype=torch.bool)
+        streamed(layer, state, h, g, (blind, blind), heads)  # nobody may look at anything
     order = [2, 1, 3, 0]
     h, g, masks = normal(2, 4, d, seed=1), normal(2, 4, d, seed=2), masks_of(order)
     before = streamed(layer, state, h, g, masks, heads)

@@ -402,9 +402,13 @@ def magnitude_masks(magnitude_masks, lib):
 
 
 def net_of(parts: Any, d: int, width: int, classes: int) -> Any:
-    """A small net with parameters and buffers."""
+    """A small net with parameters and buffers.
+
+    No bias comes before the batch norm, which takes it off again: its gradient would be rounding alone, of which Adam
+    makes a whole step in any direction.
+    """
     return parts.Sequential(
-        parts.Linear(d, width), parts.BatchNorm1d(width), parts.Tanh(), parts.Linear(width, classes)
+        parts.Linear(d, width, bias=False), parts.BatchNorm1d(width), parts.Tanh(), parts.Linear(width, classes)
     )
 
 
@@ -562,7 +566,7 @@ def rewinding(snapshot, rewind, train_step, sparsity_after, lib):
     """Copies that stay; back to them with zeros; zeros that no optimizer's memory moves; shares of shares."""
     sizes = (4, 5, 3)
     theirs, ours = expect.twins(lib, lambda parts: net_of(parts, *sizes), 125)
-    theirs[0].bias.requires_grad_(False)
+    theirs[3].bias.requires_grad_(False)
     kept(snapshot, lib, theirs, ours)
     saved = {name: value.clone() for name, value in ours.state_dict().items()}
     for masks in (some_masks(ours, 0.5, 126), {}, {"3.weight": torch.zeros(3, 5, dtype=torch.bool)}):

@@ -977,11 +977,16 @@ def convert(to_halves, convert):
     assert expect.tensor(found, (16, 4), "the reordered rows").dtype is torch.bfloat16, told
     takes(convert, checkpoint(range(3), 3, 1, 6, False, 120), None, False)
     tied = checkpoint([0, 11, 1, 10, 2], 4, 2, 6, True, 160)
-    names_are_right(convert({**tied, TABLE: torch.ones(3)}), converted(tied), True)
+    for table in (TABLE, "model.rotary_emb.inv_freq"):
+        names_are_right(convert({**tied, table: torch.ones(3)}), converted(tied), True)
     takes(convert, tied, None, True)
     takes(convert, checkpoint([1, 0], 3, 1, 6, False, 230), 6, False)
     takes(convert, {name: weight.bfloat16() for name, weight in checkpoint([0], 4, 2, 6, True, 260).items()}, 6, True)
-    left_over = ("model.layers.0.self_attn.q_proj.bias", "model.layers.1.mlp.experts.weight", "vision.weight")
+    left_over = (
+        *("model.layers.0.self_attn.q_proj.bias", "model.layers.1.mlp.experts.weight", "vision.weight"),
+        *("encoder.layers.0.mlp.up_proj.weight", "model.layers.x.mlp.up_proj.weight", "model.layers.0.rotary.weight"),
+        *("model.extra_norm.weight", "model.layers.0.extra_norm.weight"),
+    )
     for name in left_over:
         state = {**checkpoint([0, 1], 3, 1, 6, False, 290), name: torch.ones(4)}
         told = f"a file with `{name}` is taken. It has no place in the model: refuse it with ValueError."

@@ -461,7 +461,8 @@ def apart(call: Callable[..., Any], *args: Any, **options: Any) -> bool:
     """
     placed: list[Any] = []
     for arg in [call, *args]:
-        one: Any = copy.deepcopy(arg) if isinstance(arg, (nn.Module, list)) else arg.clone() if is_tensor(arg) else arg
+        one: Any = arg.clone() if is_tensor(arg) else copy.deepcopy(arg) if isinstance(arg, list) else arg
+        one = twin(arg) if isinstance(arg, nn.Module) else one
         inside = [*one.parameters(), *one.buffers()] if isinstance(one, nn.Module) else leaves(one)
         for tensor in filter(is_tensor, inside):
             Elsewhere.mark(tensor)
@@ -507,7 +508,7 @@ def shape_on_meta(call: Callable[..., Any], *given: Any) -> list[int]:
     [] if `call` makes tensors that do not follow it there, as on a GPU, or answers with one that lies elsewhere.
     """
     there = [item.to("meta") if isinstance(item, torch.Tensor) else item for item in given]
-    call = copy.deepcopy(call).to("meta") if isinstance(call, nn.Module) else call
+    call = twin(call).to("meta") if isinstance(call, nn.Module) else call
     try:
         with OneDevice():
             result = call(*there)
@@ -601,9 +602,16 @@ def gradient_arrives(call: Callable[..., Any], part: nn.Module, *rest: Any) -> b
     return any(slope is not None for slope in slopes)
 
 
+def twin(part: nn.Module) -> nn.Module:
+    """A deep copy of `part`; what it keeps of its last call, for a picture perhaps, is cut off from the graph."""
+    values = [one for module in part.modules() for one in leaves([*vars(module).values()])]
+    kept = [one for one in values if isinstance(one, torch.Tensor) and not one.is_leaf]
+    return copy.deepcopy(part, {id(one): one.detach().clone() for one in kept})
+
+
 def double(part: nn.Module) -> nn.Module:
     """A copy of `part` in double precision."""
-    return copy.deepcopy(part).double()
+    return twin(part).double()
 
 
 def needs_gradient(make: Callable[..., torch.Tensor], *given: Any) -> bool:
@@ -981,7 +989,7 @@ def meets_other_devices(call: Callable[..., Any], model: nn.Module, x: torch.Ten
 
     What else cannot go on without numbers says nothing.
     """
-    there = copy.deepcopy(model).to("meta")
+    there = twin(model).to("meta")
     try:
         with OneDevice():
             found = call(there, x.to("meta"))
