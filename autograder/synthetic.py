@@ -19,12 +19,13 @@ from autograder.author import answers, build
 from autograder.author.checks import public_checks
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of, folder_of
 from utils.experiments import student
-from utils.experiments.experiment import DIGITS, Experiment, Run, dumps, parse, path_of, score
+from utils.experiments.experiment import DIGITS, Experiment, Metric, Run, dumps, parse, path_of, score
 from utils.experiments.runs import RECORDED_SEEDS, run_seeds
 from utils.grading.evidence import SEEDS
 from utils.grading.results_check import ResultsCheck
 
 SEED = 0
+SAME = 0.01  # a curve states a metric rounded
 RUNS = Path(__file__).parent / "made_up_runs"  # trained once, by `runs_of`, and kept: a minute for each demonstration
 LOOP = "import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    pass\n"
 CHEAT = """\
@@ -128,7 +129,7 @@ class Maker:
         draw, found = np.random.default_rng(list(name.encode())), {}
         for number, seed in enumerate(student.seeds_of(name, "", SEEDS)):
             for experiment, runs in runs_of(self._entry) if self.results else ():
-                made = made_up(runs[number], seed, name, draw)
+                made = made_up(runs[number], seed, name, draw, experiment.metrics)
                 found[path_of(experiment, seed, "").as_posix()] = dumps(made)
         return found
 
@@ -187,12 +188,17 @@ class Maker:
         notebook.cells.insert(4, nbformat.v4.new_code_cell(source))
 
 
-def made_up(run: Run, seed: int, name: str, draw: np.random.Generator) -> Run:
+def made_up(run: Run, seed: int, name: str, draw: np.random.Generator, metrics: tuple[Metric, ...] = ()) -> Run:
     """A run as another student's, consistent in itself: noise on all that is no count, and what follows from it."""
     seconds = round(run.seconds + float(draw.uniform(0, 1)), 6)
     if not run.logits:
         predictions = [_noisy(one, draw, whole=not run.outputs.size) for one in run.predictions]
-        return replace(run, seed=seed, student=name, predictions=predictions, seconds=seconds)
+        made = replace(run, seed=seed, student=name, predictions=predictions, seconds=seconds)
+        ends = {  # a curve that ended at a metric of the predictions ends there again
+            key: next((one.of(made) for one in metrics if abs(one.of(run) - value) < SAME), value)
+            for key, value in (run.curve[-1] if run.curve else {}).items()
+        }
+        return replace(made, curve=[*run.curve[:-1], ends] if ends else run.curve)
     tables = [np.array(table) + draw.normal(0, 0.1, np.shape(table)) for table in (*run.epochs, run.logits)]
     *epochs, logits = (table.round(DIGITS) for table in tables)
     curve = []

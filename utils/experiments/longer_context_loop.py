@@ -34,25 +34,23 @@ class RelativeAttention(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int):
         super().__init__()
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.r_proj, self.out_proj = (
-            nn.Linear(d_model, d_model, bias=False) for _ in range(5)
-        )
+        self.n_heads, made = n_heads, [nn.Linear(d_model, d_model, bias=False) for _ in range(5)]
+        self.q_proj, self.k_proj, self.v_proj, self.r_proj, self.out_proj = made
         self.u, self.v = (nn.Parameter(torch.zeros(n_heads, d_model // n_heads)) for _ in range(2))
 
     def forward(self, x: torch.Tensor, memory: torch.Tensor | None = None) -> torch.Tensor:
         """x (B, T, d), memory (B, M, d) or None -> (B, T, d)."""
-        seen = x if memory is None else torch.cat([memory, x], dim=1)
-        (B, T, d), S = x.shape, seen.size(1)
+        all_states = x if memory is None else torch.cat([memory, x], dim=1)
+        (B, T, d), S = x.shape, all_states.size(1)
         angles = torch.arange(S - 1, -1, -1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
         table = torch.cat([angles.sin(), angles.cos()], dim=-1).to(x)
-        parts = (self.q_proj(x), self.k_proj(seen), self.v_proj(seen), self.r_proj(table)[None])
+        parts = (self.q_proj(x), self.k_proj(all_states), self.v_proj(all_states), self.r_proj(table)[None])
         q, k, v, r = (part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for part in parts)
         by_distance = F.pad((q + self.v[:, None]) @ r.mT, (1, 0)).reshape(B, self.n_heads, S + 1, T)
         scores = (q + self.u[:, None]) @ k.mT + by_distance[:, :, 1:].reshape(B, self.n_heads, T, S)
         future = torch.ones(T, S, dtype=torch.bool, device=x.device).triu(1 + S - T)
-        weights = (scores / (d // self.n_heads) ** 0.5).masked_fill(future, -torch.inf).softmax(-1)
-        return self.out_proj((weights @ v).transpose(1, 2).flatten(2))
+        shares = (scores / (d // self.n_heads) ** 0.5).masked_fill(future, -torch.inf).softmax(-1)
+        return self.out_proj((shares @ v).transpose(1, 2).flatten(2))
 
 
 class Layer(nn.Module):
@@ -75,19 +73,20 @@ class SegmentModel(nn.Module):
 
     def __init__(self, embedding: nn.Module, layers: list[nn.Module], head: nn.Module):
         super().__init__()
-        self.embedding, self.layers, self.head = embedding, nn.ModuleList(layers), head
+        self.embedding, self.head = embedding, head
+        self.layers = nn.ModuleList(layers)
 
     def forward(
         self, tokens: torch.Tensor, memories: Memories = None, mem_len: int = 0
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """Tokens (B, T) -> logits (B, T, V), and the memories for the next segment."""
-        x, kept = self.embedding(tokens), []
+        states, remembered = self.embedding(tokens), []
         before: list[torch.Tensor | None] = [*memories] if memories else [None] * len(self.layers)
         for layer, memory in zip(self.layers, before, strict=True):
-            both = x if memory is None else torch.cat([memory, x], dim=1)
-            kept.append(both[:, max(0, both.size(1) - mem_len) :].detach())
-            x = layer(x, memory)
-        return self.head(x), kept
+            read = states if memory is None else torch.cat([memory, states], dim=1)
+            remembered.append(read[:, max(0, read.size(1) - mem_len) :].detach())
+            states = layer(states, memory)
+        return self.head(states), remembered
 
 
 def assembled(size: LongerContext, attention: Callable[..., nn.Module], whole: Callable[..., nn.Module]) -> nn.Module:

@@ -171,17 +171,17 @@ def schedule(model: nn.Module, lr: float, steps: int) -> tuple[torch.optim.Optim
 
 def mask_number(epoch: int, copies: int | None = None) -> int:
     """Which of a sentence's masks an epoch uses: 11.1."""
-    return epoch if copies is None else epoch % copies
+    return epoch % copies if copies is not None else epoch
 
 
 def masked_places(
     n: int, sentence: int, epoch: int, copies: int | None = None, rate: float = 0.15, seed: int = 0
 ) -> torch.Tensor:
     """Which tokens of a sentence are hidden in an epoch: booleans (n,): 11.1."""
-    draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
-    mask = torch.zeros(n, dtype=torch.bool)
-    mask[draw.sample(range(n), max(1, round(rate * n)))] = True
-    return mask
+    chance = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
+    hidden = torch.zeros(n, dtype=torch.bool)
+    hidden[chance.sample(range(n), max(1, round(rate * n)))] = True
+    return hidden
 
 
 def tlm_batch(
@@ -207,7 +207,7 @@ def pair_task(texts: Documents, task: str, rng: random.Random) -> list[tuple[str
     for text in texts:
         for a, b in itertools.pairwise(text):
             label = rng.randrange(2)
-            if label and task == "sop":
+            if task == "sop" and label:
                 a, b = b, a
             elif label:
                 place = rng.randrange(len(every) - len(text))  # among all sentences but this document's

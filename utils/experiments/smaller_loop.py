@@ -31,23 +31,24 @@ Tensors = dict[str, torch.Tensor]
 def magnitude_masks(model: nn.Module, sparsity: float, names: Sequence[str]) -> Tensors:
     """Exercise 12.4: which of the named weights stay when the smallest go."""
     parts = [model.get_parameter(name).detach() for name in names]
-    row = torch.cat([part.abs().flatten() for part in parts])
-    stays = torch.ones_like(row, dtype=torch.bool)
-    stays[row.argsort()[: round(sparsity * len(row))]] = False
-    pieces = stays.split([part.numel() for part in parts])
+    sizes = torch.cat([part.abs().flatten() for part in parts])
+    left = torch.ones_like(sizes, dtype=torch.bool)
+    left[sizes.argsort()[: round(sparsity * len(sizes))]] = False
+    pieces = left.split([part.numel() for part in parts])
     return {name: piece.view_as(part) for name, piece, part in zip(names, pieces, parts, strict=True)}
 
 
 def snapshot(model: nn.Module) -> Tensors:
     """Exercise 12.5: copies of all that the model holds."""
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+    held = model.state_dict()
+    return {name: held[name].detach().clone() for name in held}
 
 
 def cut(model: nn.Module, masks: Mapping[str, torch.Tensor]) -> None:
     """Set to zero what does not stay."""
     with torch.no_grad():
-        for name, mask in masks.items():
-            model.get_parameter(name).mul_(mask)
+        for name in masks:
+            model.get_parameter(name).mul_(masks[name])
 
 
 def rewind(model: nn.Module, saved: Tensors, masks: Mapping[str, torch.Tensor]) -> None:
@@ -76,9 +77,9 @@ def distillation_loss(
     student: torch.Tensor, teacher: torch.Tensor, labels: torch.Tensor, T: float, alpha: float
 ) -> torch.Tensor:
     """Exercise 12.6: Hinton's loss."""
-    wanted = (teacher.detach() / T).softmax(-1)
-    apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
-    return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
+    soft = (teacher.detach() / T).softmax(-1)
+    divergence = F.kl_div((student / T).log_softmax(-1), soft, reduction="batchmean")
+    return alpha * T**2 * divergence + (1 - alpha) * F.cross_entropy(student, labels)
 
 
 class Reader(nn.Module):
