@@ -74,7 +74,7 @@ class SegmentModel(nn.Module):
     def __init__(self, embedding: nn.Module, layers: list[nn.Module], head: nn.Module):
         super().__init__()
         self.embedding, self.head = embedding, head
-        self.layers = nn.ModuleList(layers)
+        self.layers: nn.ModuleList = nn.ModuleList(layers)
 
     def forward(
         self, tokens: torch.Tensor, memories: Memories = None, mem_len: int = 0

@@ -179,9 +179,9 @@ def masked_places(
 ) -> torch.Tensor:
     """Which tokens of a sentence are hidden in an epoch: booleans (n,): 11.1."""
     chance = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
-    hidden = torch.zeros(n, dtype=torch.bool)
-    hidden[chance.sample(range(n), max(1, round(rate * n)))] = True
-    return hidden
+    asked_for = torch.zeros(n, dtype=torch.bool)
+    asked_for[chance.sample(range(n), max(1, round(rate * n)))] = True
+    return asked_for
 
 
 def tlm_batch(

@@ -47,8 +47,8 @@ def snapshot(model: nn.Module) -> Tensors:
 def cut(model: nn.Module, masks: Mapping[str, torch.Tensor]) -> None:
     """Set to zero what does not stay."""
     with torch.no_grad():
-        for name in masks:
-            model.get_parameter(name).mul_(masks[name])
+        for name, stays in masks.items():
+            model.get_parameter(name).mul_(stays)
 
 
 def rewind(model: nn.Module, saved: Tensors, masks: Mapping[str, torch.Tensor]) -> None:
