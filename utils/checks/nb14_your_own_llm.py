@@ -608,7 +608,7 @@ def block(SwiGLU, Block, lib):
 def llm_with_weights(
     LLM: Remote, lib: Library, V: int, d: int, layers: int, tied: bool, seed: int
 ) -> tuple[Remote, dict]:
-    """A model of the student's from `toys.Keeper`s and a LayerNorm, and its known weights."""
+    """A model of the student's from blocks of the kind `toys.Keeper` and a LayerNorm, and its known weights."""
     blocks = [lib(toys).Keeper(d) for _ in range(layers)]
     model = LLM(V, d, blocks, lib(nn).LayerNorm(d), tied)
     fresh = expect.state(model, "LLM")
