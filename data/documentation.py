@@ -179,11 +179,8 @@ def documents(libraries: Sequence[str], validation: bool = False) -> list[list[s
     Raises:
         ValueError: a library is not installed, or none of LIBRARIES.
     """
-    found: dict[str, bool] = {}  # a text that several files have is of the first of them
-    for library in libraries:
-        for text, file in _scanned(library, DOCUMENTS_RECIPE, "-documents", _read_documents):
-            found.setdefault(text, _is_validation(Sentence(text, library, file)))
-    return [text.split("\n") for text, side in found.items() if side == validation]
+    scanned = ((one, _scanned(one, DOCUMENTS_RECIPE, "-documents", _read_documents)) for one in libraries)
+    return [text.split("\n") for text in _of_one_side(scanned, validation)]
 
 
 def marked_sentences(libraries: Sequence[str], validation: bool = False) -> list[tuple[list[str], list[str]]]:
@@ -217,9 +214,14 @@ def pages(libraries: Sequence[str], validation: bool = False) -> list[str]:
     Raises:
         ValueError: a library is not installed, or none of LIBRARIES.
     """
-    found: dict[str, bool] = {}  # a page that several files have is of the first of them
-    for library in libraries:
-        for text, file in _scanned(library, PAGES_RECIPE, "-pages", _read_pages):
+    return _of_one_side(((one, _scanned(one, PAGES_RECIPE, "-pages", _read_pages)) for one in libraries), validation)
+
+
+def _of_one_side(scanned: Iterable[tuple[str, Iterable[Any]]], validation: bool) -> list[str]:
+    """The texts of libraries, with their files, that are to train on or to validate on, each once."""
+    found: dict[str, bool] = {}  # a text that several files have is of the first of them
+    for library, texts in scanned:
+        for text, file in texts:
             found.setdefault(text, _is_validation(Sentence(text, library, file)))
     return [text for text, side in found.items() if side == validation]
 

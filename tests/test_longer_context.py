@@ -2,15 +2,15 @@
 
 import dataclasses
 import itertools
-import types
 
 import numpy as np
+import own
 import pytest
 import torch
 from torch import nn
 
 from autograder import course, synthetic
-from autograder.author import answers, build
+from autograder.author import build
 from data import source
 from utils.checks import nb10_longer_context as checks
 from utils.experiments import likeness, longer_context, longer_context_loop, student
@@ -19,11 +19,11 @@ from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable
 from utils.grading.evidence import examine
 from utils.grading.expect import normal
-from utils.grading.verdict import Outcome, Verdict
 
 COURSE = course.load()
 ENTRY = COURSE.notebook("10")
 NAMES = ("RelativeAttention", "SegmentModel")
+pytestmark = pytest.mark.usefixtures("nobody")
 SMOKE = longer_context.experiments(profile="smoke")
 SHORT = {
     name: dataclasses.replace(one, name=f"short {name}", steps=20, texts=4, warm=2, counted=2, read=5)
@@ -247,22 +247,7 @@ def test_smoke_runs_show_where_the_step_is():
 @pytest.fixture(scope="module")
 def theirs():
     """The solution's classes, as those of a student, by name."""
-    found = {}
-    for case in answers.reference_cases(COURSE, ENTRY):
-        space = answers.at_home(build.student_notebook(COURSE, ENTRY), case.source, case.exercise)
-        found |= {name: space[name] for name in NAMES if name in space}
-    assert {*found} == {*NAMES}
-    return found
-
-
-@pytest.fixture(autouse=True)
-def nobody(monkeypatch):
-    monkeypatch.setattr(student, "_own", {})
-
-
-def use(**functions):
-    latest = Verdict("10.5", 1, Outcome.PASSED)
-    student.use(types.SimpleNamespace(one=types.SimpleNamespace(latest=latest, names=(*functions,))), **functions)
+    return own.solutions("10", NAMES)
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +256,7 @@ def usual():
 
 
 def test_both_run_and_change_no_number(theirs, usual, capsys):
-    use(**theirs)
+    own.use(**theirs)
     model = longer_context_loop.build(COPY)
     assert type(model) is theirs["SegmentModel"] and type(model.layers[1].attention) is theirs["RelativeAttention"]
     run = COPY.run_seed(1)
@@ -323,7 +308,7 @@ def raises(theirs):
     ],
 )
 def test_what_does_something_else_is_left_and_named(name, made, theirs, usual, capsys):
-    use(**{name: made(theirs)})
+    own.use(**{name: made(theirs)})
     run = COPY.run_seed(1)
     assert (run.predictions, run.curve) == (usual.predictions, usual.curve)
     assert f"The runs use the course's `{name}` instead of yours" in capsys.readouterr().out

@@ -2,14 +2,13 @@
 
 import dataclasses
 import random
-import types
 
 import numpy as np
+import own
 import pytest
 import torch
 
 from autograder import course
-from autograder.author import answers, build
 from autograder.reports.report import recorded_tables
 from data import documentation
 from utils.experiments import objectives, objectives_loop, student
@@ -18,7 +17,7 @@ from utils.experiments.seed_table import tables
 from utils.experiments.standing import NO_STANDING
 from utils.grading.evidence import examine
 from utils.grading.results_check import results_check
-from utils.grading.verdict import Outcome, Verdict
+from utils.grading.verdict import Outcome
 
 COURSE = course.load()
 SMOKE = objectives.experiments(profile="smoke")
@@ -26,6 +25,7 @@ CPU = torch.device("cpu")
 ADA = "Ada Lovelace"
 SEEDS = student.seeds_of(ADA, "", 5)
 NAMES = ("masked_places", "tlm_batch", "allowed", "pair_task")
+pytestmark = pytest.mark.usefixtures("nobody")
 
 
 @results_check("11.8", points=4, source=objectives, notebook=objectives.NOTEBOOK)
@@ -221,24 +221,7 @@ def test_kinds_with_other_metrics_have_tables_of_their_own(honest):
 @pytest.fixture(scope="module")
 def solutions():
     """The authors' solutions of the exercises whose functions the runs use."""
-    entry = COURSE.notebook(objectives.NOTEBOOK)
-    released, found = build.student_notebook(COURSE, entry), {}
-    for case in answers.reference_cases(COURSE, entry):
-        if case.exercise in ("11.1", "11.6", "11.7"):
-            found |= answers.at_home(released, case.source, case.name)
-    return {name: found[name] for name in NAMES}
-
-
-@pytest.fixture
-def used(monkeypatch):
-    """Let runs use these functions, as if their checks had passed."""
-    monkeypatch.setattr(student, "_own", {})
-
-    def use(**functions):
-        check = types.SimpleNamespace(names=[*functions], latest=Verdict("11.1", 2, Outcome.PASSED))
-        student.use(types.SimpleNamespace(check=check), **functions)
-
-    return use
+    return own.solutions("11", NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -259,17 +242,8 @@ def test_the_course_and_the_solutions_give_the_same(solutions, name):
         assert objectives_loop.alike(*results)
 
 
-def test_a_students_functions_are_used_where_they_give_the_same(solutions, used, capsys):
-    calls = dict.fromkeys(NAMES, 0)
-
-    def counted(name):
-        def function(*given):
-            calls[name] += 1
-            return solutions[name](*given)
-
-        return function
-
-    used(**{name: counted(name) for name in NAMES})
+def test_a_students_functions_are_used_where_they_give_the_same(solutions, capsys):
+    calls = own.use_counted(solutions)
     rng = random.Random(1)
     made = objectives_loop.by("pair_task", [["a b", "c d"], ["e f"]], "nsp", rng)
     assert made == objectives_loop.pair_task([["a b", "c d"], ["e f"]], "nsp", random.Random(1))
@@ -280,8 +254,10 @@ def test_a_students_functions_are_used_where_they_give_the_same(solutions, used,
     assert "instead of yours" not in capsys.readouterr().out and student.any_own()
 
 
-def test_what_gives_something_else_is_left(used, capsys):
-    used(masked_places=lambda n, *more: torch.ones(n, dtype=torch.bool), allowed=lambda languages, tlm: languages == 0)
+def test_what_gives_something_else_is_left(capsys):
+    own.use(
+        masked_places=lambda n, *more: torch.ones(n, dtype=torch.bool), allowed=lambda languages, tlm: languages == 0
+    )
     for _ in range(2):
         found = objectives_loop.by("masked_places", 9, 1, 2)
         assert torch.equal(found, objectives_loop.masked_places(9, 1, 2))

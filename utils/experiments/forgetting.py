@@ -226,9 +226,7 @@ def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[st
     Raises:
         ValueError: there is no such notebook or profile.
     """
-    chosen = profile or profiles.name()
-    if notebook != NOTEBOOK or chosen not in profiles.NAMES:
-        raise ValueError(f"no experiments of {notebook!r} in profile {profile!r}")
+    chosen = profiles.chosen(profile, notebook, NOTEBOOK)
     size = SIZES[chosen]
     return {
         one: Forgetting(one, size["task"], size["encoder"], one, **size["all"] | size.get(one, {})) for one in METHODS

@@ -157,9 +157,7 @@ def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[st
     Raises:
         ValueError: there is no such notebook or profile.
     """
-    chosen = profile or profiles.name()
-    if notebook != NOTEBOOK or chosen not in profiles.NAMES:
-        raise ValueError(f"no experiments of {notebook!r} in profile {profile!r}")
+    chosen = profiles.chosen(profile, notebook, NOTEBOOK)
     small: dict[str, Any] = {"start": "random", "layers": 1, "width": 48, "length": 24, "validation": 60}
     sizes: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # of the rows, and of what starts from nothing
         "smoke": (

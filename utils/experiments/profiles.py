@@ -28,6 +28,21 @@ def name() -> str:
     return chosen
 
 
+def chosen(profile: str | None, notebook: str, of: str) -> str:
+    """The profile for the experiments of a notebook: the one that is asked for, else that of this session.
+
+    Args:
+        notebook: whose experiments are asked for. of: whose there are.
+
+    Raises:
+        ValueError: they are not the same, or there is no such profile.
+    """
+    found = profile or name()
+    if notebook != of or found not in NAMES:
+        raise ValueError(f"no experiments of {notebook!r} in profile {profile!r}")
+    return found
+
+
 def pick(*, smoke: T, cpu: T, gpu: T) -> T:
     """That of the three values which belongs to the profile of this session."""
     return {"smoke": smoke, "cpu": cpu, "gpu": gpu}[name()]

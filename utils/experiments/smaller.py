@@ -216,9 +216,7 @@ def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[st
     Raises:
         ValueError: there is no such notebook or profile.
     """
-    chosen = profile or profiles.name()
-    if notebook != NOTEBOOK or chosen not in profiles.NAMES:
-        raise ValueError(f"no experiments of {notebook!r} in profile {profile!r}")
+    chosen = profiles.chosen(profile, notebook, NOTEBOOK)
     made = {}
     for name, (method, sparsity) in ARMS.items():
         kind = SENTENCES if method in (TEACHER, *TAUGHT) else LOOKUP
