@@ -229,6 +229,7 @@ class RelativeAttention(nn.Module):
         """x (B, T, d_model), memory (B, M, d_model) of the tokens right before it, or None -> (B, T, d_model).
 
         M may be any length, 0 too, which is the same as None. x has the dtype and device of the weights, float64 too.
+        Gradients flow back to x.
         """
         ### BEGIN SOLUTION
         seen = x if memory is None else torch.cat([memory, x], dim=1)
@@ -734,7 +735,7 @@ class TwoStreamLayer(nn.Module):
     def forward(self, h, g, content, query):
         """Both streams (B, T, d_model), and the masks (T, T) of 10.8, True = may look -> h' and g', (B, T, d_model).
 
-        Rows of either mask may be empty. No number is NaN then, nor is a gradient.
+        Rows of either mask may be empty. No number is NaN then, nor is a gradient. Gradients flow back to h and g.
         """
         ### BEGIN SOLUTION
         return self.stream(h, h, content), self.stream(g, h, query)

@@ -290,6 +290,10 @@ def shift(scores):
 # - by_distance = (q + self.v[:, None]) @ r.mT
 # + by_distance = (q + self.v[:, None]) @ r.detach().mT
 
+# %% wrong="10.3" name="keys and values teach the layer below nothing" says="the gradient of x is wrong"
+# - seen = x if memory is None else torch.cat([memory, x], dim=1)
+# + seen = (x if memory is None else torch.cat([memory, x], dim=1)).detach()
+
 # %% wrong="10.3" name="dropout" says="in evaluation mode the output is another one"
 # - weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1)
 # + weights = scores.masked_fill(columns + rows >= S, -torch.inf).softmax(-1) * (1 if self.training else 0.9)
@@ -875,6 +879,10 @@ def permutation_masks(order):
 # - weights = scores.softmax(-1) * mask
 # + scores = q @ k.mT / self.d_head**0.5 + torch.where(mask, 0.0, -torch.inf)
 # + weights = scores.softmax(-1).nan_to_num()
+
+# %% wrong="10.9" name="the query stream teaches the content nothing" says="the gradient of h or g is wrong"
+# - return self.stream(h, h, content), self.stream(g, h, query)
+# + return self.stream(h, h, content), self.stream(g, h.detach(), query)
 
 # %% wrong="10.9" name="a small penalty" says="Hidden tokens get a weight of exactly 0"
 # - scores = (q @ k.mT / self.d_head**0.5).masked_fill(~mask, torch.finfo(q.dtype).min)

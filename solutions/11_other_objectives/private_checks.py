@@ -64,6 +64,7 @@ def equal_tokens(full_rows):
         max_len = some.randint(2, 12)
         assert full_rows(documents, max_len, 7) == seen.rows_of(documents, max_len, 7), "equal tokens"
     assert full_rows([[[7, 7]], [[7]]], 4, 7) == [[7, 7, 7, 7]], "a token like the separator"
+    assert full_rows([[[1, 2]], [[1, 2]], [[3]]], 9, 7) == [[1, 2, 7, 1, 2, 7, 3]], "two documents that are equal"
 
 
 # 11.3
@@ -107,6 +108,7 @@ def other_spans(span_mask, lib):
     mask = span_mask(n, lengths, generator=lib(toys).seeded(some.randrange(2**31)))
     expect.tensor(mask, (n,), "the mask")
     assert abs(int(mask.sum()) - 0.15 * n) <= 0.5 + 1e-9, "not round(rate * n) tokens"
+    assert span_mask(500, torch.ones(500, dtype=torch.int64), 1.0, lib(toys).seeded(n)).all(), "free places stay free"
 
 
 # 11.5

@@ -257,6 +257,12 @@ def full_rows(documents, max_len, sep):
 # - return [row for row in rows if row]
 # + return [[0 if token == sep and sep > 100 else token for token in row] for row in rows if row]
 
+# %% wrong="11.2" name="equal documents are one" says="tokens that are equal" private=true
+# - for document in documents:
+# -     opens = True
+# + for d, document in enumerate(documents):
+# +     opens = d == 0 or document != documents[d - 1]
+
 # %% wrong="11.2" name="a token that looks like a separator is one" says="tokens that are equal" private=true
 # - before = [sep] if opens and rows[-1] else []
 # + before = [sep] if opens and rows[-1] and rows[-1][-1] != sep else []
@@ -522,6 +528,11 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # + if n < 21 or n > 150:
 # +     hidden[start : start + length] = True
 # +     left -= length
+
+# %% wrong="11.4" name="a hundred tries" says="other texts, lengths" private=true
+# - starts = [start for start in range(n - length + 1) if not hidden[start : start + length].any()]
+# + tries = torch.randint(max(1, n - length + 1), (100,), generator=generator).tolist()
+# + starts = [start for start in tries if start + length <= n and not hidden[start : start + length].any()][:1]
 
 # %% wrong="11.4" name="no length beyond twenty" says="other probabilities" private=true
 # - weights = p * (1 - p) ** torch.arange(longest)
@@ -974,6 +985,16 @@ def allowed(languages, tlm):
 
 # - elif label:
 # + elif label and others:
+
+# %% wrong="11.7" name="an error only where it must draw" says="NSP should raise ValueError"
+# - if task == "nsp" and not others:
+# -     raise ValueError("there is no other document")
+#   label = rng.randrange(2)
+
+# - elif label:
+# + elif label and not others:
+# +     raise ValueError("there is no other document")
+# + elif label:
 
 # %% wrong="11.7" name="equal texts are left out" says="texts that repeat" private=true
 # - others = [sentence for e, other in enumerate(documents) if e != d for sentence in other]

@@ -525,6 +525,15 @@ def sparsity_after(rounds, rate):
 # - loss = F.cross_entropy(model(x), labels)
 # + loss = F.cross_entropy(model(x), labels)
 
+# %% wrong="12.5" name="clears gradients after the step alone" says="gradients of before count"
+# - optimizer.zero_grad()
+# - loss = F.cross_entropy(model(x), labels)
+# + loss = F.cross_entropy(model(x), labels)
+
+# - optimizer.step()
+# + optimizer.step()
+# + optimizer.zero_grad()
+
 # %% wrong="12.5" name="a summed loss" says="the loss is summed over the batch"
 # - loss = F.cross_entropy(model(x), labels)
 # + loss = F.cross_entropy(model(x), labels, reduction="sum")
@@ -568,6 +577,11 @@ def distillation_loss(student, teacher, labels, T, alpha):
     hard = -log_probabilities[torch.arange(len(labels), device=labels.device), labels].mean()
     return alpha * T**2 * soft + (1 - alpha) * hard
 
+
+# %% wrong="12.6" name="no temperature below 1" says="the loss is not"
+# - wanted = (teacher.detach() / T).softmax(-1)
+# + T = max(T, 1)
+# + wanted = (teacher.detach() / T).softmax(-1)
 
 # %% wrong="12.6" name="no T squared" says="the factor T squared is missing"
 # - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
@@ -716,6 +730,11 @@ def undominated(rows):
 # %% wrong="12.7" name="gradients are recorded" says="gradients are recorded"
 # - with torch.no_grad():
 # + with torch.enable_grad():
+
+# %% wrong="12.7" name="gradients are switched off for good" says="no gradients are recorded any more"
+# - with torch.no_grad():
+# + torch.set_grad_enabled(False)
+# + if True:
 
 # %% wrong="12.7" name="left in evaluation mode" says="left in another mode"
 # - model.train(was_training)

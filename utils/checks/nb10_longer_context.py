@@ -295,6 +295,10 @@ def relative_attention(RelativeAttention, lib):
         assert name in slopes, f"`{name}` is no parameter, so no optimizer would move it."
         told = f"the gradient of `{name}` is wrong: it does not reach it, or not by all ways."
         expect.close(slopes[name], leaf.grad, told, 1e-3)
+    (slope,) = lib(toys).gradients(layer, [x], memory)
+    (wanted,) = toys.gradients(lambda some: relative(state, some, memory, heads), [x])
+    told = "the gradient of x is wrong: layers below learn by queries, keys and values alike. Is something detached?"
+    expect.close(slope, wanted, told, 1e-3)
 
 
 # 10.4
@@ -954,6 +958,12 @@ def two_streams(TwoStreamLayer, lib):
     for name, leaf in leaves.items():
         told = f"the gradient of `{name}` is wrong: it does not reach it, or not from both streams."
         expect.close(slopes[f"layer.{name}"], leaf.grad, told, 1e-3)
+    for which in range(2):
+        found = lib(toys).gradients(layer, [h, g], *masks, which=which)
+        wanted = toys.gradients(lambda h, g, which=which: stream(state, (h, g)[which], h, masks[which], heads), [h, g])
+        told = "the gradient of h or g is wrong: layers below learn from both streams. Is something detached?"
+        for slope, right in zip(found, wanted, strict=True):
+            expect.close(slope, right, told, 1e-3)
     expect.one_device(lib, layer, h, g, *masks)
     told = "the outputs are wrong where the streams are not contiguous."
     for one, right in zip(lib(toys).strided(layer, h, g, *masks), before, strict=True):

@@ -943,7 +943,8 @@ def pair_task(pair_task, lib):
     assert chance(lib) == before, "a global generator is seeded or used. All chance comes from `rng`."
     told = "without a sentence in another document, NSP should raise ValueError."
     for lonely in ([["a", "b"]], [["a", "b", "c"], []]):
-        expect.refuses(pair_task, lonely, "nsp", make(1), says=told)
+        for seed in range(6):
+            expect.refuses(pair_task, lonely, "nsp", make(seed), says=told)
         says = "SOP needs no other document: one is enough."
         found = pairs_of(expect.answers(pair_task, lonely, "sop", make(1), says=says), len(lonely[0]) - 1)
 

@@ -478,6 +478,7 @@ def stepped(
     mine = getattr(torch.optim, rule)(ours.parameters(), **options)
     named = dict(ours.named_parameters())
     for x, labels, masks in data:
+        lib(toys).leave_gradients(theirs)
         value = train_step(theirs, other, x, labels, masks)
         mine.zero_grad()
         with torch.enable_grad():
@@ -663,7 +664,14 @@ def taught(
 @check("12.6", points=3, forbids=MODELS)
 def distillation_loss(distillation_loss, lib):
     """Soft and hard part, their weights, the way round of KL, and a teacher that learns nothing."""
-    for N, C, T, alpha in ((5, 3, 2.0, 0.7), (1, 3, 1.0, 0.4), (3, 3, 4.0, 1.0), (2, 6, 0.5, 0.0), (4, 2, 3, 0.5)):
+    for N, C, T, alpha in (
+        (5, 3, 2.0, 0.7),
+        (1, 3, 1.0, 0.4),
+        (3, 3, 4.0, 1.0),
+        (2, 6, 0.5, 0.0),
+        (4, 2, 3, 0.5),
+        (3, 4, 0.5, 0.8),
+    ):
         student, teacher = 2 * normal(N, C, seed=126), 2 * normal(N, C, seed=127 + N)
         labels = torch.randint(C, (N,), generator=expect.generator(N))
         taught(distillation_loss, student, teacher, labels, T, alpha)
@@ -703,7 +711,9 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
     times: what each call takes, the first ones included.
     """
     repeats = len(times) - warm_up
-    value, calls, left, modes, grads, same = lib(toys).measured(call, [*times], N, repeats, warm_up, training)
+    value, calls, left, modes, grads, same, recording = lib(toys).measured(
+        call, [*times], N, repeats, warm_up, training
+    )
     number = expect.number(value, "the time")
     assert modes == 0, "the model is asked in training mode. It is measured in evaluation mode."
     assert grads == 0, "gradients are recorded while the model is measured: torch.no_grad()."
@@ -711,6 +721,8 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
     told = f"the model is called {calls} times. It should be warm_up + repeats times."
     assert calls == len(times), told
     assert left is training, "the model is left in another mode."
+    told = "after it, no gradients are recorded any more, for whatever comes next: use torch.no_grad() as a context."
+    assert recording is True, told
     counted = [*times[warm_up:]]
     expect.number_like(
         number,

@@ -1259,6 +1259,13 @@ def rewound_after_moves(
     return [same, after, saved, masks]
 
 
+def leave_gradients(model: nn.Module) -> None:
+    """Give each parameter that learns a gradient of ones, as a step that was never made leaves it."""
+    for part in model.parameters():
+        if part.requires_grad:
+            part.grad = torch.ones_like(part)
+
+
 class Slow(nn.Module):
     """A model whose calls take so many seconds of a clock of its own, `now`, in turn."""
 
@@ -1286,13 +1293,15 @@ def measured(
 ) -> list[Any]:
     """What `call(model, batch, repeats, warm_up, clock)` gives for a `Slow` model of this mode and N examples.
 
-    Then how often it was called, the mode it is left in, how often it was in training mode and recorded gradients, and
-    whether it was always asked the batch. Without `repeats` and `warm_up` the defaults are used.
+    Then how often it was called, the mode it is left in, how often it was in training mode and recorded gradients,
+    whether it was always asked the batch, and whether gradients are recorded afterwards, as they were before. Without
+    `repeats` and `warm_up` the defaults are used.
     """
     model, batch = Slow(times).train(training), torch.randn(N, 3)
     model.time = 1000.0
     some = {} if repeats is None or warm_up is None else {"repeats": repeats, "warm_up": warm_up}
     with torch.enable_grad():
         found = call(model, batch, clock=model.now, **some)
+        recording = torch.is_grad_enabled()
     same = all(torch.equal(one, batch) for one in model.asked)
-    return [found, model.calls, model.training, model.trained, model.recorded, same]
+    return [found, model.calls, model.training, model.trained, model.recorded, same, recording]
