@@ -22,6 +22,8 @@ from autograder.grading import grade
 from autograder.grading.records import UNGRADABLE, Record, jobs, load_record
 from autograder.intake import restore
 from autograder.reports import feedback, report
+from utils import plots
+from utils.interactive import interactive
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
@@ -141,6 +143,47 @@ def test_the_last_cell_shows_a_table_of_all_exercises(page):
     shown = run(page, last.id)
     photograph(page, "scoreboard.png")
     assert "check not run yet" in shown and "passed" in shown and "written questions aside" in shown
+
+
+PLAYED = """
+from utils import plots
+from utils.interactive import interactive
+draw = lambda a, b: plots.bars({"": [a, b]}, labels=["a", "b"], ylabel="y", alt=f"{a} and {b}")
+interactive(draw, a=[1, 2], b=[3, 4, 5])
+"""
+
+
+def test_a_figure_with_sliders_is_moved_by_keys_in_the_notebook(page):
+    name = f"exercise_{EXERCISE.replace('.', '_')}"
+    run(page, name, PLAYED)
+    shown = page.locator(".jp-Notebook .jp-Cell").nth(number_of(name)).locator("[role=group]")
+    image, first, second = (
+        shown.locator("img"),
+        shown.get_by_label("a", exact=True),
+        shown.get_by_label("b", exact=True),
+    )
+    before = image.get_attribute("src")
+    assert image.get_attribute("alt") == "1 and 3" and image.evaluate("one => one.naturalWidth") > 100
+    second.press("ArrowRight")
+    second.press("ArrowRight")
+    first.press("ArrowRight")
+    photograph(page, "sliders.png")
+    assert image.get_attribute("alt") == "2 and 5" and image.get_attribute("src") != before
+    assert second.get_attribute("aria-valuetext") == "5" and shown.locator("output").all_inner_texts() == ["2", "5"]
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_saved_figure_with_sliders_needs_no_kernel_and_stands_still_without_scripts(page, tmp_path, scripts):
+    drawn = {"labels": ["a"], "ylabel": "y"}
+    figure = interactive(lambda a: plots.bars({"": [a]}, alt=f"now {a}", **drawn), a=[1, 2, 3], start={"a": 2})
+    (tmp_path / "saved.html").write_text(figure.html())
+    saved = page.context.browser.new_page(viewport={"width": 360, "height": 640}, java_script_enabled=scripts)
+    saved.goto((tmp_path / "saved.html").as_uri())
+    image = saved.locator("img")
+    assert image.get_attribute("alt") == "now 2" and image.bounding_box()["width"] <= 360
+    saved.get_by_label("a").press("ArrowRight")
+    assert image.get_attribute("alt") == ("now 3" if scripts else "now 2")
+    saved.close()
 
 
 HOSTILE = """

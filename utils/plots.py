@@ -321,6 +321,30 @@ def tables(
     return Picture(figure, alt)
 
 
+def arrows(
+    panels: Mapping[str, Mapping[str, Sequence[float]]], *, alt: str, title: str = "", reach: float = 1.2
+) -> Picture:
+    """Named arrows from the middle of axes side by side, with one legend.
+
+    Args:
+        panels: title -> name -> (x, y), the tip; the same names in each.
+        title: stands above all of them.
+        reach: where the axes end on all four sides.
+    """
+    with matplotlib.rc_context(LOOK):
+        figure = Figure(figsize=(2.1 * len(panels) + 1.2, 2.7), layout="constrained")
+        figure.suptitle(title, fontsize=LOOK["axes.titlesize"])
+        for ax, (name, tips) in zip(figure.subplots(1, len(panels), squeeze=False).flat, panels.items(), strict=True):
+            for index, (label, (x, y)) in enumerate(tips.items()):
+                ink = OKABE_ITO[index % len(OKABE_ITO)]
+                ax.quiver(0, 0, x, y, color=ink, angles="xy", scale_units="xy", scale=1, width=0.02, label=label)
+            ax.set(title=name, xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
+            ax.spines[:].set_visible(True)
+            ax.spines[:].set_color("#BBBBBB")
+        figure.legend(*ax.get_legend_handles_labels(), loc="outside right center")
+    return Picture(figure, alt)
+
+
 def strips(
     groups: Mapping[str, Iterable[float]],
     *,

@@ -51,9 +51,14 @@ class Outputs:
         self._stop_if_too_much()
 
     def display(self, data: dict[str, Any]) -> None:
-        """Add what the cell shows, by MIME type; raises KeyboardInterrupt when it is too much."""
-        shown = {}
+        """Add what the cell shows, by MIME type; raises KeyboardInterrupt when it is too much.
+
+        Of what is a picture, too, no HTML is kept: without its script, a figure with sliders would be a heap of text.
+        """
+        shown, still = {}, "image/png" in data
         for kind in self.kinds:
+            if still and kind == "text/html":
+                continue
             value = data.get(kind)
             if type(value) is bytes:
                 value = base64.b64encode(value).decode()

@@ -44,6 +44,7 @@ from utils.checks import nb01_causal_mask_lm as checks
 from utils.experiments import profiles, training
 from utils.grading import toys
 from utils.grading.check import scoreboard
+from utils.interactive import interactive
 from utils.positions import add_positions
 
 SPECIAL = ["<sos>", "<pad>", "<eos>", "<unk>"]
@@ -778,6 +779,28 @@ plots.bars(
 # %% [markdown]
 # A high temperature forgets the scores: all tokens that top-k leaves are equally likely.
 # A low one remembers nothing but the winner.
+#
+# **Play.** Move the sliders. Which of them can make a token impossible, and which only rare?
+
+# %%
+endings, scores = ["mat", "sofa", "roof", "moon", "idea", "of"], [3.0, 2.4, 1.6, 0.4, -0.6, -2.0]
+cat = toys.TableModel([scores])
+
+# %%
+
+
+def drawn_endings(temperature, top_k):
+    drawn = torch.tensor(generate(cat, [0], 400, temperature, top_k, eos_id=-1)[1:])
+    shares = {"drawn": (drawn.bincount(minlength=6) / len(drawn)).tolist()}
+    alt = f"Words after 'the cat sat on the': 400 draws at temperature {temperature} from the {top_k} best."
+    found = plots.bars(shares, labels=endings, xlabel="the cat sat on the ...", ylabel="share of draws", alt=alt)
+    found.axes[0].set_ylim(0, 1)
+    return found
+
+
+interactive(
+    drawn_endings, temperature=[0.1, 0.3, 0.6, 1.0, 1.5, 2.5, 5.0], top_k=[6, 4, 2, 1], start={"temperature": 1.0}
+)
 
 # %% [markdown]
 # ## 1.10 Better than counting?

@@ -44,6 +44,7 @@ from utils.experiments.runs import load_table, run_seeds
 from utils.experiments.seed_table import SeedTable, across
 from utils.grading import toys
 from utils.grading.check import scoreboard
+from utils.interactive import interactive
 
 # %% [markdown]
 # ## 2.1 A clock with many hands
@@ -474,6 +475,22 @@ plots.curves(
 # %% [markdown]
 # The two curves are one: the score depends on the distance, and no longer on the positions. The
 # fast pairs come round again, so it falls in waves.
+#
+# **Play.** Move both sliders by the same number of steps. What turns, and what stays?
+
+# %%
+asks, offers = torch.tensor([[1.0, 0.0] * 3]), torch.tensor([[0.8, 0.3] * 3])
+
+
+def turned(query_position, key_position):
+    arrows = {"query": rotary(asks, query_position)[0].view(3, 2), "key": rotary(offers, key_position)[0].view(3, 2)}
+    score = (arrows["query"] * arrows["key"]).sum().item()
+    panels = {f"pair {k}": {name: pairs[k].tolist() for name, pairs in arrows.items()} for k in range(3)}
+    alt = f"Three pairs of columns as arrows, at positions {query_position} and {key_position}: score {score:.2f}."
+    return plots.arrows(panels, title=f"score {score:.2f}", alt=alt)
+
+
+interactive(turned, query_position=range(6), key_position=range(6), start={"query_position": 2})
 
 # %% [markdown]
 # ## 2.7 Just a penalty

@@ -41,6 +41,7 @@ from utils import counting, plots
 from utils.checks import nb03_parameter_counting as checks
 from utils.experiments import profiles, training
 from utils.grading.check import scoreboard
+from utils.interactive import interactive
 
 # %% [markdown]
 # ## 3.1 Tables, maps, norms
@@ -316,6 +317,23 @@ for V in (50_001, 100):
 # %% [markdown]
 # 21,018,401 parameters, and 95% of them are two tables of the vocabulary, one at each
 # end. With a vocabulary of 100 there are 1,008,100, nearly all of them in the layers.
+#
+# **Play.** At which width do twelve layers outweigh the tables of a large vocabulary?
+
+
+# %%
+def where_they_are(width, layers, vocabulary):
+    layer = transformer_layer(width, 4 * width)
+    inside, whole = layers * layer, language_model(vocabulary, width, layers, layer)
+    parts = {"tables": [(whole - inside) / 1e6], "layers": [inside / 1e6]}
+    alt = f"Width {width}, {layers} layers, {vocabulary:,} words: {whole / 1e6:,.1f} million parameters, "
+    alt += f"{inside / whole:.0%} of them in the layers."
+    found = plots.bars(parts, labels=[f"{inside / whole:.0%} in the layers"], ylabel="millions", alt=alt)
+    found.axes[0].set_ylim(0, 120)
+    return found
+
+
+interactive(where_they_are, width=[128, 256, 512, 768], layers=[2, 6, 12], vocabulary=[1000, 10_000, 50_000])
 
 # %% [markdown]
 # ## 3.5 The classifier

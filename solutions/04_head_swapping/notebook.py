@@ -44,6 +44,7 @@ from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable
 from utils.grading import toys
 from utils.grading.check import scoreboard
+from utils.interactive import interactive
 
 # %% [markdown]
 # ## 4.1 A head without opinions
@@ -115,6 +116,25 @@ for n_classes in (2, 7, 1000):
 # %% [markdown]
 # The loss is $\log C$, the price of not knowing. The gradient is errors times states; the
 # weights do not enter. One step, and the head has its first opinion.
+#
+# **Play.** Let the weights start larger than 0. What does the first loss cost, and who decides which class wins?
+
+
+# %%
+def first_opinions(weights_of_size, seed):
+    torch.manual_seed(seed)
+    head = ClassificationHead(64, 5).eval()
+    with torch.no_grad():
+        head.linear.weight.normal_(std=weights_of_size)
+        shares = head(torch.randn(300, 64)).softmax(-1)
+    loss = -shares.log().mean().item()  # all five labels are equally common
+    alt = f"Weights of size {weights_of_size}: the mean probability of five classes before training; loss {loss:.2f}."
+    found = plots.bars({"": [*shares[0].tolist()]}, labels=[*"ABCDE"], ylabel="probability for one text", alt=alt)
+    found.axes[0].set(ylim=(0, 1), title=f"first loss {loss:.2f}; log 5 = 1.61")
+    return found
+
+
+interactive(first_opinions, weights_of_size=[0.0, 0.02, 0.1, 0.3, 1.0], seed=range(1, 5))
 
 # %% [markdown]
 # ## 4.2 Base and head

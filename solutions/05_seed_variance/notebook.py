@@ -45,6 +45,7 @@ from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable, compare
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
+from utils.interactive import interactive
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 5.11 follow from your name, so nobody
@@ -536,6 +537,25 @@ plots.strips(
 # Only the bar over seeds shrinks. More seeds cannot make the validation set larger, and on a
 # few hundred examples the other bar is often the longer one.
 #
+# **Play.** Seeds come in, one by one. After how many do the two intervals come apart, and does it stay so?
+
+# %%
+draws = np.random.default_rng(5)
+arms = {"better by two points": draws.normal(0.62, 0.02, 24).tolist(), "plain": draws.normal(0.60, 0.02, 24).tolist()}
+
+
+def after(seeds):
+    some = {name: values[:seeds] for name, values in arms.items()}
+    alt = f"Made-up accuracies of two arms after {seeds} seeds, with the mean and its t interval."
+    ends = {name: t_interval(values) for name, values in some.items()}
+    found = plots.strips(some, intervals=ends, xlabel="accuracy", alt=alt)
+    found.axes[0].set_xlim(0.5, 0.72)
+    return found
+
+
+interactive(after, seeds=[2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24])
+
+# %% [markdown]
 # And the two intervals over seeds do not agree. Which of them keeps its promise? Draw five runs whose true mean is
 # known, a thousand times, and count.
 

@@ -44,6 +44,7 @@ from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
+from utils.interactive import interactive
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 6.7 follow from your name, so nobody
@@ -323,6 +324,21 @@ for d, name in ((16, "narrow"), (64, "wider"), (768, "as BERT")):
 # its adapters. One of BERT's width nearly picks a single adapter for each token, at random, if their outputs
 # are as large as these. So a strong preference after training need not have been learned: compare it with that of
 # the fresh fusion.
+#
+# **Play.** A fresh fusion of three adapters, token by token. From which width on does it pick rather than mix?
+
+
+# %%
+def listened_to(width, seed):
+    torch.manual_seed(seed)
+    fusion, states, outputs = AdapterFusion(width, 3).eval(), torch.randn(1, 12, width), torch.randn(1, 12, 3, width)
+    with torch.no_grad():
+        weights = fusion(states, outputs, states)[1][0]
+    alt = f"Width {width}: the weights of three adapters for twelve tokens; the largest is {weights.max():.2f}."
+    return plots.heatmaps({f"width {width}": weights.T}, xlabel="token", ylabel="adapter", alt=alt)
+
+
+interactive(listened_to, width=[8, 16, 32, 64, 128, 256, 512, 768], seed=range(1, 5))
 
 # %% [markdown]
 # ## 6.4 Compose the real thing

@@ -42,6 +42,7 @@ from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
+from utils.interactive import interactive
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 7.10 follow from your name, so nobody
@@ -306,6 +307,21 @@ plots.pieces(
 # Twice as many as usual are chosen here, so that there is something to see. A kept token looks like any other,
 # and the loss asks for it all the same. And the second draw? With one half: it is 10% of all the chosen ones,
 # and half of those that are left.
+#
+# **Play.** Hide more and more. When can you no longer guess the sentence yourself?
+
+
+# %%
+def hidden(share, draw):
+    generator = torch.Generator().manual_seed(draw)
+    inputs, labels = mask_tokens(ids, special, mask_id, len(vocab), p=share, generator=generator)
+    kinds = ["masked" if now == mask_id else "kept" if now == old else "random" for now, old in zip(inputs[0], ids[0])]
+    row = [(names[now], kind if label != -100 else "") for now, kind, label in zip(inputs[0], kinds, labels[0])]
+    alt = f"One sentence of which each token is chosen with probability {share}; {labels.ne(-100).sum()} of 13 are."
+    return plots.pieces({"": row[:7], " ": row[7:]}, kinds=("masked", "random", "kept"), alt=alt)
+
+
+interactive(hidden, share=[0.0, 0.15, 0.3, 0.5, 0.7, 0.9], draw=range(1, 7), start={"share": 0.15})
 
 # %% [markdown]
 # ## 7.4 The same masks again?

@@ -41,6 +41,7 @@ from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
+from utils.interactive import interactive
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 8.10 follow from your name, so nobody
@@ -590,6 +591,20 @@ plots.heatmaps({"score": scores}, labels=words, limits=(-4, 5), xlabel="last", y
 # only the few best of each has the same weakness: all of them may be impossible, while a good span has ends that are
 # second best.
 #
+# **Play.** Allow longer spans, and make no answer more attractive. When does the answer change?
+
+
+# %%
+def answered(longest, tau):
+    _, first, last = best_spans(start, end, allowed, n=1, max_len=longest, tau=tau)[0]
+    row = [(word, "answer" if first <= at <= last else "") for at, word in enumerate(words)]
+    alt = f"Spans of at most {longest} tokens, tau {tau}: the answer is {' '.join(words[first : last + 1])}."
+    return plots.pieces({"question": row[:4], "passage": row[4:]}, kinds=("answer",), alt=alt)
+
+
+interactive(answered, longest=range(1, 9), tau=[2.0, 3.0, 3.2, 3.4, 3.8], start={"longest": 5})
+
+# %% [markdown]
 # How often does this happen? Made-up readers give noise as logits, and so much more at both ends of the answer as they
 # are good.
 

@@ -41,6 +41,7 @@ from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
+from utils.interactive import interactive
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 9.10 follow from your name, so nobody
@@ -414,6 +415,22 @@ for words in ({}, {"temperature": 1 / 0.7}, {"temperature": 4}, {"cap": 50_000},
 # A cap takes from the giants alone, so against one of them it is enough: the small ones' shares among themselves stay
 # as they were. A temperature pushes the smallest most. The last line shows the price: with equal shares, RTE is
 # repeated many times before MNLI has been seen once.
+#
+# **Play.** Give RTE a tenth of the batches, with the smallest temperature that can. Caps are in thousands.
+
+
+# %%
+def drawn_tasks(temperature, cap):
+    p = sampling([*sizes.values()], temperature, 1000 * cap)
+    alt = f"Shares of six tasks at temperature {temperature} and a cap of {cap} thousand: RTE has {p[-1]:.1%}."
+    found = plots.bars({"share": p.tolist()}, labels=[*sizes], ylabel="share of the batches", alt=alt)
+    found.axes[0].set_ylim(0, 0.6)
+    return found
+
+
+interactive(
+    drawn_tasks, temperature=[0.5, 1.0, 1.5, 2.0, 4.0, 10.0], cap=[400, 200, 100, 50, 10, 2], start={"temperature": 1.0}
+)
 
 # %% [markdown]
 # ## 9.5 A small memory

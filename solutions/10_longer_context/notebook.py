@@ -42,6 +42,7 @@ from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
+from utils.interactive import interactive
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 10.10 follow from your name, so nobody
@@ -516,6 +517,20 @@ print(f"place 36 moves with tokens {far[0]} to {far[-1]}: reach {36 - far[0]}, a
 # %% [markdown]
 # Less than three times 5: only the first step begins inside the segment. Reach says what could be used. What is learned
 # is another question, and the subject of question 10.W1.
+#
+# **Play.** Segments of four tokens. What buys more reach, a layer or a longer memory?
+
+
+# %%
+def reached(layers, memory):
+    farthest = [reach(layers, memory, 4, i) for i in range(4)]
+    alt = f"{layers} layers and a memory of {memory}: the four places of a segment reach {farthest} tokens back."
+    found = plots.bars({"reach": farthest}, labels=[*"0123"], xlabel="place in the segment", ylabel="reach", alt=alt)
+    found.axes[0].set_ylim(0, 60)
+    return found
+
+
+interactive(reached, layers=range(1, 7), memory=[0, 1, 2, 4, 6, 8], start={"memory": 4})
 
 # %% [markdown]
 # ## 10.7 The same answer, cheaper

@@ -41,6 +41,7 @@ from utils.experiments.experiment import results_folder
 from utils.experiments.runs import run_seeds
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
+from utils.interactive import interactive
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 11.8 follow from your name, so nobody
@@ -309,6 +310,27 @@ plots.curves(shown, x=range(-100, 1900, 20), xlabel="steps after the shock", yla
 # First larger, then smaller. The mean follows a shock at once, the square late: for some steps, what is divided is
 # large, and the divisor is not yet. Then the mean forgets, and the divisor stays. A smaller $\beta_2$ is quicker in
 # both: its largest step is smaller, and its steps are soon what they were.
+#
+# **Play.** Choose how hard the shock is, and how long the square remembers. What hangs on which?
+
+# %%
+calm = torch.randn(1000, 50, generator=torch.Generator().manual_seed(1))
+
+
+def after_shock(beta2, times_larger):
+    shocked = calm.clone()
+    shocked[400] *= times_larger
+    size = adam(shocked, 1.0, (0.9, beta2)).abs().mean(1)
+    size = (size / adam(calm, 1.0, (0.9, beta2)).abs().mean(1)[100:].mean())[300:].unfold(0, 5, 5).mean(-1)
+    alt = f"beta2 {beta2}, a gradient {times_larger} times too large: the largest step is {size.max():.1f} usual ones."
+    found = plots.curves({"size": size}, x=range(-100, 600, 5), xlabel="steps after", ylabel="size of a step", alt=alt)
+    found.axes[0].set_ylim(0, 8)
+    return found
+
+
+interactive(
+    after_shock, beta2=[0.9, 0.95, 0.98, 0.99, 0.999], times_larger=[1, 3, 10, 30, 100], start={"times_larger": 30}
+)
 
 # %% [markdown]
 # ## 11.4 Spans

@@ -42,6 +42,7 @@ from utils.experiments.runs import run_seeds
 from utils.experiments.seed_table import SeedTable, across
 from utils.grading.check import scoreboard
 from utils.hand_in import pack
+from utils.interactive import interactive
 
 # %% [markdown]
 # Before you train anything: who are you? The seeds of your runs in exercise 12.8 follow from your name, so nobody
@@ -354,6 +355,26 @@ plots.bars(
 # Small scales lose most: when nine tenths are cut, nothing is left of the last matrix and a quarter of the first. A
 # threshold for each matrix would avoid that, and would also cut where little can be spared. Masks are the same size as
 # before: nothing is faster yet.
+#
+# **Play.** Two matrices, one of them with larger weights. From when on is the other one empty?
+
+# %%
+pair = nn.ModuleDict({"left": nn.Linear(16, 16, bias=False), "right": nn.Linear(16, 16, bias=False)})
+size = {name: part.weight.detach().abs().clone() for name, part in pair.items()}
+
+
+def what_stays(sparsity, times_larger):
+    with torch.no_grad():
+        for name, times in (("left", 1), ("right", times_larger)):
+            pair[name].weight.copy_(size[name] * times)
+    masks = magnitude_masks(pair, sparsity, ["left.weight", "right.weight"])
+    left = masks["left.weight"].float().mean()
+    alt = f"{sparsity:.0%} go, the right matrix is {times_larger} times larger: {left:.0%} of the left one stay."
+    panels = {name.removesuffix(".weight"): mask for name, mask in masks.items()}
+    return plots.heatmaps(panels, xlabel="input", ylabel="output", alt=alt)
+
+
+interactive(what_stays, sparsity=[0.0, 0.3, 0.5, 0.7, 0.9, 0.97], times_larger=[1, 1.5, 2, 4], start={"sparsity": 0.5})
 
 # %% [markdown]
 # ## 12.5 Back to the start

@@ -38,6 +38,7 @@ from utils import plots
 from utils.checks import nb14_your_own_llm as checks
 from utils.experiments import llama, profiles
 from utils.grading.check import scoreboard
+from utils.interactive import interactive
 
 # %% [markdown]
 # ## 14.1 A norm without a mean
@@ -752,6 +753,24 @@ plots.curves(
 # %% [markdown]
 # In the authors' runs with SmolLM2 the line with the cache was nearly level. Without it a text of sixteen tokens took
 # less than twice as long, and one of about a hundred more than four times.
+#
+# **Play.** Read along with the model, one token of the prompt after the other. When does it know what comes?
+
+# %% tags=["experiment"]
+with torch.no_grad():
+    chances = mine(torch.tensor([prompt], device=profiles.device()))[0][0].softmax(-1).cpu()
+
+
+def expected(tokens_read):
+    shares, best = chances[tokens_read - 1].topk(5)
+    words = [repr(source.decode([token]))[1:-1] for token in best.tolist()]
+    alt = f"The five likeliest tokens after '{source.decode(prompt[:tokens_read])}': {', '.join(words)}."
+    found = plots.bars({"p": shares.tolist()}, labels=words, ylabel="probability", alt=alt)
+    found.axes[0].set(ylim=(0, 1), title="... " + source.decode(prompt[:tokens_read])[-40:].strip())
+    return found
+
+
+interactive(expected, tokens_read=range(1, len(prompt) + 1))
 
 # %% [markdown]
 # **Question 14.W1** (2 points). In four to six sentences: what is in the cache, why may it be kept, and why are the
