@@ -225,6 +225,7 @@ def grade_nbgrader(
     """
     from autograder.any_course import directory
 
+    directory.begin(course_dir)
     course = directory.open_course(course_dir)
 
     from autograder.any_course import grade as grading

@@ -7,7 +7,6 @@ gradebook that holds the assignment and no student.
 import io
 import os
 import shutil
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +20,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 from nbgrader.converters import Autograde, NbGraderException
 from nbgrader.nbgraderformat import SchemaTooNewError, SchemaTooOldError, ValidationError
-from nbgrader.preprocessors import AssignLatePenalties, Execute, SaveAutoGrades
+from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, Execute, SaveAutoGrades
 from nbgrader.utils import determine_grade, is_grade
 from traitlets.utils.importstring import import_item
 
@@ -32,6 +31,7 @@ from autograder.any_course.hand_in import Ungradable
 from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, open_kernel
 from autograder.sandbox.launch import Guest
 
+BUGS = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)  # of nbgrader, where metadata is damaged
 ENVIRONMENT = {"NBGRADER_EXECUTION": "autograde"}  # as stock nbgrader sets it; cells ask for it
 
 
@@ -64,7 +64,7 @@ class Reader(NotebookExporter):
         try:
             read = limited.call(hand_in.plain, text.encode(errors="replace"))
         except (Ungradable, limited.TooCostly) as why:
-            raise Ungradable(f"{name}.ipynb {why}") from None
+            raise Ungradable(f"{name}.ipynb: {why}") from None
         return self.from_notebook_node(nbformat.reads(read, as_version=4), resources, **named)
 
 
@@ -158,11 +158,15 @@ class Convert(Autograde):
 
 
 def split(autograde: Autograde) -> tuple[list[Any], list[Any]]:
-    """Its preprocessors before those that write marks, and from the first of those on."""
+    """Its preprocessors before those that write marks, and from the first of those on.
+
+    nbgrader's last look at the metadata comes before: what fails there leaves no marks.
+    """
     steps = [import_item(one) if isinstance(one, str) else one for one in autograde.autograde_preprocessors]
     marks = [isinstance(one, type) and issubclass(one, (SaveAutoGrades, AssignLatePenalties)) for one in steps]
     first = marks.index(True) if True in marks else len(steps)
-    return steps[:first], steps[first:]
+    looks = [one for one in steps[first:] if one is CheckCellMetadata]
+    return steps[:first] + looks, [one for one in steps[first:] if one is not CheckCellMetadata]
 
 
 def _executes(step: Any) -> bool:
@@ -172,27 +176,28 @@ def _executes(step: Any) -> bool:
 def convert(course: CourseDir, cells: Path, job: Job, server: str) -> Converted:
     """Convert a hand-in, in a worker. `cells` is a gradebook that holds the assignment and no student."""
     started, done = time.monotonic(), Converted()
-    with tempfile.TemporaryDirectory() as folder:
-        own = shutil.copy(cells, folder)
-        coursedir = course.coursedir(f"sqlite:///{own}")
-        execute = InSandbox(course, server, done.remarks, parent=course.app)
-        autograde = Convert(execute, course.limits.notebook_mb, coursedir=coursedir, parent=course.app)
-        autograde.notebooks = sorted(map(str, job.folder.glob(f"{coursedir.notebook_id}.ipynb")))
-        os.chdir(course.root)
-        place = course.place(course.unfinished, job.student, job.assignment)
-        shutil.rmtree(place, ignore_errors=True)  # of a worker that died of it
-        try:
-            if not autograde.notebooks:
-                raise Ungradable("holds no notebook")
-            autograde.run_pre_convert_hook()
-            autograde.init_assignment(job.assignment, job.student)
-            for notebook in autograde.notebooks:
-                autograde.convert_single_notebook(notebook)
-                _require_marks(place / os.path.basename(notebook))
-        except (Ungradable, NbGraderException) as why:
-            done.reason = str(why)
-        except (ValidationError, SchemaTooOldError, SchemaTooNewError) as why:
-            done.reason = f"nbgrader refuses its metadata: {html_cleaning.line(why, 300)}"
+    own = shutil.copy(cells, f"{cells}-{os.getpid()}")  # one path for all hand-ins of this worker: its engine is kept
+    coursedir = course.coursedir(f"sqlite:///{own}")
+    execute = InSandbox(course, server, done.remarks, parent=course.app)
+    autograde = Convert(execute, course.limits.notebook_mb, coursedir=coursedir, parent=course.app)
+    autograde.notebooks = sorted(map(str, job.folder.glob(f"{coursedir.notebook_id}.ipynb")))
+    os.chdir(course.root)
+    place = course.place(course.unfinished, job.student, job.assignment)
+    shutil.rmtree(place, ignore_errors=True)  # of a worker that died of it
+    try:
+        if not autograde.notebooks:
+            raise Ungradable("holds no notebook")
+        autograde.run_pre_convert_hook()
+        autograde.init_assignment(job.assignment, job.student)
+        for notebook in autograde.notebooks:
+            autograde.convert_single_notebook(notebook)
+            _require_marks(place / os.path.basename(notebook))
+    except (Ungradable, NbGraderException) as why:
+        done.reason = str(why)
+    except (ValidationError, SchemaTooOldError, SchemaTooNewError) as why:
+        done.reason = f"nbgrader refuses its metadata: {html_cleaning.line(getattr(why, 'message', why), 300)}"
+    except BUGS as why:  # as stock nbgrader does, which then goes on with the next hand-in
+        done.reason = f"nbgrader fails on it: {type(why).__name__}: {html_cleaning.line(why, 300)}"
     done.seconds = round(time.monotonic() - started, 2)
     return done
 

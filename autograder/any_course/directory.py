@@ -1,6 +1,7 @@
 """A course directory of nbgrader, as its own configuration states it, and what is known of its hand-ins."""
 
 import contextlib
+import gc
 import glob
 import hashlib
 import importlib.util
@@ -13,25 +14,26 @@ import tomllib
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from autograder.any_course.hand_in import Ungradable, digest
 from autograder.course import CourseError, Grading, Limits
-from autograder.sandbox import sandbox
+from autograder.sandbox import preload, sandbox
 from utils.files import write
 
 if TYPE_CHECKING:
     from nbgrader.apps.autogradeapp import AutogradeApp
     from nbgrader.coursedir import CourseDirectory
 
+T = TypeVar("T", bound=BaseModel)
 OURS = ".autograder"  # our folder in the course directory
 UNFINISHED = ".partial"  # below nbgrader's folder of graded hand-ins
 OUTPUT_KB = 4096  # of a cell, unless course.toml states another: stock nbgrader has no limit
 FOOLED = (
-    "These tests run beside the student's code, which can still fool them: compare what is surprising with the answers. "
-    "How a test becomes a check that it cannot reach: docs/instructors.md, \"A course of stock nbgrader\"."
+    "Tests in cells run beside the student's code, which can still fool them: look at surprising answers. "
+    'How a test becomes a check that it cannot reach: docs/instructors.md, "A course of stock nbgrader".'
 )
 GRADED, UNGRADABLE = "graded", "ungradable"
 # What is imported once, before kernels are forked, if a source notebook imports it.
@@ -168,7 +170,9 @@ def open_course(folder: Path) -> CourseDir:
             with contextlib.redirect_stderr(io.StringIO()) as said:  # that there is no configuration, for example
                 app.initialize([])
         except SystemExit:
-            raise CourseError(f"nbgrader cannot read its configuration in {folder}: {said.getvalue().strip()}") from None
+            raise CourseError(
+                f"nbgrader cannot read its configuration in {folder}: {said.getvalue().strip()}"
+            ) from None
         except Exception as bad:
             raise CourseError(f"the configuration in {folder}: {type(bad).__name__}: {bad}") from bad
         app.coursedir.root, app.coursedir.db_url = app.coursedir.root, app.coursedir.db_url  # defaults of this folder
@@ -179,8 +183,11 @@ def open_course(folder: Path) -> CourseDir:
             f"there is no gradebook {database.database}: `nbgrader generate_assignment NAME` makes one. "
             "Is this the folder in which `nbgrader autograde` is started?"
         )
-    limits, grading = _stated(Path(app.coursedir.root), Execute(parent=app).timeout)
-    return CourseDir(app, limits, grading.model_copy(update={"preload": (*grading.preload, *_imported(app.coursedir))}))
+    limits, grading = _stated(folder)
+    if "cell_seconds" not in limits:
+        seconds = Execute(parent=app).timeout
+        limits["cell_seconds"] = seconds if seconds and seconds > 0 else Limits().notebook_seconds
+    return CourseDir(app, _checked(Limits, limits, folder), _grading(grading, folder))
 
 
 def _quiet(log: logging.Logger) -> None:
@@ -191,30 +198,42 @@ def _quiet(log: logging.Logger) -> None:
     log.addHandler(logging.NullHandler())  # else Python prints warnings itself
 
 
-def _stated(root: Path, seconds: int | None) -> tuple[Limits, Grading]:
-    """Limits and settings: of course.toml in `root`, else nbgrader's time for a cell and our defaults."""
-    path = root / "course.toml"
+def begin(folder: Path) -> None:
+    """Begin to import in the background what kernels of this course need; call it before nbgrader is imported."""
+    if not folder.is_dir():
+        return
+    gc.disable()  # until `preload.settle`
+    preload.fork_server(_grading(_stated(folder)[1], folder).preload).start()
+
+
+def _stated(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The limits and the settings that a course.toml in `folder` states; our defaults otherwise."""
+    path = folder / "course.toml"
     try:
         stated = _Stated.model_validate(tomllib.loads(path.read_text()) if path.exists() else {})
-        limits = Limits.model_validate({"output_kb": OUTPUT_KB} | stated.limits)
-        if "cell_seconds" not in stated.limits:
-            patient = seconds if seconds and seconds > 0 else limits.notebook_seconds
-            limits = limits.model_copy(update={"cell_seconds": float(patient)})
-        kept = {name: stated.grading[name] for name in ("preload", "gpu") if name in stated.grading}
-        return limits, Grading.model_validate(kept)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as bad:
         raise CourseError(f"{path}: {bad}") from None
+    return {"output_kb": OUTPUT_KB} | stated.limits, stated.grading
 
 
-def _imported(coursedir: "CourseDirectory") -> list[str]:
-    """The libraries of `PRELOADED` that source notebooks import and that are installed."""
+def _grading(stated: dict[str, Any], folder: Path) -> Grading:
+    """How kernels are started: as stated, and with the libraries that the notebooks in `source/` import."""
+    grading = _checked(Grading, {name: stated[name] for name in ("preload", "gpu") if name in stated}, folder)
     names: set[str] = set()
-    for path in glob.glob(os.path.join(coursedir.format_path(coursedir.source_directory, ".", "*"), "*.ipynb")):
+    for path in folder.glob("source/**/*.ipynb"):
         with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # nbgrader says what is wrong with it
-            for cell in json.loads(Path(path).read_bytes())["cells"]:
+            for cell in json.loads(path.read_bytes())["cells"]:
                 names |= set(IMPORTS.findall("".join(cell["source"])))
     there = [name for name in PRELOADED if name in names and importlib.util.find_spec(name)]
-    return [module for name in there for module in PRELOADED[name]]
+    modules = [module for name in there for module in PRELOADED[name]]
+    return grading.model_copy(update={"preload": tuple(dict.fromkeys((*grading.preload, *modules)))})
+
+
+def _checked(kind: type[T], stated: dict[str, Any], folder: Path) -> T:
+    try:
+        return kind.model_validate(stated)
+    except ValidationError as bad:
+        raise CourseError(f"{folder / 'course.toml'}: {bad}") from None
 
 
 def languages(course: CourseDir, assignment: str) -> dict[str, str]:

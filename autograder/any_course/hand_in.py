@@ -1,4 +1,4 @@
-"""What is read of a hand-in before anybody knows what it is. Imports nothing heavy: parts run in a child with limits."""
+"""What is read of a hand-in before anybody knows what it is. Imports nothing heavy: part of it runs in a child."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ def plain(text: bytes) -> str:
     except (RecursionError, MemoryError):
         raise
     except Exception:  # whatever stops nbformat on the way
-        raise Ungradable("is truncated or no notebook") from None
+        raise Ungradable("it is truncated or no notebook") from None
 
 
 def digest(folder: Path, digest_of: "hashlib._Hash", most: int) -> None:

@@ -188,7 +188,11 @@ class HandInShell(InteractiveShell):
         """Run a cell; only while it runs, an interrupt reaches it."""
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            self.run_cell(source, store_history=True)
+            ran = self.run_cell(source, store_history=True)
+            raised = ran.error_before_exec or ran.error_in_exec
+            shown = [item["name"] for item in self.outputs.items if item["kind"] == "error"]
+            if raised and type(raised).__name__[:MAX_LINE] not in shown:  # the cell has changed how errors are shown
+                self.outputs.error(type(raised), str(raised), ["an error occurred, and was not shown"])
         except BaseException as error:  # of what IPython does around a cell, which a cell may have changed
             self.outputs.error(type(error), "IPython itself was stopped", [])
         finally:
