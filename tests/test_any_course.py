@@ -124,7 +124,7 @@ def shown(cell):
 
 
 def outcome(root):
-    """All that a run leaves but times: marks, and the graded notebooks' cells without tracebacks, which name folders."""
+    """All that a run leaves but times: marks, and graded cells without tracebacks, which name folders."""
     cells = {
         str(path.relative_to(root)): [(cell.source, shown(cell)) for cell in nbformat.read(path, 4).cells]
         for path in sorted(root.glob("autograded/*/*/*.ipynb"))
