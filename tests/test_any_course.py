@@ -185,7 +185,7 @@ def test_notebooks_of_nbgraders_own_tests(tmp_path):
     assert scores["validating-environment-variable"] == 0, "it fails where it finds what nbgrader sets"
 
 
-QUICK = "[limits]\ncell_seconds = 1\nmemory_mb = 600\n"
+QUICK = "[limits]\ncell_seconds = 1\nmemory_mb = 600\nnotebook_mb = 1\n"
 
 
 @pytest.fixture
@@ -286,6 +286,7 @@ STOPPED = {
     ),
     "prints_past_python": ("import os\n    os.system('echo no >&2')", [1, 0, 1]),
     "prints": ("import os\n    os.system('echo yes')", [1, 1, 1]),
+    "prints_much": ("print('x' * 2**21)", [1, 0, 0]),
     "part": ("return 0.25", [1, 0.25, 1]),
     "part_in_error": ("return 7", None),
 }

@@ -93,14 +93,18 @@ def documentation(root: Path) -> None:
         shutil.copytree(DOCUMENTED / part, root / part)
 
 
-def package_tests(root: Path) -> Iterator[tuple[str, str]]:
+def package_tests(root: Path, only: str = "") -> Iterator[tuple[str, str]]:
     """Make each test notebook of nbgrader's package an assignment; of those that it refuses the name, and why.
+
+    With `only`, those of one part of its tests: apps, preprocessors or ui-tests.
 
     Handed in are the notebook itself, its released form, and each of its folder with some of the same cells.
     """
     stock = Stock(root)
     shutil.copy(DOCUMENTED / "autotests.yml", root)
     for folder in sorted({path.parent for path in PACKAGE.glob("tests/**/*.ipynb")}):
+        if only and folder.parent.name != only:
+            continue
         known = {path: _cells(path) for path in sorted(folder.glob("*.ipynb"))}
         for path, cells in known.items():
             name = f"{folder.parent.name}-{path.stem}"

@@ -5,6 +5,7 @@ gradebook that holds the assignment and no student.
 """
 
 import io
+import json
 import os
 import shutil
 import time
@@ -100,7 +101,7 @@ class InSandbox(Execute):
         Raises:
             KernelDied: the kernel died of nothing we know, and may be asked `once_more`.
         """
-        gone, stopped, count = "", [], 0
+        gone, stopped, count, room = "", [], 0, int(self._course.limits.notebook_mb * 2**20)
         guest = Guest(files, ENVIRONMENT)
         with open_kernel(self._course, server=self._server, guest=guest) as kernel:
             for cell in nb.cells:
@@ -119,6 +120,10 @@ class InSandbox(Execute):
                     if once_more and isinstance(why, KernelDied):
                         raise
                     refused = gone = str(why)
+                    cell.outputs = [_error(gone)]
+                room -= len(json.dumps(cell.outputs))
+                if room < 0 and not gone:
+                    refused = gone = f"its outputs take more than {self._course.limits.notebook_mb:g} MB"
                     cell.outputs = [_error(gone)]
                 if refused:
                     stopped.append(f"cell {count}: {refused}")
