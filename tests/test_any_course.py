@@ -313,7 +313,7 @@ def test_a_cell_that_is_stopped_fails_and_the_others_count(lone):
     assert "longer than 1 seconds" in remarks["does_not_end"] and "its kernel died" in remarks["ends_itself"]
 
 
-def test_other_kernels_are_refused_by_name(lone, capsys):
+def test_other_kernels_are_refused_by_name(lone, monkeypatch):
     root = lone("1", "assert True")
     spec = {"name": "ir", "language": "R", "display_name": "R"}
     write(root / "source/stats/r.ipynb", notebook(graded(new_code_cell("1"), "r"), **spec))
@@ -323,6 +323,10 @@ def test_other_kernels_are_refused_by_name(lone, capsys):
     assert [one.assignment for one in records] == ["one"] and records[0].status == GRADED
     assert refused == ["stats: r uses the kernel ir (R); only Python notebooks are graded here"]
     assert not (root / "autograded/eve/stats").exists()
+    printed = io.StringIO()
+    monkeypatch.setattr(cli, "console", cli.Console(file=printed, width=150))
+    assert cli.app(["nbgrader", "--course-dir", str(root)], standalone_mode=False) == 1
+    assert f"refused {refused[0]}" in printed.getvalue()
 
 
 BROKEN = {
@@ -420,7 +424,7 @@ def test_a_run_that_is_ended_goes_on_from_there(twin, ours, how):
     assert outcome(twin) == outcome(ours[0])
 
 
-def test_the_command_says_that_tests_in_cells_can_be_fooled(lone, monkeypatch, capsys):
+def test_the_command_says_that_tests_in_cells_can_be_fooled(lone, monkeypatch):
     root = lone("1", "assert True", "assert False")
     monkeypatch.chdir(root)
     printed = io.StringIO()

@@ -33,7 +33,7 @@ GENERATED = (
     "docs/api/",
 )  # by the build of the pages, which fails if one is missing
 PLACES = ("", "tests", "tests/hostile", "solutions/02_positional_encoding")  # where a file's name alone is looked for
-NOT_HERE = {".course/", ".demo/", "results/", "docs/_build/"}  # what commands leave
+NOT_HERE = {".course/", ".autograder/", ".demo/", "results/", "docs/_build/"}  # what commands leave
 # In a course tree; Hugging Face's; in a course of stock nbgrader.
 OTHERS = {"students.csv", "jupyter_server_config.py", "run_glue.py", "nbgrader_config.py"}
 # Lines of `bash` blocks that are not run here, each with the reason. All others are run, in the order of README.
