@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -509,6 +510,56 @@ def remove(
         console.print("nothing was changed: give the command with --yes to remove it")
 
 
+@app.command("nbgrader")
+def grade_nbgrader(
+    assignments: Annotated[
+        list[str] | None, typer.Argument(metavar="[ASSIGNMENT]...", help="By nbgrader's name; default: all.")
+    ] = None,
+    course_dir: Annotated[
+        Path, typer.Option(help="The course, as `nbgrader autograde` would be started there.", show_default="here")
+    ] = Path("."),
+    student: Student = None,
+    workers: Workers = 2,
+    again: Annotated[bool, typer.Option("--again", help="Grade again also what is up to date.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Grade an existing course of stock nbgrader, its tests in the cells, in sandboxes. Not the course in course.toml.
+
+    Its configuration, gradebook and folders are used as nbgrader does; only the cells run elsewhere. Grades what is new
+    or changed; interrupt it at any time and give the same command again. Ends with status 1 if something could not
+    be graded.
+    """
+    from autograder.any_course import directory
+
+    directory.begin(course_dir)
+    course = directory.open_course(course_dir)
+
+    from autograder.any_course import grade as grading
+
+    names = list(dict.fromkeys(assignments or directory.assignments(course)))
+    records, refused = grading.grade(
+        course, names, student or (), workers, again, print_plain_json if json else lambda record: None
+    )
+    failed = [record for record in records if record.status != directory.GRADED]
+    if not json:
+        table = Table(box=None, header_style="bold")
+        for heading in ("student", "assignment", "points", "remarks"):
+            table.add_column(heading, justify="right" if heading == "points" else "left", overflow="fold")
+        for one in records:
+            points = f"{one.score:g} of {one.points:g}" if one.status == directory.GRADED else one.status
+            by_hand = ["answers wait for a person: nbgrader's formgrader"] * one.to_mark
+            remarks = "; ".join([*([one.reason] if one.reason else []), *one.remarks, *by_hand])
+            table.add_row(one.student, one.assignment, points, Text(remarks))
+        console.print(table)
+        for line in refused:
+            console.print(f"[yellow]refused[/yellow] {escape(line)}", soft_wrap=True)
+        if not records and not refused:
+            console.print("nothing was handed in where nbgrader looks for it")
+        console.print(directory.FOOLED, soft_wrap=True)
+    if failed or refused:
+        raise typer.Exit(1)
+
+
 @app.command()
 def doctor() -> None:
     """Show what works on this machine, what does not and what to do, and what is not needed.
@@ -591,6 +642,14 @@ def print_json(*records: Any) -> None:
     stated = [record.stated() for record in records]
     value = stated[0] if len(stated) == 1 else {"before": stated[0], "after": stated[1]}
     print(encoder.dumps(value, ensure_ascii=False), flush=True)
+
+
+def print_plain_json(record: Any) -> None:
+    """A line for machines: a record of plain data."""
+    import json as encoder
+    from dataclasses import asdict
+
+    print(encoder.dumps(asdict(record), ensure_ascii=False), flush=True)
 
 
 def print_changes(pairs: list) -> None:

@@ -9,7 +9,7 @@ import zoneinfo
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
@@ -68,6 +68,18 @@ class Grading(_Section):
     run_keys: bool = False  # whether the seeds of students' runs also depend on keys, see `autograder keys`
     preload: tuple[str, ...] = ()
     preload_checks: tuple[str, ...] = ()
+
+
+class Settings(Protocol):
+    """What a kernel needs to know of a course, this one or another."""
+
+    @property
+    def limits(self) -> Limits:
+        """What one hand-in may use."""
+
+    @property
+    def grading(self) -> Grading:
+        """How it is executed."""
 
 
 class Late(_Section):

@@ -14,6 +14,7 @@ import typer
 from helpers import built_tree
 
 from autograder import cli, course
+from autograder.any_course import compare
 from autograder.author import answers, build, overview
 from autograder.author import checks as authors_checks
 from utils.checks import nb02_positional_encoding
@@ -32,8 +33,9 @@ GENERATED = (
     "docs/api/",
 )  # by the build of the pages, which fails if one is missing
 PLACES = ("", "tests", "tests/hostile", "solutions/02_positional_encoding")  # where a file's name alone is looked for
-NOT_HERE = {".course/", ".demo/", "results/", "docs/_build/"}  # what commands leave
-OTHERS = {"students.csv", "jupyter_server_config.py", "run_glue.py"}  # in a course tree; Hugging Face's
+NOT_HERE = {".course/", ".autograder/", ".demo/", "results/", "docs/_build/"}  # what commands leave
+# In a course tree; Hugging Face's; in a course of stock nbgrader.
+OTHERS = {"students.csv", "jupyter_server_config.py", "run_glue.py", "nbgrader_config.py"}
 # Lines of `bash` blocks that are not run here, each with the reason. All others are run, in the order of README.
 NOT_RUN = {
     r"make demo": "takes minutes; tests/test_grade.py runs the demonstration",
@@ -69,13 +71,15 @@ ALL = [(name, line) for name in BY_NAME for line in commands(name)]
 
 @pytest.fixture(scope="module")
 def workplace(tmp_path_factory):
-    """A class of one in a tree of its own, with a download as the pages name it."""
+    """A class of one in a tree of its own, with a download as the pages name it, and a course of stock nbgrader."""
     folder = tmp_path_factory.mktemp("docs")
     known = built_tree(folder, 1)
     (entry,) = known.notebooks
     (folder / "here/downloads").mkdir(parents=True)
     with zipfile.ZipFile(folder / "here/downloads/canvas.zip", "w") as archive:
         archive.writestr(f"loveada_1_88_{entry.name}.ipynb", build.write(build.student_notebook(known, entry)))
+    compare.documentation(folder / "cs101")
+    assert compare.Stock(folder / "cs101").assign("ps1") == ""
     return folder / "here", known
 
 

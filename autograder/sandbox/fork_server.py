@@ -158,7 +158,7 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
             protocol.send(told, traceback.format_exc().encode())
         os._exit(1)
     try:
-        kernel_main.serve(kernel_main.HandInShell.instance(), line)
+        kernel_main.serve(kernel_main.HandInShell.instance(), line, request["guest"])
     finally:
         os._exit(0)
 

@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from autograder import html_cleaning
-from autograder.course import Course, Limits
+from autograder.course import Limits, Settings
 from autograder.sandbox import launch
 from autograder.sandbox.sandbox import SandboxError
 from utils.grading import protocol, wire
@@ -210,10 +210,10 @@ class _Collector:
                 self.ran.blank = (name, message) == ("NotImplementedError", "")
                 lines = [self._fit(line) for line in lines if type(line) is str]
                 outputs.append(new_output("error", ename=name[:100], evalue=message[:1000], traceback=lines))
-            case {"kind": "display", "data": dict(data)}:
+            case {"kind": "display" | "result" as kind, "data": dict(data)}:
                 shown = {mime: CLEAN[mime](self._fit(data[mime])) for mime in CLEAN if type(data.get(mime)) is str}
                 kept = {mime: text for mime, text in shown.items() if text}
-                outputs.append(new_output("display_data", data=kept))
+                outputs.append(new_output("display_data" if kind == "display" else "execute_result", data=kept))
         if self.room <= 0 or len(outputs) > MAX_OUTPUTS:
             self.ran.refused = "printed more than it may"
         return not self.ran.refused
@@ -226,17 +226,19 @@ class _Collector:
 
 
 @contextmanager
-def open_kernel(course: Course, trusted: bool = False, server: str = "") -> Iterator[Kernel]:
+def open_kernel(
+    course: Settings, trusted: bool = False, server: str = "", guest: launch.Guest | None = None
+) -> Iterator[Kernel]:
     """A kernel for one hand-in, gone with all its processes and files afterwards.
 
     It lives in a sandbox, unless the instructor trusts the submissions: then it is an ordinary process
     of this machine, with nothing but the time limits. `server` is the socket of a fork server that runs
-    already; without one, this process starts its own.
+    already; without one, this process starts its own. A `guest` is a hand-in of another course, always in a sandbox.
 
     Raises:
         SandboxError: no sandbox can be made, or no kernel starts in it.
     """
-    launched = launch.trusted(course) if trusted else launch.in_sandbox(course, server)
+    launched = launch.trusted(course) if trusted else launch.in_sandbox(course, server, guest)
     with launched as process:
         try:  # no student code has run yet
             failed = protocol.receive(_Patient(process, START_SECONDS)).decode(errors="replace")

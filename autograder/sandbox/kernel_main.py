@@ -14,6 +14,8 @@ import socket
 import sys
 import tempfile
 import threading
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 from IPython.core.displayhook import DisplayHook
@@ -27,6 +29,7 @@ from utils.grading import dispatch, forbidden, protocol, wire
 
 SETTINGS = Config({"HistoryManager": {"enabled": False}})  # no database of what was typed, nor its thread
 MAX_LINE = 1000
+STREAMS = {2: "stderr", 1: "stdout"}
 TOO_MUCH = "printed more than it may"
 
 
@@ -40,39 +43,59 @@ class Outputs:
         """Forget what was, and take so much of the next cell; of what is displayed, these MIME types."""
         self.items: list[dict[str, Any]] = []
         self.characters, self.outputs, self.kinds = characters, outputs, kinds
+        self.cleared = False  # by what is put out next
 
     def stream(self, name: str, text: str) -> None:
         """Add to what the cell has printed; raises KeyboardInterrupt when it is too much."""
         text = self._fit(text)
+        self._clear_if_asked()
         if self.items and self.items[-1].get("name") == name:
             self.items[-1]["text"].append(text)
         else:
             self.items.append({"kind": "stream", "name": name, "text": [text]})
         self._stop_if_too_much()
 
-    def display(self, data: dict[str, Any]) -> None:
+    def display(self, data: dict[str, Any], kind: str = "display") -> None:
         """Add what the cell shows, by MIME type; raises KeyboardInterrupt when it is too much.
 
         Of what is a picture, too, no HTML is kept: without its script, a figure with sliders would be a heap of text.
+        `kind` is "result" for the value of its last line.
         """
         shown, still = {}, "image/png" in data
-        for kind in self.kinds:
-            if still and kind == "text/html":
+        self._clear_if_asked()
+        for mime in self.kinds:
+            if still and mime == "text/html":
                 continue
-            value = data.get(kind)
+            value = data.get(mime)
             if type(value) is bytes:
                 value = base64.b64encode(value).decode()
             if type(value) is str:
-                shown[kind] = self._fit(value)
-        self.items.append({"kind": "display", "data": shown})
+                shown[mime] = self._fit(value)
+        self.items.append({"kind": kind, "data": shown})
         self._stop_if_too_much()
 
     def error(self, kind: type[BaseException], message: str, lines: list[str]) -> None:
         """Add an error and its traceback."""
+        self._clear_if_asked()
         lines = [self._fit(str(line)) for line in lines]
         self.items.append(
             {"kind": "error", "name": kind.__name__[:MAX_LINE], "message": message[:MAX_LINE], "lines": lines}
         )
+
+    def put_first(self, name: str, text: str) -> None:
+        """Add what was printed past Python, before all else: nobody knows when it was."""
+        if text:
+            self.items.insert(0, {"kind": "stream", "name": name, "text": [self._fit(text)]})
+
+    def clear(self, wait: bool) -> None:
+        """Forget what the cell has put out so far; with `wait` only when there is more."""
+        self.cleared = wait
+        if not wait:
+            self.items.clear()
+
+    def _clear_if_asked(self) -> None:
+        if self.cleared:
+            self.clear(wait=False)
 
     def packed(self) -> bytes:
         """All of it as plain data."""
@@ -124,7 +147,8 @@ class Publisher(DisplayPublisher):
             self.shell.outputs.display(data)
 
     def clear_output(self, wait: bool = False) -> None:
-        """Do nothing: no terminal shows output as it comes."""
+        """Forget the cell's outputs, as a notebook does."""
+        self.shell.outputs.clear(wait)
 
 
 class Hook(DisplayHook):
@@ -138,7 +162,7 @@ class Hook(DisplayHook):
 
     def write_format_data(self, format_dict: dict[str, Any], md_dict: dict[str, Any] | None = None) -> None:
         """Put out the value in all its forms."""
-        self.shell.outputs.display(format_dict)  # type: ignore[union-attr]
+        self.shell.outputs.display(format_dict, "result")  # type: ignore[union-attr]
 
     def finish_displayhook(self) -> None:
         """Print no end of line after a result."""
@@ -167,7 +191,11 @@ class HandInShell(InteractiveShell):
         """Run a cell; only while it runs, an interrupt reaches it."""
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            self.run_cell(source, store_history=True)
+            ran = self.run_cell(source, store_history=True)
+            raised = ran.error_before_exec or ran.error_in_exec
+            shown = [item["name"] for item in self.outputs.items if item["kind"] == "error"]
+            if raised and type(raised).__name__[:MAX_LINE] not in shown:  # the cell has changed how errors are shown
+                self.outputs.error(type(raised), str(raised), ["an error occurred, and was not shown"])
         except BaseException as error:  # of what IPython does around a cell, which a cell may have changed
             self.outputs.error(type(error), "IPython itself was stopped", [])
         finally:
@@ -182,17 +210,49 @@ def make(folder: str) -> HandInShell:
     return shell
 
 
-def serve(shell: HandInShell, fileno: int) -> None:
+def forget_course() -> None:
+    """Make the names of our own packages free, `utils` and `data` among them: a guest's files may have them.
+
+    What runs here already is kept by whoever uses it.
+    """
+    for name in [one for one in sys.modules if one.split(".")[0] in ("autograder", "data", "utils")]:
+        del sys.modules[name]
+    ours = str(Path(__file__).parents[2])
+    sys.path[:] = [path for path in sys.path if path != ours]
+
+
+def keep_streams() -> None:
+    """Have the streams that processes and libraries inherit end in files, where `take_streams` finds what they said."""
+    for number, name in STREAMS.items():
+        file = os.open(f"{tempfile.gettempdir()}/.{name}", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(file, number)
+        os.close(file)
+
+
+def take_streams(outputs: Outputs) -> None:
+    """Add what a cell's processes and libraries said, as a notebook does."""
+    for number, name in STREAMS.items():
+        with suppress(OSError):  # the cell has closed it
+            said = os.pread(number, max(outputs.characters, 0) + 1, 0)
+            os.ftruncate(number, 0)
+            outputs.put_first(name, said.decode(errors="replace"))
+
+
+def serve(shell: HandInShell, fileno: int, guest: bool = False) -> None:
     """Say that we are ready, with an empty message, then answer until the judge closes the line.
 
     A message that begins with `protocol.CELL` has a cell for us to run: its source, and how much of its
-    outputs is kept. The rest is for the dispatch.
+    outputs is kept. The rest is for the dispatch. A `guest` is a hand-in of another course: it finds nothing of ours.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.stdout, sys.stderr = (Stream(name, shell.outputs) for name in ("stdout", "stderr"))
     builtins.input = getpass.getpass = _nobody_types
     sys.argv = [""]
-    threading.setprofile(forbidden.note_in_threads)
+    if guest:
+        forget_course()
+        keep_streams()
+    else:
+        threading.setprofile(forbidden.note_in_threads)
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules beside the notebook, as in Jupyter
     with socket.socket(fileno=fileno) as line:
@@ -206,6 +266,8 @@ def serve(shell: HandInShell, fileno: int) -> None:
                 asked = wire.loads(request[len(protocol.CELL) :], lambda handle, name: None)
                 shell.outputs.begin(asked["characters"], asked["outputs"], asked["kinds"])
                 shell.execute(asked["source"])
+                if guest:
+                    take_streams(shell.outputs)
                 protocol.send(line, shell.outputs.packed())
             else:
                 protocol.send(line, dispatch.answer(shell.user_ns, request))

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
-from autograder.course import ROOT, Course
+from autograder.course import ROOT, Settings
 from autograder.sandbox import preload
 from autograder.sandbox.sandbox import WORK, Sandbox, SandboxError, has_ended
 
@@ -33,8 +34,16 @@ class Process:
     kill: Callable[[], str]  # answers with the limit that it broke, or ""
 
 
+@dataclass(frozen=True)
+class Guest:
+    """A hand-in of another course: it finds files beside its notebook, and nothing of ours."""
+
+    files: Path  # a folder of plain files; its notebooks are left out
+    environment: Mapping[str, str]  # what a kernel finds there besides
+
+
 @contextmanager
-def in_sandbox(course: Course, server: str = "") -> Iterator[Process]:
+def in_sandbox(course: Settings, server: str = "", guest: Guest | None = None) -> Iterator[Process]:
     """A process in a sandbox, forked by the fork server at the socket `server`, or by our own.
 
     Raises:
@@ -42,7 +51,7 @@ def in_sandbox(course: Course, server: str = "") -> Iterator[Process]:
     """
     with ExitStack() as stack:
         ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
-        sandbox, number = _fork(stack, server, course, theirs)
+        sandbox, number = _fork(stack, server, course, theirs, guest)
         process = os.pidfd_open(number)
         stack.callback(os.close, process)
         theirs.close()
@@ -64,7 +73,7 @@ def in_sandbox(course: Course, server: str = "") -> Iterator[Process]:
 
 
 @contextmanager
-def trusted(course: Course) -> Iterator[Process]:
+def trusted(course: Settings) -> Iterator[Process]:
     """An ordinary process of this machine, for hand-ins that the instructor trusts."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
@@ -110,26 +119,37 @@ def _clock_of(number: int) -> Callable[[], float]:
     return used
 
 
-def _fork(stack: ExitStack, server: str, course: Course, line: socket.socket) -> tuple[Sandbox, int]:
+def _fork(
+    stack: ExitStack, server: str, course: Settings, line: socket.socket, guest: Guest | None
+) -> tuple[Sandbox, int]:
     """A kernel from the fork server we were told of, from our own if that one is gone: its sandbox and process id."""
     if server:
         for _ in range(2):  # killed while we asked, it is started again at the same path
             with suppress(SandboxError, OSError):
-                return _fork_from(stack, server, course, line)
-    return _fork_from(stack, preload.fork_server(course.grading.preload).start(), course, line)
+                return _fork_from(stack, server, course, line, guest)
+    return _fork_from(stack, preload.fork_server(course.grading.preload).start(), course, line, guest)
 
 
-def _fork_from(stack: ExitStack, path: str, course: Course, line: socket.socket) -> tuple[Sandbox, int]:
-    grading, shown = course.grading, preload.course_beside(path)
+def _fork_from(
+    stack: ExitStack, path: str, course: Settings, line: socket.socket, guest: Guest | None
+) -> tuple[Sandbox, int]:
+    grading, shown = course.grading, None if guest else preload.course_beside(path)
     with ExitStack() as attempt:
         sandbox = attempt.enter_context(Sandbox(course.limits, grading.gpu, shown))
-        environment = _environment(grading.profile, grading.gpu) | {"PYTHONPATH": str(shown)}
-        number = fork_kernel(path, sandbox, line, environment)
+        environment = _environment(grading.profile, grading.gpu)
+        if guest:
+            sandbox.put(guest.files)
+            environment |= guest.environment
+        else:
+            environment |= {"PYTHONPATH": str(shown)}
+        number = fork_kernel(path, sandbox, line, environment, guest is not None)
         stack.push(attempt.pop_all())
     return sandbox, number
 
 
-def fork_kernel(path: str, sandbox: Sandbox, line: socket.socket, environment: dict[str, str]) -> int:
+def fork_kernel(
+    path: str, sandbox: Sandbox, line: socket.socket, environment: dict[str, str], guest: bool = False
+) -> int:
     """Ask the fork server at the socket `path` for a kernel in `sandbox` that has this end of a line; its process id.
 
     Raises:
@@ -141,6 +161,7 @@ def fork_kernel(path: str, sandbox: Sandbox, line: socket.socket, environment: d
         "limits": sandbox.limits.model_dump(),
         "environment": environment,
         "folder": WORK,
+        "guest": guest,
     }
     with socket.socket(socket.AF_UNIX) as asker:
         asker.settimeout(SERVER_SECONDS)

@@ -102,6 +102,16 @@ class Sandbox:
         """Where a path of the sandbox is found from outside."""
         return f"/proc/{self.pid}/root{inside}"
 
+    def put(self, files: Path) -> None:
+        """Copy the content of a folder of plain files into `WORK`, without its notebooks, before a kernel moves in."""
+        place = self.path(WORK)
+        shutil.copytree(files, place, ignore=shutil.ignore_patterns("*.ipynb"), dirs_exist_ok=True)
+        os.chmod(place, 0o755)
+        if os.getuid() == 0:
+            for folder, _, names in os.walk(place):
+                for path in (folder, *(os.path.join(folder, name) for name in names)):
+                    os.chown(path, self.uid, self.uid)
+
     def close(self, refused: str = "") -> None:
         """Kill every process in the sandbox; it takes its files along.
 
@@ -178,6 +188,13 @@ def require_sandboxes() -> None:
         raise SandboxError(f"bubblewrap does not start: {bad}") from None
     except (ImportError, RuntimeError) as bad:
         raise SandboxError(f"no filter of system calls can be made, is libseccomp2 installed? ({bad})") from None
+
+
+def shown(path: Path) -> str:
+    """The place of the host that sandboxes show and that holds `path`; "" if they show nothing of it."""
+    real = path.resolve()
+    places = (*SYSTEM, *_interpreter())
+    return next((place for place in places if real.is_relative_to(os.path.realpath(place))), "")
 
 
 def has_ended(process: int, seconds: float = 0) -> bool:

@@ -1,0 +1,222 @@
+"""A worker's part: nbgrader's own `autograde` of one hand-in up to its marks, with the cells in a sandbox.
+
+Everything but the execution of cells is nbgrader's code and the instructor's configuration. It works on a copy of the
+gradebook that holds the assignment and no student.
+"""
+
+import io
+import json
+import os
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbconvert.exporters import NotebookExporter
+from nbconvert.preprocessors import ExecutePreprocessor
+from nbconvert.writers import FilesWriter
+from nbformat import NotebookNode
+from nbformat.v4 import new_output
+from nbgrader.converters import Autograde, NbGraderException
+from nbgrader.nbgraderformat import SchemaTooNewError, SchemaTooOldError, ValidationError
+from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, Execute, SaveAutoGrades
+from nbgrader.utils import determine_grade, is_grade
+from traitlets.utils.importstring import import_item
+
+from autograder import html_cleaning, limited
+from autograder.any_course import hand_in
+from autograder.any_course.directory import CourseDir, Job, other_language
+from autograder.any_course.hand_in import Ungradable
+from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, open_kernel
+from autograder.sandbox.launch import Guest
+
+BUGS = (AttributeError, LookupError, RuntimeError, TypeError, ValueError)  # of nbgrader, where metadata is damaged
+ENVIRONMENT = {"NBGRADER_EXECUTION": "autograde"}  # as stock nbgrader sets it; cells ask for it
+
+
+@dataclass
+class Converted:
+    """What a worker says of a hand-in; its notebooks, executed, lie in the unfinished folder."""
+
+    reason: str = ""  # why it cannot be graded
+    remarks: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class Reader(NotebookExporter):
+    """Reads a notebook file in a child with limits."""
+
+    def __init__(self, most: float, **settings: Any):
+        super().__init__(**settings)
+        self._most = most  # MB
+
+    def from_file(self, file_stream: io.TextIOBase, resources: Any = None, **named: Any) -> tuple[Any, Any]:
+        """As nbconvert's.
+
+        Raises:
+            Ungradable: it is no notebook, or too large.
+        """
+        name = resources["metadata"]["name"]
+        text = file_stream.read(int(self._most * 2**20) + 1)
+        if len(text) > self._most * 2**20:
+            raise Ungradable(f"{name}.ipynb has more than {self._most:g} MB")
+        try:
+            read = limited.call(hand_in.plain, text.encode(errors="replace"))
+        except (Ungradable, limited.TooCostly) as why:
+            raise Ungradable(f"{name}.ipynb: {why}") from None
+        return self.from_notebook_node(nbformat.reads(read, as_version=4), resources, **named)
+
+
+class InSandbox(Execute):
+    """nbgrader's preprocessor that executes a notebook, in a sandboxed kernel."""
+
+    def __init__(self, course: CourseDir, server: str, remarks: list[str], **settings: Any):
+        super().__init__(**settings)
+        self._course, self._server, self._remarks = course, server, remarks
+
+    def preprocess(self, nb: NotebookNode, resources: Any, km: Any = None) -> tuple[NotebookNode, Any]:
+        """Run the cells that stock nbgrader runs, in the folder in which it runs them.
+
+        A kernel that dies of nothing we know is started once more, from the first cell.
+
+        Raises:
+            Ungradable: it is no Python notebook.
+        """
+        name = resources["metadata"]["name"]
+        if other := other_language(nb.metadata.get("kernelspec")):
+            raise Ungradable(f"{name}.ipynb asks for the kernel {other}; only Python notebooks are graded")
+        files = Path(resources["metadata"]["path"])
+        try:
+            stopped = self._run(nb, files, once_more=True)
+        except KernelDied:
+            stopped = self._run(nb, files, once_more=False)
+        self._remarks += [f"{name}: {why}" for why in stopped]
+        return nb, resources
+
+    def _run(self, nb: NotebookNode, files: Path, once_more: bool) -> list[str]:
+        """Run the cells; why some were stopped.
+
+        Raises:
+            KernelDied: the kernel died of nothing we know, and may be asked `once_more`.
+        """
+        gone, stopped, count, room = "", [], 0, int(self._course.limits.notebook_mb * 2**20)
+        guest = Guest(files, ENVIRONMENT)
+        with open_kernel(self._course, server=self._server, guest=guest) as kernel:
+            for cell in nb.cells:
+                if cell.cell_type != "code" or not cell.source.strip():
+                    continue
+                if self.skip_cells_with_tag in cell.metadata.get("tags", []):
+                    continue
+                count += 1
+                cell.execution_count = count
+                if gone:
+                    cell.outputs = [_error(f"not run: {gone}")]
+                    continue
+                try:
+                    refused = _run_cell(kernel, cell)
+                except KernelGone as why:
+                    if once_more and isinstance(why, KernelDied):
+                        raise
+                    refused = gone = str(why)
+                    cell.outputs = [_error(gone)]
+                room -= len(json.dumps(cell.outputs))
+                if room < 0 and not gone:
+                    refused = gone = f"its outputs take more than {self._course.limits.notebook_mb:g} MB"
+                    cell.outputs = [_error(gone)]
+                if refused:
+                    stopped.append(f"cell {count}: {refused}")
+        return stopped
+
+
+def _run_cell(kernel: Kernel, cell: NotebookNode) -> str:
+    """Run a cell; the limit that stopped it, which is also an error among its outputs, or ""."""
+    ran = kernel.run(cell.source)
+    cell.outputs = ran.outputs
+    for output in cell.outputs:
+        if output.output_type == "execute_result":
+            output.execution_count = cell.execution_count
+    if ran.refused:
+        cell.outputs.append(_error(ran.refused))
+    return ran.refused
+
+
+def _error(why: str) -> NotebookNode:
+    return new_output("error", ename="Stopped", evalue=why, traceback=[why])
+
+
+class Convert(Autograde):
+    """nbgrader's `autograde` of one hand-in, without what writes marks."""
+
+    def __init__(self, execute: InSandbox, most: float, **settings: Any):
+        super().__init__(**settings)
+        self.writer = FilesWriter(parent=self, config=self.config)
+        self.exporter = Reader(most, parent=self, config=self.config)
+        before, _ = split(self)
+        self._steps = [execute if _executes(one) else one for one in before]
+
+    def _init_preprocessors(self) -> None:
+        self.exporter._preprocessors = []
+        for one in self.sanitize_preprocessors if self._sanitizing else self._steps:
+            self.exporter.register_preprocessor(one)
+
+
+def split(autograde: Autograde) -> tuple[list[Any], list[Any]]:
+    """Its preprocessors before those that write marks, and from the first of those on.
+
+    nbgrader's last look at the metadata comes before: what fails there leaves no marks.
+    """
+    steps = [import_item(one) if isinstance(one, str) else one for one in autograde.autograde_preprocessors]
+    marks = [isinstance(one, type) and issubclass(one, (SaveAutoGrades, AssignLatePenalties)) for one in steps]
+    first = marks.index(True) if True in marks else len(steps)
+    looks = [one for one in steps[first:] if one is CheckCellMetadata]
+    return steps[:first] + looks, [one for one in steps[first:] if one is not CheckCellMetadata]
+
+
+def _executes(step: Any) -> bool:
+    return isinstance(step, type) and issubclass(step, ExecutePreprocessor)
+
+
+def convert(course: CourseDir, cells: Path, job: Job, server: str) -> Converted:
+    """Convert a hand-in, in a worker. `cells` is a gradebook that holds the assignment and no student."""
+    started, done = time.monotonic(), Converted()
+    own = shutil.copy(cells, f"{cells}-{os.getpid()}")  # one path for all hand-ins of this worker: its engine is kept
+    coursedir = course.coursedir(f"sqlite:///{own}")
+    execute = InSandbox(course, server, done.remarks, parent=course.app)
+    autograde = Convert(execute, course.limits.notebook_mb, coursedir=coursedir, parent=course.app)
+    autograde.notebooks = sorted(map(str, job.folder.glob(f"{coursedir.notebook_id}.ipynb")))
+    os.chdir(course.root)
+    place = course.place(course.unfinished, job.student, job.assignment)
+    shutil.rmtree(place, ignore_errors=True)  # of a worker that died of it
+    try:
+        if not autograde.notebooks:
+            raise Ungradable("holds no notebook")
+        autograde.run_pre_convert_hook()
+        autograde.init_assignment(job.assignment, job.student)
+        for notebook in autograde.notebooks:
+            autograde.convert_single_notebook(notebook)
+            _require_marks(place / os.path.basename(notebook))
+    except (Ungradable, NbGraderException) as why:
+        done.reason = str(why)
+    except (ValidationError, SchemaTooOldError, SchemaTooNewError) as why:
+        done.reason = f"nbgrader refuses its metadata: {html_cleaning.line(getattr(why, 'message', why), 300)}"
+    except BUGS as why:  # as stock nbgrader does, which then goes on with the next hand-in
+        done.reason = f"nbgrader fails on it: {type(why).__name__}: {html_cleaning.line(why, 300)}"
+    done.seconds = round(time.monotonic() - started, 2)
+    return done
+
+
+def _require_marks(path: Path) -> None:
+    """See that nbgrader can take a mark from each graded cell.
+
+    Raises:
+        Ungradable: of one it cannot; stock nbgrader fails there.
+    """
+    for cell in nbformat.read(path, as_version=4).cells:
+        if is_grade(cell):
+            try:
+                determine_grade(cell)
+            except (ValueError, LookupError) as why:
+                name = cell.metadata.nbgrader.get("grade_id")
+                raise Ungradable(f"{path.name}, cell {name}: {html_cleaning.line(why, 300)}") from None

@@ -1,0 +1,326 @@
+"""A course directory of nbgrader, as its own configuration states it, and what is known of its hand-ins."""
+
+import contextlib
+import gc
+import glob
+import hashlib
+import importlib.util
+import io
+import json
+import logging
+import os
+import re
+import tomllib
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from autograder.any_course.hand_in import Ungradable, digest
+from autograder.course import CourseError, Grading, Limits
+from autograder.sandbox import preload, sandbox
+from utils.files import write
+
+if TYPE_CHECKING:
+    from nbgrader.apps.autogradeapp import AutogradeApp
+    from nbgrader.coursedir import CourseDirectory
+
+T = TypeVar("T", bound=BaseModel)
+OURS = ".autograder"  # our folder in the course directory
+UNFINISHED = ".partial"  # below nbgrader's folder of graded hand-ins
+OUTPUT_KB = 4096  # of a cell, unless course.toml states another: stock nbgrader has no limit
+FOOLED = (
+    "Tests in cells run beside the student's code, which can still fool them: look at surprising answers. "
+    'How a test becomes a check that it cannot reach: docs/instructors.md, "A course of stock nbgrader".'
+)
+GRADED, UNGRADABLE = "graded", "ungradable"
+# What is imported once, before kernels are forked, if a source notebook imports it.
+PRELOADED = {
+    "matplotlib": ("matplotlib.pyplot", "matplotlib_inline.backend_inline"),
+    "numpy": ("numpy",),
+    "pandas": ("pandas",),
+    "scipy": ("scipy.stats", "scipy.optimize"),
+    "seaborn": ("seaborn",),
+    "sklearn": ("sklearn.base",),
+    "sympy": ("sympy",),
+    "torch": ("torch",),
+}
+IMPORTS = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
+
+
+class _Stated(BaseModel):
+    """What a course.toml in the course directory may say; the rest of it is not read."""
+
+    limits: dict[str, Any] = {}
+    grading: dict[str, Any] = {}
+
+
+@dataclass
+class Record:
+    """What is known of a hand-in that was graded; `.autograder/records/` holds it."""
+
+    student: str
+    assignment: str
+    status: str
+    reason: str = ""
+    score: float = 0.0  # of nbgrader's gradebook, marks by hand included
+    points: float = 0.0
+    to_mark: bool = False  # whether nbgrader waits for a person
+    remarks: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    digest: str = ""  # of the hand-in and of all that its marks depend on
+    retry: bool = False  # the grader failed, not the hand-in: the next run tries again
+
+
+RECORD = TypeAdapter(Record)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A hand-in of an assignment."""
+
+    assignment: str
+    student: str
+    folder: Path
+    digest: str
+    known: Record | None
+    unreadable: str = ""
+
+    @property
+    def settled(self) -> bool:
+        """Whether its record is up to date."""
+        return self.known is not None and not self.known.retry and self.known.digest == self.digest
+
+
+@dataclass(frozen=True)
+class CourseDir:
+    """A course directory; `limits` and `grading` are what kernels need to know of it."""
+
+    app: "AutogradeApp"  # nbgrader's, with the instructor's configuration
+    limits: Limits
+    grading: Grading
+
+    @property
+    def root(self) -> Path:
+        """Its folder."""
+        return Path(self.app.coursedir.root)
+
+    @property
+    def ours(self) -> Path:
+        """Our folder in it: records, and a lock."""
+        return self.root / OURS
+
+    @property
+    def unfinished(self) -> str:
+        """The step, in nbgrader's words, in which a hand-in is while it is graded."""
+        return os.path.join(self.app.coursedir.autograded_directory, UNFINISHED)
+
+    def place(self, step: str, student: str, assignment: str) -> Path:
+        """The folder of a hand-in in one of nbgrader's steps."""
+        return Path(os.path.normpath(self.app.coursedir.format_path(step, student, assignment)))
+
+    def coursedir(self, database: str = "") -> "CourseDirectory":
+        """nbgrader's own view of it, in which graded hand-ins are unfinished ones; with another gradebook, if given."""
+        from nbgrader.coursedir import CourseDirectory
+
+        own = self.app.coursedir
+        database = database or own.db_url
+        return CourseDirectory(
+            parent=self.app, root=own.root, db_url=database, autograded_directory=self.unfinished, assignment_id=""
+        )
+
+    def record_path(self, assignment: str, student: str) -> Path:
+        """Where the record of a hand-in lies."""
+        return self.ours / "records" / assignment / f"{student}.json"
+
+    def load_record(self, assignment: str, student: str) -> Record | None:
+        """The record of a hand-in; None if there is none that can be read."""
+        try:
+            return RECORD.validate_json(self.record_path(assignment, student).read_bytes())
+        except (OSError, ValueError):
+            return None
+
+    def keep_record(self, record: Record) -> None:
+        """Write the record of a hand-in."""
+        text = json.dumps(asdict(record), indent=1, ensure_ascii=False) + "\n"
+        write(self.record_path(record.assignment, record.student), text)
+
+
+def open_course(folder: Path) -> CourseDir:
+    """Read `nbgrader_config.py`, as `nbgrader autograde` does when it is started in `folder`, and a course.toml there.
+
+    The configuration is code, which is run: it is the instructor's.
+
+    Raises:
+        CourseError: there is no such folder, or something in it cannot be read.
+    """
+    if not folder.is_dir():
+        raise CourseError(f"there is no folder {folder}")
+    if seen := sandbox.shown(folder):
+        raise CourseError(f"{folder} lies in {seen}, which hand-ins can read: move the course elsewhere")
+    from nbgrader.apps.autogradeapp import AutogradeApp
+    from nbgrader.preprocessors import Execute
+    from sqlalchemy import make_url
+
+    app = AutogradeApp(raise_config_file_errors=True)
+    with contextlib.chdir(folder):
+        try:
+            with contextlib.redirect_stderr(io.StringIO()) as said:  # that there is no configuration, for example
+                app.initialize([])
+        except SystemExit:
+            raise CourseError(
+                f"nbgrader cannot read its configuration in {folder}: {said.getvalue().strip()}"
+            ) from None
+        except Exception as bad:
+            raise CourseError(f"the configuration in {folder}: {type(bad).__name__}: {bad}") from bad
+        app.coursedir.root, app.coursedir.db_url = app.coursedir.root, app.coursedir.db_url  # defaults of this folder
+    _quiet(app.log)
+    database = make_url(app.coursedir.db_url)
+    if database.drivername.startswith("sqlite") and not os.path.isfile(database.database or ""):
+        raise CourseError(
+            f"there is no gradebook {database.database}: `nbgrader generate_assignment NAME` makes one. "
+            "Is this the folder in which `nbgrader autograde` is started?"
+        )
+    limits, grading = _stated(folder)
+    if "cell_seconds" not in limits:
+        seconds = Execute(parent=app).timeout
+        limits["cell_seconds"] = seconds if seconds and seconds > 0 else Limits().notebook_seconds
+    return CourseDir(app, _checked(Limits, limits, folder), _grading(grading, folder))
+
+
+def _quiet(log: logging.Logger) -> None:
+    """Leave nbgrader its log file alone: what it says on the terminal, we say in a sentence."""
+    for handler in [one for one in log.handlers if not isinstance(one, logging.FileHandler)]:
+        log.removeHandler(handler)
+    log.propagate = False
+    log.addHandler(logging.NullHandler())  # else Python prints warnings itself
+
+
+def begin(folder: Path) -> None:
+    """Begin to import in the background what kernels of this course need; call it before nbgrader is imported."""
+    if not folder.is_dir():
+        return
+    gc.disable()  # until `preload.settle`
+    preload.fork_server(_grading(_stated(folder)[1], folder).preload).start()
+
+
+def _stated(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The limits and the settings that a course.toml in `folder` states; our defaults otherwise."""
+    path = folder / "course.toml"
+    try:
+        stated = _Stated.model_validate(tomllib.loads(path.read_text()) if path.exists() else {})
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as bad:
+        raise CourseError(f"{path}: {bad}") from None
+    return {"output_kb": OUTPUT_KB} | stated.limits, stated.grading
+
+
+def _grading(stated: dict[str, Any], folder: Path) -> Grading:
+    """How kernels are started: as stated, and with the libraries that the notebooks in `source/` import."""
+    grading = _checked(Grading, {name: stated[name] for name in ("preload", "gpu") if name in stated}, folder)
+    names: set[str] = set()
+    for path in folder.glob("source/**/*.ipynb"):
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # nbgrader says what is wrong with it
+            for cell in json.loads(path.read_bytes())["cells"]:
+                names |= set(IMPORTS.findall("".join(cell["source"])))
+    there = [name for name in PRELOADED if name in names and importlib.util.find_spec(name)]
+    modules = [module for name in there for module in PRELOADED[name]]
+    return grading.model_copy(update={"preload": tuple(dict.fromkeys((*grading.preload, *modules)))})
+
+
+def _checked(kind: type[T], stated: dict[str, Any], folder: Path) -> T:
+    try:
+        return kind.model_validate(stated)
+    except ValidationError as bad:
+        raise CourseError(f"{folder / 'course.toml'}: {bad}") from None
+
+
+def languages(course: CourseDir, assignment: str) -> dict[str, str]:
+    """What notebooks of an assignment are written in that is not Python, by notebook.
+
+    Raises:
+        CourseError: nbgrader's gradebook does not know the assignment.
+    """
+    found = {}
+    with _gradebook(course) as gradebook:
+        _require(gradebook, assignment)
+        for notebook in gradebook.find_assignment(assignment).notebooks:
+            spec = json.loads(notebook.kernelspec or "{}") or {}
+            if other := other_language(spec):
+                found[notebook.name] = other
+    return found
+
+
+def other_language(kernelspec: Any) -> str:
+    """What a kernel runs that is not Python, by its name and language; "" if it runs Python."""
+    spec = kernelspec if isinstance(kernelspec, dict) else {}
+    language, name = str(spec.get("language") or ""), str(spec.get("name") or "")
+    if language.lower() == "python" or (not language and (not name or "py" in name.lower())):
+        return ""
+    return f"{name} ({language})" if language and name else name or language
+
+
+def assignments(course: CourseDir) -> list[str]:
+    """The assignments that nbgrader's gradebook knows."""
+    with _gradebook(course) as gradebook:
+        return [one.name for one in gradebook.assignments]
+
+
+def jobs(course: CourseDir, assignment: str, students: Collection[str] = ()) -> list[Job]:
+    """Every hand-in of an assignment, as nbgrader finds them."""
+    coursedir = course.app.coursedir
+    step, about = coursedir.submitted_directory, _fingerprint(course, assignment)
+    pattern = re.compile(coursedir.format_path(step, "(?P<student>.*)", re.escape(assignment), escape=True))
+    excluded = coursedir.student_id_exclude.split(",")
+    found = []
+    for name in sorted(glob.glob(coursedir.format_path(step, coursedir.student_id, assignment))):
+        matched = pattern.fullmatch(name)
+        if not matched or not os.path.isdir(name) or matched["student"] in excluded:
+            continue
+        student, unreadable, content = matched["student"], "", hashlib.sha256(about)
+        if students and student not in students:
+            continue
+        try:
+            digest(Path(name), content, course.limits.disk_mb * 2**20)
+        except (Ungradable, OSError) as why:
+            unreadable = str(why)
+            content.update(unreadable.encode())
+        known = course.load_record(assignment, student)
+        found.append(Job(assignment, student, Path(name), content.hexdigest(), known, unreadable))
+    return found
+
+
+def _fingerprint(course: CourseDir, assignment: str) -> bytes:
+    """A digest of all besides the hand-in that its marks depend on: tests, points, files, settings."""
+    import nbgrader
+
+    own = course.app.coursedir
+    settings = json.dumps(course.app.config, sort_keys=True, default=lambda one: getattr(one, "__qualname__", ""))
+    about = hashlib.sha256(f"{nbgrader.__version__} {settings} {course.limits!r}".encode())
+    with _gradebook(course) as gradebook:
+        for notebook in sorted(gradebook.find_assignment(assignment).notebooks, key=lambda one: one.name):
+            cells = sorted((one.name, one.cell_type, one.checksum, one.source) for one in notebook.source_cells)
+            points = sorted((one.name, one.max_score) for one in notebook.grade_cells)
+            about.update(repr((notebook.name, notebook.kernelspec, cells, points)).encode())
+    source = course.place(own.source_directory, ".", assignment)
+    for path in sorted(source.rglob("*")):
+        if path.is_file() and path.suffix != ".ipynb":
+            about.update(f"{path.relative_to(source)}\0".encode() + path.read_bytes())
+    return about.digest()
+
+
+def _gradebook(course: CourseDir) -> Any:
+    from nbgrader.api import Gradebook
+
+    return Gradebook(course.app.coursedir.db_url, course.app.coursedir.course_id)
+
+
+def _require(gradebook: Any, assignment: str) -> None:
+    known = [one.name for one in gradebook.assignments]
+    if assignment not in known:
+        holds = f"it holds {', '.join(known)}" if known else "it holds none"
+        raise CourseError(
+            f"nbgrader's gradebook has no assignment {assignment}; {holds}. "
+            f"`nbgrader generate_assignment NAME` enters one"
+        )

@@ -1,0 +1,458 @@
+"""Any course of nbgrader, graded in the sandbox: the marks are stock nbgrader's, and a hand-in reaches nothing."""
+
+import functools
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbgrader.api import Gradebook
+
+from autograder import cli, course
+from autograder.any_course import compare, directory
+from autograder.any_course import grade as grading
+from autograder.any_course.directory import GRADED, UNGRADABLE
+from autograder.course import CourseError
+from utils.grading import check as authors_check
+from utils.grading import dispatch, forbidden
+from utils.grading.verdict import Outcome
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # stock nbgrader's, and those of the kernels that it starts
+# Enough of nbgrader's own test notebooks; benchmarks/any_course.py takes all.
+FEW = {
+    "submitted-unchanged": ("submitted-changed", "submitted-cheat-attempt", "submitted-grade-cell-changed"),
+    "validating-environment-variable": ("validating-environment-variable",),
+}
+
+
+def graded(cell, name, points=1, **more):
+    about = {"grade": True, "solution": False, "locked": True, "points": points, "grade_id": name}
+    cell.metadata["nbgrader"] = about | {"schema_version": 3, "task": False} | more
+    return cell
+
+
+def solution(source, name):
+    cell = new_code_cell(source)
+    about = {"grade": False, "solution": True, "locked": False, "grade_id": name, "schema_version": 3, "task": False}
+    cell.metadata["nbgrader"] = about
+    return cell
+
+
+def notebook(*cells, **spec):
+    python = {"name": "python3", "language": "python", "display_name": "Python 3"}
+    return new_notebook(cells=list(cells), metadata={"kernelspec": python | spec})
+
+
+def write(path, made):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(nbformat.writes(made))
+
+
+ANSWER = "def answer():\n    raise NotImplementedError"
+TESTS = {
+    "all": "assert answer() == 42",
+    "part": "2.5 if answer() else 0",
+    "warns": "import warnings\nwarnings.warn('look here')",
+    "shown": "from IPython.display import display\ndisplay(1)\nassert answer()",
+    "cleared": "import sys\nfrom IPython.display import clear_output\nprint(1, file=sys.stderr)\nclear_output()",
+    "file": "assert open('table.csv').read() == 'right'",
+    "helper": "import utils, data\nassert utils.three() == 3 and data.name == 'beside'",
+    "asks": "input()",
+    "awaits": "import asyncio\nawait asyncio.sleep(0)",
+}
+HELPER = "def three():\n    return 3\n"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """A course of two notebooks an assignment, with files; its stock twin has been graded by stock nbgrader."""
+    root = tmp_path_factory.mktemp("small") / "stock"
+    cells = [graded(new_code_cell(text), name, 3) for name, text in TESTS.items()]
+    essay = graded(new_markdown_cell("Your words"), "essay", 2, solution=True, locked=False)
+    source = root / "source/week 1"
+    write(source / "first one.ipynb", notebook(solution(ANSWER, "answer"), *cells, essay))
+    second = graded(new_code_cell("assert answer() == 42\nassert open('table.csv').read() == 'right'"), "again", 1)
+    write(source / "second.ipynb", notebook(solution(ANSWER, "answer"), second))
+    (source / "table.csv").write_text("right")
+    stock = compare.Stock(root)
+    assert stock.assign("week 1") == ""
+    for student, value, files in (("ada", 42, 2), ("bo", 7, 2), ("cy", 42, 1)):
+        folder = root / "submitted" / student / "week 1"
+        for name in ["first one", "second"][:files]:
+            made = nbformat.read(root / "release/week 1" / f"{name}.ipynb", as_version=4)
+            made.cells[0].source = f"def answer():\n    return {value}"
+            write(folder / f"{name}.ipynb", made)
+        (folder / "table.csv").write_text("changed by the student")
+        (folder / "utils.py").write_text(HELPER)
+        (folder / "data.py").write_text("name = 'beside'")
+    shutil.copytree(root, root.with_name("untouched"))
+    failed = {student: stock.autograde("week 1", student) for student in ("ada", "bo", "cy")}
+    assert failed == {"ada": "", "bo": "", "cy": ""}
+    return root
+
+
+@pytest.fixture(scope="module")
+def ours(small):
+    """The same course, graded here; its folder, the records and what was refused."""
+    root = small.with_name("ours")
+    shutil.copytree(small.with_name("untouched"), root)
+    return root, *run(root)
+
+
+@pytest.fixture
+def twin(small, tmp_path):
+    """The same course, not graded yet."""
+    shutil.copytree(small.with_name("untouched"), tmp_path / "course")
+    return tmp_path / "course"
+
+
+def run(root, *names, **how):
+    known = directory.open_course(root)
+    return grading.grade(known, list(names) or directory.assignments(known), **how)
+
+
+def shown(cell):
+    return [{name: value for name, value in one.items() if name != "traceback"} for one in cell.get("outputs", ())]
+
+
+def outcome(root):
+    """All that a run leaves but times: marks, and graded cells without tracebacks, which name folders."""
+    cells = {
+        str(path.relative_to(root)): [(cell.source, shown(cell)) for cell in nbformat.read(path, 4).cells]
+        for path in sorted(root.glob("autograded/*/*/*.ipynb"))
+    }
+    return compare.marks(root), cells, sorted(map(str, root.glob("autograded/**/.*")))
+
+
+def test_every_mark_of_a_small_course_is_stocks(small, ours):
+    twin, records, refused = ours
+    assert [(one.student, one.status) for one in records] == [(one, GRADED) for one in ("ada", "bo", "cy")]
+    assert not refused
+    theirs, mine = compare.marks(small), compare.marks(twin)
+    assert mine == theirs
+    marks = {name: value for name, value in mine["week 1", "ada"].items() if name.startswith("mark first")}
+    full, part, none = 3.0, 2.5, 0.0
+    assert marks == {
+        f"mark first one {name}": (score, None, 0)
+        for name, score in {
+            **{"all": full, "part": part, "warns": none, "shown": full, "cleared": full},
+            **{"file": full, "helper": full, "asks": none, "awaits": full},
+        }.items()
+    } | {"mark first one essay": (0.0, None, 0)}
+    assert mine["week 1", "cy"]["mark second again"] == (0.0, None, 0), "the notebook that is missing"
+    assert records[0].score == sum(mark[0] for name, mark in mine["week 1", "ada"].items() if name.startswith("mark"))
+    files = [sorted(path.name for path in (root / "autograded/ada/week 1").iterdir()) for root in (small, twin)]
+    assert files[0] == files[1]
+
+
+def test_the_course_of_nbgraders_documentation(tmp_path):
+    stock, ours = tmp_path / "stock", tmp_path / "ours"
+    compare.documentation(stock)
+    rival = compare.Stock(stock)
+    assert rival.assign("ps1") == ""
+    shutil.copytree(stock, ours)
+    assert [rival.autograde("ps1", student) for student in ("bitdiddle", "hacker")] == ["", ""]
+    records, _ = run(ours, "ps1")
+    assert [(one.student, one.score, one.points) for one in records] == [("bitdiddle", 1.5, 13), ("hacker", 3, 13)]
+    assert compare.marks(ours) == compare.marks(stock) and len(compare.marks(ours)) == 2
+
+
+def test_notebooks_of_nbgraders_own_tests(tmp_path):
+    stock, ours = tmp_path / "stock", tmp_path / "ours"
+    rival, folder = compare.Stock(stock), compare.PACKAGE / "tests/apps/files"
+    for name, others in FEW.items():
+        assert rival.assign(name, folder / f"{name}.ipynb") == ""
+        for other in others:
+            made = tmp_path / f"{other}/{name}.ipynb"
+            made.parent.mkdir(exist_ok=True)
+            shutil.copy(folder / f"{other}.ipynb", made)
+            compare.hand_in(stock, other, name, made)
+    shutil.copytree(stock, ours)
+    failed = [rival.autograde(name, other) for name, others in FEW.items() for other in others]
+    assert failed == [""] * 4
+    records, _ = run(ours)
+    assert {one.status for one in records} == {GRADED} and len(records) == 4
+    assert compare.marks(ours) == compare.marks(stock)
+    scores = {one.assignment: one.score for one in records}
+    assert scores["validating-environment-variable"] == 0, "it fails where it finds what nbgrader sets"
+
+
+QUICK = "[limits]\ncell_seconds = 1\nmemory_mb = 600\nnotebook_mb = 1\n"
+
+
+@pytest.fixture
+def lone(tmp_path):
+    """Makes a course of one notebook with these graded cells, handed in with this answer; its folder."""
+
+    def make(answer, *tests, settings="", toml=QUICK, **spec):
+        root = tmp_path / "lone"
+        cells = [graded(new_code_cell(text), f"t{number}") for number, text in enumerate(tests)]
+        write(
+            root / "source/one/n.ipynb", notebook(solution("### BEGIN SOLUTION\n1\n### END SOLUTION", "answer"), *cells)
+        )
+        (root / "course.toml").write_text(toml)
+        assert compare.Stock(root).assign("one") == ""
+        (root / "nbgrader_config.py").write_text(f"c = get_config()\n{settings}")
+        made = nbformat.read(root / "release/one/n.ipynb", as_version=4)
+        made.cells[0].source = answer
+        made.metadata["kernelspec"].update(spec)
+        write(root / "submitted/eve/one/n.ipynb", made)
+        return root
+
+    return make
+
+
+def scores(root):
+    """The marks of the lone hand-in, and its graded notebook's cells by name."""
+    found = compare.marks(root).get(("one", "eve"), {})
+    marks = [value[0] for name, value in sorted(found.items()) if name.startswith("mark")]
+    path = root / "autograded/eve/one/n.ipynb"
+    cells = nbformat.read(path, as_version=4).cells if path.exists() else []
+    return marks, {cell.metadata.nbgrader.grade_id: cell for cell in cells if "nbgrader" in cell.metadata}
+
+
+def text_of(cell):
+    return "".join(output.get("text", "") + output.get("evalue", "") for output in cell.outputs)
+
+
+HOSTILE = """\
+import json, os, pathlib, socket
+found = {"environment": dict(os.environ), "written": [], "read": [], "network": []}
+for place in (ROOT, "/", "/etc", "/usr/lib", os.path.dirname(os.__file__)):
+    try:
+        pathlib.Path(place, "left_by_eve").write_text("x")
+        found["written"].append(place)
+    except OSError:
+        pass
+for place in (f"{ROOT}/gradebook.db", f"{ROOT}/source/one/n.ipynb", f"{ROOT}/submitted/bo", "n.ipynb", COURSE):
+    try:
+        os.stat(place)
+        found["read"].append(place)
+    except OSError:
+        pass
+for address in (("127.0.0.1", PORT), ("10.0.0.1", 80)):
+    try:
+        socket.create_connection(address, 1)
+        found["network"].append(address)
+    except OSError:
+        pass
+print("FOUND" + json.dumps(found))
+"""
+
+
+def test_a_hostile_cell_reaches_nothing(lone, monkeypatch):
+    monkeypatch.setenv("AUTOGRADER_DB", "postgresql://me:password@host/name")
+    monkeypatch.setenv("MY_TOKEN", "secret-of-the-instructor")
+    root = lone("", "assert True")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), 5):
+            pass  # it can be reached, from here
+        names = f"ROOT, COURSE, PORT = {str(root)!r}, {str(course.ROOT / 'course.toml')!r}, {port}\n"
+        made = nbformat.read(root / "submitted/eve/one/n.ipynb", as_version=4)
+        made.cells[0].source = names + HOSTILE
+        write(root / "submitted/eve/one/n.ipynb", made)
+        run(root)
+    marks, cells = scores(root)
+    assert marks == [1.0]
+    found = json.loads(text_of(cells["answer"]).partition("FOUND")[2])
+    assert found.pop("environment").items() >= {"NBGRADER_EXECUTION": "autograde", "HOME": "/hand_in"}.items()
+    assert found == {"written": [], "read": [], "network": []}
+    assert "secret-of-the-instructor" not in text_of(cells["answer"]) and "password" not in text_of(cells["answer"])
+    assert not list(root.rglob("left_by_eve"))
+
+
+# What `act` does in the second of three cells, and the marks of all three.
+STOPPED = {
+    "does_not_end": ("while True: pass", [1, 0, 1]),
+    "does_not_stop": (
+        "import time\n    while True:\n        try: time.sleep(60)\n        except BaseException: pass",
+        [1, 0, 0],
+    ),
+    "ends_itself": ("import os; os._exit(0)", [1, 0, 0]),
+    "takes_memory": ("bytearray(2**31)", [1, 0, 1]),
+    "hides_errors": (
+        "from IPython.core.interactiveshell import InteractiveShell as S\n"
+        "    S.showtraceback = lambda *given, **named: None\n    return 1 / 0",
+        [1, 0, 1],
+    ),
+    "prints_past_python": ("import os\n    os.system('echo no >&2')", [1, 0, 1]),
+    "prints": ("import os\n    os.system('echo yes')", [1, 1, 1]),
+    "prints_much": ("print('x' * 2**21)", [1, 0, 0]),
+    "part": ("return 0.25", [1, 0.25, 1]),
+    "part_in_error": ("return 7", None),
+}
+
+
+def test_a_cell_that_is_stopped_fails_and_the_others_count(lone):
+    root = lone("", "assert answer == 1", "act()", "assert answer == 1")
+    shutil.rmtree(root / "submitted")
+    made = nbformat.read(root / "release/one/n.ipynb", as_version=4)
+    for student, (body, _) in STOPPED.items():
+        made.cells[0].source = f"answer = 1\ndef act():\n    {body}"
+        write(root / "submitted" / student / "one/n.ipynb", made)
+    records, _ = run(root)
+    found = compare.marks(root)
+    for record in records:
+        wanted = STOPPED[record.student][1]
+        if wanted is None:
+            assert record.status == UNGRADABLE and "partial credit" in record.reason, record
+            assert ("one", record.student) not in found
+            continue
+        marks = [found["one", record.student][f"mark n t{number}"][0] for number in range(3)]
+        assert record.status == GRADED and marks == wanted, (record, marks)
+    remarks = {record.student: "; ".join(record.remarks) for record in records}
+    assert "longer than 1 seconds" in remarks["does_not_end"] and "its kernel died" in remarks["ends_itself"]
+
+
+def test_other_kernels_are_refused_by_name(lone, monkeypatch):
+    root = lone("1", "assert True")
+    spec = {"name": "ir", "language": "R", "display_name": "R"}
+    write(root / "source/stats/r.ipynb", notebook(graded(new_code_cell("1"), "r"), **spec))
+    assert compare.Stock(root).assign("stats") == ""
+    shutil.copytree(root / "release/stats", root / "submitted/eve/stats")
+    records, refused = run(root)
+    assert [one.assignment for one in records] == ["one"] and records[0].status == GRADED
+    assert refused == ["stats: r uses the kernel ir (R); only Python notebooks are graded here"]
+    assert not (root / "autograded/eve/stats").exists()
+    printed = io.StringIO()
+    monkeypatch.setattr(cli, "console", cli.Console(file=printed, width=150))
+    assert cli.app(["nbgrader", "--course-dir", str(root)], standalone_mode=False) == 1
+    assert f"refused {refused[0]}" in printed.getvalue()
+
+
+BROKEN = {
+    "no notebook": (lambda folder: (folder / "n.ipynb").write_text("{"), "n.ipynb: it is truncated or no notebook"),
+    "nested": (lambda folder: (folder / "n.ipynb").write_text("[" * 10**5), "n.ipynb: it is nested too deep"),
+    "a link": (lambda folder: (folder / "key").symlink_to("/etc/passwd"), "key is a link"),
+    "a pipe": (lambda folder: os.mkfifo(folder / "n2.ipynb"), "n2.ipynb is a link, a pipe"),
+    "other name": (lambda folder: (folder / "n.ipynb").rename(folder / "m.ipynb"), "No notebooks found"),
+    "no file": (lambda folder: (folder / "n.ipynb").unlink(), "holds no notebook"),
+    "larger": (lambda folder: (folder / "big").write_bytes(bytes(2**21)), "its files take more than 1 MB"),
+}
+
+
+def test_what_cannot_be_graded_is_told_and_the_others_go_on(lone):
+    root = lone("1", "assert True", toml=f"{QUICK}disk_mb = 1\n")
+    for student, (spoil, _) in BROKEN.items():
+        shutil.copytree(root / "submitted/eve/one", root / "submitted" / student / "one")
+        spoil(root / "submitted" / student / "one")
+    records, _ = run(root)
+    found = {one.student: one for one in records}
+    assert found["eve"].status == GRADED and found["eve"].score == 1
+    for student, (_, words) in BROKEN.items():
+        assert found[student].status == UNGRADABLE and words in found[student].reason, found[student]
+    assert {path.name for path in (root / "autograded").glob("*")} == {"eve"}
+
+
+def test_what_is_graded_is_left_alone_until_something_changes(twin):
+    shutil.rmtree(twin / "submitted/cy")
+    first, _ = run(twin)
+    again = []
+    assert run(twin, on_record=again.append)[0] == first and again == []
+    answers = twin / "submitted/bo/week 1/second.ipynb"
+    made = nbformat.read(answers, as_version=4)
+    made.cells[0].source = "def answer():\n    return 42"
+    write(answers, made)
+    after, _ = run(twin, on_record=again.append)
+    assert [one.student for one in again] == ["bo"] and after[0] == first[0]
+    assert after[1].score == first[1].score + 1
+    assert len(run(twin, students=["ada"], again=True, on_record=again.append)[0]) == 1 and len(again) == 2
+    (twin / "source/week 1/table.csv").write_text("wrong")
+    run(twin, on_record=again.append)
+    assert len(again) == 4
+
+
+def test_marks_by_hand_stay(twin):
+    run(twin, students=["ada"])
+    with Gradebook(f"sqlite:///{twin}/gradebook.db") as book:
+        book.find_grade("essay", "first one", "week 1", "ada").manual_score = 2
+        book.db.commit()
+    run(twin, students=["ada"], again=True)
+    assert compare.marks(twin)["week 1", "ada"]["mark first one essay"] == (0.0, 2.0, 1)
+
+
+def test_the_instructors_configuration_holds(lone):
+    moved = "c.CourseDirectory.submitted_directory = 'inbox'\nc.CourseDirectory.autograded_directory = 'done/here'\n"
+    order = "c.CourseDirectory.directory_structure = '{nbgrader_step}/{assignment_id}/{student_id}'\n"
+    root = lone("1", "import time; time.sleep(0.1)", settings=f"{moved}{order}c.Execute.timeout = 7\n", toml="")
+    (root / "inbox/one").mkdir(parents=True)
+    (root / "submitted/eve/one").rename(root / "inbox/one/eve")
+    (root / "inbox/one/eve/timestamp.txt").write_text("2030-01-02 03:04:05 UTC")
+    known = directory.open_course(root)
+    assert known.limits.cell_seconds == 7
+    records, _ = run(root)
+    assert [one.score for one in records] == [1] and (root / "done/here/one/eve/n.ipynb").exists()
+    (root / "nbgrader_config.py").write_text("c = get_config()\nc.CourseDirectory.nonsense(")
+    with pytest.raises(CourseError, match="configuration"):
+        directory.open_course(root)
+
+
+GRADE = """\
+import sys
+from pathlib import Path
+from autograder.any_course import directory, grade
+known = directory.open_course(Path(sys.argv[1]))
+grade.grade(known, ["week 1"], on_record=lambda record: print(record.student, flush=True))
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_run_that_is_ended_goes_on_from_there(twin, ours, how):
+    command = [sys.executable, "-c", GRADE, str(twin)]
+    running = subprocess.Popen(command, cwd=course.ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert running.stdout.readline()  # one is done; others are not
+    running.send_signal(how)
+    assert running.wait(60) != 0
+    running.stdout.close()
+    kept = sorted(path.stem for path in twin.glob(".autograder/records/*/*.json"))
+    assert 1 <= len(kept) < 3
+    if how == signal.SIGINT:
+        assert not list(twin.glob("autograded/.partial/*"))
+        assert {student for _, student in compare.marks(twin)} == {*kept}, "half a result"
+    again = []
+    assert len(run(twin, on_record=again.append)[0]) == 3
+    assert sorted(one.student for one in again) == sorted({"ada", "bo", "cy"} - {*kept})
+    assert outcome(twin) == outcome(ours[0])
+
+
+def test_the_command_says_that_tests_in_cells_can_be_fooled(lone, monkeypatch):
+    root = lone("1", "assert True", "assert False")
+    monkeypatch.chdir(root)
+    printed = io.StringIO()
+    monkeypatch.setattr(cli, "console", cli.Console(file=printed, width=150))
+    cli.app(["nbgrader", "one"], standalone_mode=False)
+    assert "1 of 2" in printed.getvalue() and "can still fool them" in printed.getvalue()
+    page = course.ROOT / "docs/instructors.md"
+    assert "docs/instructors.md" in directory.FOOLED and "## A course of stock nbgrader" in page.read_text()
+    with pytest.raises(CourseError, match="no assignment two; it holds one"):
+        cli.app(["nbgrader", "two"], standalone_mode=False)
+    with pytest.raises(CourseError, match="there is no gradebook"):
+        cli.app(["nbgrader", "--course-dir", str(root.parent)], standalone_mode=False)
+    with pytest.raises(CourseError, match="hand-ins can read"):
+        cli.app(["nbgrader", "--course-dir", os.path.dirname(os.__file__)], standalone_mode=False)
+
+
+SECTION = (course.ROOT / "docs/instructors.md").read_text().partition("## A course of stock nbgrader")[2]
+
+
+def test_the_check_of_the_documentation_is_not_fooled_where_the_test_is():
+    test, trick, check = re.findall(r"^```python\n(.*?)^```$", SECTION, re.M | re.S)
+    right = "def squares(n):\n    return [i * i for i in range(1, n + 1)]"
+    for answer in (right, trick):
+        exec(f"{answer}\n{test}", {})  # neither fails
+    exec(check, defined := {"check": authors_check.check})
+    found = {}
+    for name, answer in (("right", right), ("trick", trick), ("wrong", right.replace("n + 1", "n"))):
+        exec(answer, names := {})
+        ask = functools.partial(dispatch.answer, names)
+        found[name] = defined["squares"].verdict(ask, [forbidden.read_cell(answer)]).outcome
+    assert found == {"right": Outcome.PASSED, "trick": Outcome.WRONG, "wrong": Outcome.WRONG}
