@@ -29,7 +29,7 @@ def pixels(data):
 def test_each_notebook_has_one(entry):
     cells = build.student_notebook(COURSE, entry).cells
     places = [place for place, cell in enumerate(cells) if "\ninteractive(" in cell.source]
-    assert len(places) == 1 and "**Play.**" in cells[places[0] - 1].source
+    assert len(places) == 1 and "**Play.**" in cells[places[0] - 2].source + cells[places[0] - 1].source
 
 
 def test_a_picture_for_each_combination_and_the_start_shown_first():
