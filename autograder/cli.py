@@ -417,8 +417,16 @@ def feedback(
 
 
 @app.command()
-def report(notebooks: Names = None) -> None:
-    """Write the class report, one page: who passed what, the messages for the others, which cells were restored."""
+def report(
+    notebooks: Names = None,
+    names: Annotated[
+        bool, typer.Option("--names", help="Name the students; else each has a code, alike on every page.")
+    ] = False,
+) -> None:
+    """Write the class report, one page: scores, how hard each exercise was, what most were told, who is late.
+
+    It needs no network, prints, and sorts its tables by a click. Notebooks without hand-ins are left out.
+    """
     from autograder.reports import progress
     from autograder.reports import report as reporting
 
@@ -429,7 +437,7 @@ def report(notebooks: Names = None) -> None:
         found = [f"{name}, every different run of the class", repr(table), *map(str, table.comparisons())]
         console.print("\n".join(found), end="\n\n", markup=False, soft_wrap=True)
 
-    console.print(str(reporting.write_report(course, course.select(notebooks), show)), soft_wrap=True)
+    console.print(str(reporting.write_report(course, course.select(notebooks), show, names)), soft_wrap=True)
 
 
 @app.command()
