@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import re
 import shutil
+import statistics
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -113,6 +114,17 @@ def test_it_says_how_hard_each_exercise_is_and_what_most_were_told(school):
     for row, many in zip(found[1:], failed, strict=True):
         assert row[1] == f"{100 * (11 - many) / 11:.0f}%" and row[3:5] == [str(11 - many), str(many)], row
         assert (row[2] == items.ALL_ALIKE) == (many == 0) and (many == 0 or float(row[2]) > 0)
+    won = [float(number // 2 <= 0) for number in range(11)]
+    others = [
+        sum(
+            points
+            for index, points in enumerate(course_tree.exercises(school, school.notebooks[0]).values())
+            if index >= max(1, number // 2)
+        )
+        for number in range(11)
+    ]
+    points = next(iter(course_tree.exercises(school, school.notebooks[0]).values()))
+    assert float(found[1][2]) == round(statistics.correlation([points * one for one in won], others), 2)
     told = rows(soup, "sentences")
     assert ["1.1", SAID, "8"] in told and ["1.2", SAID, "7"] in told
     assert rows(soup, "written answers")[1][1:3] == ["1", "10"]

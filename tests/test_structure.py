@@ -11,7 +11,7 @@ import pytest
 from autograder import course
 
 WINGS = {
-    "autograder": {"author", "gradebook", "grading", "intake", "reports", "sandbox"},
+    "autograder": {"author", "gradebook", "grading", "intake", "likeness", "reports", "sandbox"},
     "utils": {"checks", "experiments", "grading"},
 }
 
