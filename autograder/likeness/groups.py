@@ -8,7 +8,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -20,8 +20,10 @@ from autograder.gradebook.by_hand import HandMark
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading import guard
 from autograder.grading.records import GRADED, load_record, students_of
-from autograder.likeness.texts import Vectors
 from autograder.reports import layout
+
+if TYPE_CHECKING:  # who only marks or undoes does not wait for torch
+    from autograder.likeness.texts import Vectors
 
 JOINED = 1.0  # mean distance of two groups, up to which they are one: more alike than two answers in general
 MAX_COMMENT = 2000  # characters
@@ -140,7 +142,7 @@ def answers(course: Course, question: str) -> tuple[list[Answer], float, int]:
     return found, points, empty
 
 
-def grouped(course: Course, question: str, how: Vectors, number: int | None = None) -> Grouped:
+def grouped(course: Course, question: str, how: "Vectors", number: int | None = None) -> Grouped:
     """The answers to a question in groups, `number` of them if given; kept for `apply` as they are.
 
     Raises:
