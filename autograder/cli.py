@@ -418,8 +418,16 @@ def feedback(
 
 
 @app.command()
-def report(notebooks: Names = None) -> None:
-    """Write the class report, one page: who passed what, the messages for the others, which cells were restored."""
+def report(
+    notebooks: Names = None,
+    names: Annotated[
+        bool, typer.Option("--names", help="Name the students; else each has a code, alike on every page.")
+    ] = False,
+) -> None:
+    """Write the class report, one page: scores, how hard each exercise was, what most were told, who is late.
+
+    It needs no network, prints, and sorts its tables by a click. Notebooks without hand-ins are left out.
+    """
     from autograder.reports import progress
     from autograder.reports import report as reporting
 
@@ -430,7 +438,102 @@ def report(notebooks: Names = None) -> None:
         found = [f"{name}, every different run of the class", repr(table), *map(str, table.comparisons())]
         console.print("\n".join(found), end="\n\n", markup=False, soft_wrap=True)
 
-    console.print(str(reporting.write_report(course, course.select(notebooks), show)), soft_wrap=True)
+    console.print(str(reporting.write_report(course, course.select(notebooks), show, names)), soft_wrap=True)
+
+
+@app.command()
+def group(
+    question: Annotated[str, typer.Argument(help="A written question, 1.W1 for example.")],
+    into: Annotated[
+        int | None, typer.Option(min=1, help="Make so many groups; default: as many as there seem.")
+    ] = None,
+    page: Annotated[Path | None, typer.Option(help="Write the groups with all answers into this HTML file.")] = None,
+    apply: Annotated[int | None, typer.Option(min=1, help="Mark this group, as it was last shown.")] = None,
+    score: Annotated[float | None, typer.Option(help="With --apply: the points of each answer.")] = None,
+    comment: Annotated[str, typer.Option(help="With --apply: what each student reads.")] = "",
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="With --apply: mark anew what a person has marked.")
+    ] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take the last --apply back; may be given again.")] = False,
+    names: Annotated[bool, typer.Option("--names", help="Name the students on the page.")] = False,
+) -> None:
+    """Show written answers in groups of like ones; mark a group at once, with undo.
+
+    Marks go into the gradebook as formgrader's do. What a person has marked keeps its mark.
+    """
+    from autograder.gradebook.pseudonyms import Names as Called
+    from autograder.likeness import groups
+
+    course = load()
+    if undo:
+        taken, changed = groups.undo(course, question)
+        console.print(f"group {taken.group}: {len(taken.after) - len(changed)} answers have their marks of before")
+        if changed:
+            console.print(f"{len(changed)} left as they are: somebody marked them since")
+        return
+    if apply is not None:
+        if score is None:
+            raise CourseError("with --apply, give --score")
+        marked, notes = groups.apply(course, question, apply, score, comment, overwrite)
+        console.print(f"{marked} answers have {score:g} points; --undo takes that back")
+        for line in notes:
+            console.print(line, markup=False, soft_wrap=True)
+        return
+    groups.question_of(course, question)  # what is not there is said at once: the encoder takes seconds to load
+
+    from autograder.likeness.texts import vectors_of
+
+    how, advice = vectors_of()
+    if advice:
+        console.print(advice, markup=False, soft_wrap=True)
+    found = groups.grouped(course, question, how, into)
+    table = Table(box=None, header_style="bold")
+    for heading in ("group", "answers", "marked", "the answer most like the others"):
+        table.add_column(heading, justify="left" if heading.startswith("the") else "right", overflow="fold")
+    for one in found.groups:
+        table.add_row(str(one.number), str(len(one.answers)), str(one.marked), Text(groups.shortened(one.answers[0])))
+    console.print(table)
+    console.print(
+        f"compared by {found.how}; {found.empty} hand-ins have no answer; alike is not equal: read before you mark"
+    )
+    if page:
+        from utils.files import write
+
+        write(writable(page), groups.page(course, found, Called(course, names)))
+        console.print(f"all answers: {page}", soft_wrap=True)
+
+
+@app.command()
+def similar(
+    notebook: Annotated[str, typer.Argument(help="By name or number.")],
+    most: Annotated[int, typer.Option(min=1, help="How many pairs, the most alike first.")] = 10,
+    page: Annotated[Path | None, typer.Option(help="Write the pairs, side by side, into this HTML file.")] = None,
+    names: Annotated[bool, typer.Option("--names", help="Name the students.")] = False,
+) -> None:
+    """Show the pairs of hand-ins whose code is most alike. Likeness is no proof: read both, and ask both.
+
+    Names, strings, comments and the order of lines do not count, nor does what was released.
+    """
+    from autograder.gradebook.pseudonyms import Names as Called
+    from autograder.likeness import similar as likeness
+
+    course = load()
+    entry, called = course.notebook(notebook), Called(course, names)
+    compared = likeness.Compared(*likeness.hand_ins(course, entry))
+    pairs = compared.pairs(most)
+    table = Table(box=None, header_style="bold")
+    for heading in ("first", "second", "likeness, %", "exercises most alike"):
+        table.add_column(heading, justify="right" if "%" in heading else "left", overflow="fold")
+    for one in pairs:
+        alike = ", ".join(number for number, share in one.exercises.items() if share >= likeness.ALIKE)
+        table.add_row(called.of(one.first), called.of(one.second), f"{100 * one.likeness:.0f}", alike)
+    console.print(table)
+    console.print("likeness is no proof: read both, and ask both, before you conclude anything")
+    if page:
+        from utils.files import write
+
+        write(writable(page), likeness.page(course, entry, compared, pairs, called))
+        console.print(f"side by side: {page}", soft_wrap=True)
 
 
 @app.command()

@@ -45,6 +45,8 @@ NOT_RUN = {
     r"(pip|conda) .*": "installs from the network; tests/test_setup.py compares the lists of packages",
     r"(cd \.course && )?jupyter lab .*": "a server, which does not end; tests/test_browser.py starts one",
     r"\.venv/bin/python benchmarks/\w+\.py.*": "takes minutes; the file and its options are looked for",
+    r"autograder group .*": "needs answers of a class; tests/test_groups.py runs it",
+    r"autograder similar .*": "needs two hand-ins; tests/test_similar.py runs it",
     r"python -m pytest .*2\.8.*": "of an exercise that is not there; the test is looked for",
     r"python -m pytest .*test_prose.*": "a test of its own",
 }

@@ -59,7 +59,7 @@ def named(known, student):
     with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         places = {"gradebook": student in {one.id for one in gradebook.students}}
     places["export"] = student in set(pandas.read_csv(known.tree / "out.csv").student)
-    places["report"] = student in report.write_report(known, [entry]).read_text()
+    places["report"] = student in report.write_report(known, [entry], names=True).read_text()
     places["status"] = any(student in some for some in progress.status(known, entry).values())
     paths = [path.relative_to(known.tree).parts for path in known.tree.rglob(f"{entry.name}*")]
     return places | {part: True for part, *rest in paths if student in rest and part != "removed"}
@@ -112,7 +112,8 @@ def test_what_was_removed_by_hand_or_graded_past_us_is_said(known):
     found = progress.disagreements(known, entry)
     assert "the hand-in is gone: `autograder remove Copie_de 01`" in found["Copie_de"]
     assert "points, the verdict" in found["ada"] and "autograder grade" in found["ada"]
-    page = report.write_report(known, [entry]).read_text()
+    assert "Of 2 hand-ins the gradebook says something else" in report.write_report(known, [entry]).read_text()
+    page = report.write_report(known, [entry], names=True).read_text()
     assert "the hand-in is gone" in page and "points, the verdict" in page
     for command in (("status", "01"), ("export", "01", "--to", str(known.tree / "out.csv"))):
         told = " ".join(autograder(known, *command)[0].split())

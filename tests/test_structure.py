@@ -11,7 +11,7 @@ import pytest
 from autograder import course
 
 WINGS = {
-    "autograder": {"any_course", "author", "gradebook", "grading", "intake", "reports", "sandbox"},
+    "autograder": {"any_course", "author", "gradebook", "grading", "intake", "likeness", "reports", "sandbox"},
     "utils": {"checks", "experiments", "grading"},
 }
 
@@ -82,13 +82,16 @@ NAMING = sorted({entry.experiments for entry in course.load().notebooks if entry
 @pytest.mark.parametrize(
     "module",
     [
-        *(f"autograder.{name}" for name in ("reports.progress", "reports.report", "grading.grade", "grading.audit")),
+        *(
+            f"autograder.{name}"
+            for name in ("cli", "reports.progress", "reports.report", "grading.grade", "grading.audit")
+        ),
         *NAMING,
     ],
 )
 def test_commands_import_neither_dask_nor_torch(module):
     """Status is asked often, and waits for neither; to grade, torch is imported when something waits."""
     script = f"import sys, {module}\n"
-    script += "print(sorted({'dask', 'distributed', 'torch'} & {*sys.modules}))"
+    script += "print(sorted({'dask', 'distributed', 'torch', 'matplotlib', 'sklearn', 'copydetect'} & {*sys.modules}))"
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=course.ROOT, check=True)
     assert ended.stdout.strip() == "[]"

@@ -235,6 +235,21 @@ def timestamp(when: datetime.datetime) -> str:
     return when.astimezone(datetime.UTC).strftime("%Y-%m-%d %H:%M:%S.%f UTC")
 
 
+def stamped(course: Course, entry: NotebookEntry, student: str) -> datetime.datetime | None:
+    """When the hand-in that counts was handed in, in UTC; None if nothing says so.
+
+    Raises:
+        ValueError: the file beside it holds no time.
+    """
+    from dateutil.parser import parse  # as nbgrader reads it
+
+    path = place(course, "submitted", entry, student).with_name("timestamp.txt")
+    if not path.exists():
+        return None
+    found = parse(path.read_text().strip())
+    return found.replace(tzinfo=found.tzinfo or datetime.UTC).astimezone(datetime.UTC)
+
+
 def due(entry: NotebookEntry) -> datetime.datetime | None:
     """The deadline as nbgrader's gradebook holds it: UTC, without an offset. It reads "+0100" as 100 seconds."""
     return entry.deadline.astimezone(datetime.UTC).replace(tzinfo=None) if entry.deadline else None

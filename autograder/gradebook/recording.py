@@ -32,12 +32,17 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from autograder import html_cleaning
 from autograder.author import build
-from autograder.course import Course, NotebookEntry
-from autograder.gradebook import course_tree, marks, roster
+from autograder.course import Course, CourseError, NotebookEntry
+from autograder.gradebook import by_hand, course_tree, marks, roster
+from autograder.gradebook.by_hand import HandMark
 
 WAITS = (1.0, 2.0, 4.0)  # seconds: formgrader may hold SQLite's lock, a server may be starting anew
 HOPELESS = ("full", "readonly", "not a database", "malformed")  # waiting mends none of these
 DATABASE_ERRORS = (SQLAlchemyError, InvalidEntry)  # nbgrader turns some of the former into the latter
+
+
+class ChangedMeanwhile(CourseError):
+    """Somebody else marked what was to be marked."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,36 @@ class Recorder:
                 text = {"text/plain": "0"}
                 cell.outputs = [nbformat.v4.new_output("execute_result", data=text, execution_count=None)]
         self.record(entry, student, build.write(notebook))
+
+    def mark(self, entry: NotebookEntry, cell: str, before: dict[str, HandMark], after: dict[str, HandMark]) -> None:
+        """Enter a person's marks of a cell by student, all of them or none, as formgrader enters one.
+
+        Raises:
+            ChangedMeanwhile: somebody's mark is no longer the one of `before`.
+            SQLAlchemyError, InvalidEntry: the gradebook cannot be written.
+        """
+        _patiently(lambda: self._mark(entry, cell, before, after), self._reconnect)
+
+    def _mark(self, entry: NotebookEntry, cell: str, before: dict[str, HandMark], after: dict[str, HandMark]) -> None:
+        database = self.gradebook.db.connection()
+        sheet = self._sheet(database, entry)
+        now, _ = by_hand.held(database, entry, cell)
+        stale = by_hand.differing(now, {student: before[student] for student in after})
+        if stale:
+            self.gradebook.db.rollback()
+            raise ChangedMeanwhile(f"the marks of {', '.join(stale)} changed meanwhile: nothing was written")
+        asked = select(SubmittedAssignment.student_id, SubmittedNotebook.id).join(SubmittedNotebook)
+        books = {
+            row.student_id: row.id
+            for row in database.execute(asked.where(SubmittedNotebook.notebook_id == sheet.notebook))
+        }
+        for student, mark in after.items():
+            score: dict[str, Any] = {"manual_score": mark.score, "needs_manual_grade": mark.waits}
+            comment: dict[str, Any] = {"manual_comment": mark.comment}
+            for table, row, values in ((Grade, sheet.grades[cell], score), (Comment, sheet.comments[cell], comment)):
+                place = (table.cell_id == row, table.notebook_id == books[student])
+                database.execute(update(table.__table__).where(*place).values(**values))
+        self.gradebook.db.commit()
 
     def scores(self, entry: NotebookEntry) -> dict[str, dict[str, float | None]]:
         """What the gradebook holds of a notebook: each student's automatic scores by cell.
@@ -311,4 +346,4 @@ def _patiently(use: Callable[[], Any], renew: Callable[[], None]) -> Any:
     raise AssertionError
 
 
-__all__ = ["DATABASE_ERRORS", "MissingEntry", "Recorder", "open_recorder"]
+__all__ = ["DATABASE_ERRORS", "ChangedMeanwhile", "MissingEntry", "Recorder", "open_recorder"]

@@ -1,19 +1,17 @@
 """What the instructor reads: a table of the class, as a page, in the terminal and as CSV."""
 
-import collections
-import statistics
+import datetime
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jinja2
-
-from autograder.course import Course, CourseError, NotebookEntry, exercise_of
+from autograder.course import Course, NotebookEntry, exercise_of
 from autograder.gradebook import course_tree
+from autograder.gradebook.pseudonyms import Names
 from autograder.grading.lateness import settle
-from autograder.grading.records import GRADED, Record, load_record, students_of
-from autograder.reports import progress
+from autograder.reports import items, layout
+from autograder.reports.sections import section
 from utils.experiments.experiment import Metric, Run
 from utils.grading.verdict import Outcome
 
@@ -21,34 +19,43 @@ if TYPE_CHECKING:
     from utils.experiments.seed_table import SeedTable
 
 NOT_BY_HAND = {"needs_manual_grade": False}
-MARKS = {Outcome.PASSED: "&#10003;", Outcome.WRONG: "&#10007;", Outcome.ERROR: "!", Outcome.BLANK: "&#183;"}
-
-
-def records_of(course: Course, entry: NotebookEntry) -> list[Record]:
-    """The records of all graded hand-ins of a notebook, by student."""
-    found = (load_record(course, entry, student) for student in students_of(course, entry))
-    return [record for record in found if record is not None]
+SIGNS = {Outcome.PASSED: "\u2713", Outcome.WRONG: "\u2717", Outcome.ERROR: "!", Outcome.BLANK: "\u00b7"}
 
 
 def write_report(
     course: Course,
     entries: list[NotebookEntry],
     on_table: "Callable[[str, SeedTable], None]" = lambda name, table: None,
+    names: bool = False,
 ) -> Path:
     """Write the class report, one page; nothing that a student wrote reaches it unescaped.
 
-    `on_table` is told the tables of each notebook whose runs the class handed in.
+    Notebooks that nobody handed in are left out. Students are called by codes, see `pseudonyms`, or with `names` by
+    their ids. `on_table` is told the tables of each notebook whose runs the class handed in.
     """
     settle(course, entries)
-    loader = jinja2.FileSystemLoader(Path(__file__).parent)
-    template = jinja2.Environment(loader=loader, autoescape=True).get_template("report.html.jinja")
-    sections = [_section(course, entry) for entry in entries]
-    for section in sections:
-        for table, _ in section["tables"]:
-            on_table(section["entry"].name, table)
+    called = Names(course, names)
+    sections = []
+    for entry in course.handed_in(entries):
+        found = section(course, entry, called, lambda entry=entry: class_tables(course, entry))  # type: ignore[misc]
+        for table in found["seed_tables"]:
+            on_table(entry.name, table)
+        sections.append(found)
+    page = layout.render(
+        "report.html.jinja",
+        title=course.title,
+        sections=sections,
+        names=names,
+        called=called.of,
+        within=called.within,
+        written=f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
+        fewest=items.FEWEST,
+        outcomes=list(Outcome),
+        signs=SIGNS,
+        classes={outcome: outcome.name.lower() for outcome in Outcome},
+    )
     path = course.tree / "report.html"
-    marks = {str(outcome): jinja2.utils.markupsafe.Markup(mark) for outcome, mark in MARKS.items()}
-    course_tree.write(path, template.render(title=course.title, sections=sections, marks=marks))
+    course_tree.write(path, page)
     return path
 
 
@@ -62,7 +69,6 @@ def class_tables(course: Course, entry: NotebookEntry) -> "list[SeedTable]":
     if not entry.has_experiments or not list(course.tree.glob(f"submitted/*/{entry.name}/results.json")):
         return []
     from autograder.grading import audit
-    from utils.experiments.seed_table import tables
 
     profiles = {
         audit.configuration(one.plain()): profile
@@ -75,6 +81,10 @@ def class_tables(course: Course, entry: NotebookEntry) -> "list[SeedTable]":
             for run in some:
                 row = name, profiles.get(audit.configuration(run.experiment), "")
                 different.setdefault(row, {}).setdefault(run.digest(), (student, run))
+    if not different:
+        return []
+    from utils.experiments.seed_table import tables  # brings pandas and scipy
+
     one_size = len({profile for _, profile in different}) == 1
     numbers: dict[tuple[str, int], int] = {}
     known = entry.experiments_of("smoke")
@@ -139,48 +149,3 @@ def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
     table = pandas.DataFrame(rows, columns=[*columns, "needs_manual_grade", "late_seconds"])
     table.sort_values(["notebook", "student", "exercise"]).to_csv(path, index=False)
     return len(table)
-
-
-def _section(course: Course, entry: NotebookEntry) -> dict:
-    """Everything the page says of one notebook."""
-    graded = records_of(course, entry)
-    points = course_tree.exercises(course, entry)
-    numbers = list(points)
-    students = []
-    said: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-    for record in graded:
-        of = {one.exercise: one for one in record.verdicts}
-        students.append({"record": record, "cells": [of.get(number) for number in numbers]})
-        for one in record.verdicts:
-            if one.outcome in (Outcome.WRONG, Outcome.ERROR):
-                said[one.exercise][one.message] += 1
-    complete = [record for record in graded if record.status == GRADED]
-    shares = []
-    for number in numbers:
-        won = [one.score > 0 for record in complete for one in record.verdicts if one.exercise == number]
-        shares.append(
-            {"number": number, "share": sum(won) / len(won) if won else 0, "said": said[number].most_common(3)}
-        )
-    found: list[tuple[SeedTable, list]] = []
-    why = ""
-    try:
-        found = [(table, table.comparisons()) for table in class_tables(course, entry)]
-    except CourseError:
-        raise
-    except Exception as bug:  # of somebody's runs: the rest of the page is for everybody
-        why = type(bug).__name__
-    scores = [record.score for record in complete]
-    return {
-        "entry": entry,
-        "numbers": numbers,
-        "waiting": progress.to_mark(course, entry),
-        "wrong": progress.disagreements(course, entry),
-        "students": students,
-        "shares": shares,
-        "scores": scores,
-        "median": statistics.median(scores) if scores else 0.0,
-        "mean": statistics.fmean(scores) if scores else 0.0,
-        "points": sum(points.values()),
-        "tables": found,
-        "no_table": why,
-    }

@@ -1,0 +1,1 @@
+"""Answers that are alike: written ones in groups, to be marked together, and programs of two hand-ins, side by side."""

@@ -1,0 +1,277 @@
+"""Written answers in groups: like ones together, so that one score and one comment go to all of a group.
+
+What the gradebook gets is a person's mark, as formgrader would enter it. What it held before is kept in the course tree
+until it is undone. Groups are kept as they were shown: an answer that was handed in anew since is left out.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import TypeAdapter
+
+from autograder import html_cleaning
+from autograder.course import Course, CourseError, NotebookEntry, cell_id
+from autograder.gradebook import by_hand, course_tree, marks
+from autograder.gradebook.by_hand import HandMark
+from autograder.gradebook.pseudonyms import Names
+from autograder.grading import guard
+from autograder.grading.records import GRADED, load_record, students_of
+from autograder.reports import layout
+
+if TYPE_CHECKING:  # who only marks or undoes does not wait for torch
+    from autograder.likeness.texts import Vectors
+
+JOINED = 1.0  # mean distance of two groups, up to which they are one: more alike than two answers in general
+MAX_COMMENT = 2000  # characters
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A student's written answer, and what a person said of it."""
+
+    student: str
+    text: str
+    mark: HandMark
+
+    @property
+    def digest(self) -> str:
+        """What tells this answer from another one."""
+        return hashlib.sha256(self.text.encode(errors="surrogatepass")).hexdigest()
+
+
+@dataclass(frozen=True)
+class Group:
+    """Answers that are alike; the first is the one most like the others."""
+
+    number: int
+    answers: list[Answer]
+
+    @property
+    def marked(self) -> int:
+        """How many a person has marked."""
+        return sum(one.mark.by_person for one in self.answers)
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """The groups of a question, the largest first, and how they were found."""
+
+    question: str
+    points: float
+    groups: list[Group]
+    how: str  # what compared them
+    empty: int  # hand-ins without an answer, which are in no group
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A group as it was shown: the digests of its answers by student."""
+
+    number: int
+    answers: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What one `apply` changed: what each student had before, and has now."""
+
+    group: int
+    before: dict[str, HandMark]
+    after: dict[str, HandMark]
+
+
+KEPT, LOG = TypeAdapter(list[Kept]), TypeAdapter(list[Given])
+
+
+def labels(vectors: np.ndarray, number: int | None = None) -> np.ndarray:
+    """The group of each row (n,), int: average linkage of cosine distances (scikit-learn's), up to JOINED or a number.
+
+    A row of zeros is like no other.
+    """
+    from sklearn.cluster import AgglomerativeClustering
+    from sklearn.metrics.pairwise import cosine_distances
+
+    if len(vectors) < 2:
+        return np.zeros(len(vectors), dtype=int)
+    settings: dict[str, Any] = {"n_clusters": None, "distance_threshold": JOINED}
+    if number:
+        settings = {"n_clusters": min(number, len(vectors))}
+    made = AgglomerativeClustering(metric="precomputed", linkage="average", **settings)
+    return made.fit_predict(cosine_distances(vectors))
+
+
+def question_of(course: Course, question: str) -> tuple[NotebookEntry, str]:
+    """The notebook of a written question such as 1.W1, and the id of its cell.
+
+    Raises:
+        CourseError: there is no such question; the message names those of its notebook.
+    """
+    entry = course.notebook(question.split(".")[0])
+    cells = json.loads(course_tree.release_text(course, entry))["cells"]
+    known = [cell["id"] for cell in cells if cell["id"].startswith("written_")]
+    if cell_id("written", question) not in known:
+        there = ", ".join(name.removeprefix("written_").replace("_", ".") for name in known) or "none"
+        raise CourseError(f"{entry.name} has no written question {question}; it has {there}")
+    return entry, cell_id("written", question)
+
+
+def answers(course: Course, question: str) -> tuple[list[Answer], float, int]:
+    """The answers of all graded hand-ins to a question, by student; its points; how many hand-ins have no answer.
+
+    Raises:
+        CourseError: there is no such question, or the course tree or the gradebook cannot be read.
+    """
+    entry, cell = question_of(course, question)
+    released = _source(course_tree.release_text(course, entry), cell).strip()
+    with marks.reading(course) as gradebook:
+        held, points = by_hand.held(gradebook, entry, cell) if gradebook else ({}, 0.0)
+    found, empty = [], 0
+    for student in students_of(course, entry):
+        record, path = load_record(course, entry, student), course_tree.place(course, "autograded", entry, student)
+        if record is None or record.status != GRADED or not path.exists() or student not in held:
+            continue
+        text = _source(path.read_text(), cell).strip()
+        if text and text != released:
+            found.append(Answer(student, text, held[student]))
+        else:
+            empty += 1
+    return found, points, empty
+
+
+def grouped(course: Course, question: str, how: "Vectors", number: int | None = None) -> Grouped:
+    """The answers to a question in groups, `number` of them if given; kept for `apply` as they are.
+
+    Raises:
+        CourseError: there is no such question, or nothing to group.
+    """
+    found, points, empty = answers(course, question)
+    if not found:
+        raise CourseError(f"nobody's answer to {question} is there to be grouped: `autograder grade` comes first")
+    texts = list(dict.fromkeys(" ".join(one.text.split()) for one in found))  # the same words are one group anyway
+    each = how.vectors(texts)
+    rows = [texts.index(" ".join(one.text.split())) for one in found]
+    vectors, of = each[rows], labels(each, number)[rows]
+    members = [np.flatnonzero(of == one) for one in range(of.max() + 1)]
+    members.sort(key=lambda some: (-len(some), found[some[0]].student))
+    whole = []
+    for place, some in enumerate(members, 1):
+        middle = vectors[some] @ vectors[some].mean(0)
+        whole.append(Group(place, [found[some[near]] for near in np.argsort(-middle, kind="stable")]))
+    kept = [Kept(one.number, {answer.student: answer.digest for answer in one.answers}) for one in whole]
+    course_tree.write(_file(course, question, "groups"), KEPT.dump_json(kept, indent=1))
+    return Grouped(question, points, whole, how.name, empty)
+
+
+def apply(
+    course: Course, question: str, number: int, score: float, comment: str = "", overwrite: bool = False
+) -> tuple[int, list[str]]:
+    """Give a group, as it was last shown, one score and one comment; how many got it, and a line on who did not.
+
+    An answer that a person has marked keeps that mark, unless `overwrite` is asked for. One that is no longer the one
+    that was shown is left out. All marks are written, or none.
+
+    Raises:
+        CourseError: there is no such group, the score is not between 0 and the points that there are, somebody marks
+            at the same time, or a run is grading.
+    """
+    entry, cell = question_of(course, question)
+    path = _file(course, question, "groups")
+    groups = {one.number: one for one in KEPT.validate_json(path.read_bytes())} if path.exists() else {}
+    if number not in groups:
+        raise CourseError(f"there is no group {number} of {question}: `autograder group {question}` shows them")
+    if len(comment) > MAX_COMMENT:
+        raise CourseError(f"the comment has more than {MAX_COMMENT} characters")
+    with guard.exclusive_run(course):
+        found, points, _ = answers(course, question)
+        if not 0 <= score <= points:
+            raise CourseError(f"{score:g} is no score of {question}: there are {points:g} points")
+        there = {one.student: one for one in found}
+        shown = groups[number].answers
+        same = {
+            student: there[student] for student in shown if student in there and there[student].digest == shown[student]
+        }
+        free = {student: one for student, one in same.items() if overwrite or not one.mark.by_person}
+        before = {student: one.mark for student, one in free.items()}
+        after = {student: HandMark(score, False, comment or mark.comment) for student, mark in before.items()}
+        _give(course, entry, cell, [*_log(course, question), Given(number, before, after)], before, after, question)
+    notes = []
+    if len(same) < len(shown):
+        notes.append(f"{len(shown) - len(same)} left out: handed in anew or removed since the groups were shown")
+    if len(free) < len(same):
+        notes.append(f"{len(same) - len(free)} left as they are: a person marked them; --overwrite marks them anew")
+    return len(free), notes
+
+
+def undo(course: Course, question: str) -> tuple[Given, list[str]]:
+    """Take the last `apply` back: what was there before is there again; the students whose mark was changed since.
+
+    Theirs stays as it is.
+
+    Raises:
+        CourseError: there is nothing to undo, somebody marks at the same time, or a run is grading.
+    """
+    entry, cell = question_of(course, question)
+    with guard.exclusive_run(course):
+        log = _log(course, question)
+        if not log:
+            raise CourseError(f"nothing that `autograder group {question} --apply` did is left to undo")
+        last = log.pop()
+        with marks.reading(course) as gradebook:
+            now = by_hand.held(gradebook, entry, cell)[0] if gradebook else {}
+        changed = by_hand.differing(now, last.after)
+        mine = {student: mark for student, mark in last.before.items() if student not in changed}
+        _give(course, entry, cell, log, {student: last.after[student] for student in mine}, mine, question)
+    return last, changed
+
+
+def _give(
+    course: Course,
+    entry: NotebookEntry,
+    cell: str,
+    log: list[Given],
+    before: dict[str, HandMark],
+    after: dict[str, HandMark],
+    question: str,
+) -> None:
+    """Write marks, and the log of what can be undone, which is longer than it must be if this is killed between."""
+    from autograder.gradebook import recording  # nbgrader's classes take their time to import
+
+    path, old = _file(course, question, "log"), _log(course, question)
+    if len(log) > len(old):
+        course_tree.write(path, LOG.dump_json(log, indent=1))
+    try:
+        with guard.explain_failures(course), recording.open_recorder(course) as recorder:
+            recorder.mark(entry, cell, before, after)
+    except CourseError:
+        course_tree.write(path, LOG.dump_json(old, indent=1))
+        raise
+    course_tree.write(path, LOG.dump_json(log, indent=1))
+
+
+def _log(course: Course, question: str) -> list[Given]:
+    path = _file(course, question, "log")
+    return LOG.validate_json(path.read_bytes()) if path.exists() else []
+
+
+def _file(course: Course, question: str, what: str) -> Path:
+    return course.tree / "groups" / f"{question}-{what}.json"
+
+
+def _source(notebook: str, cell: str) -> str:
+    """The text of a cell of a notebook that we wrote; "" if it has none of this id."""
+    found: list[Any] = [one["source"] for one in json.loads(notebook)["cells"] if one.get("id") == cell]
+    return "".join(found[0]) if found else ""
+
+
+def page(course: Course, found: Grouped, names: Names) -> str:
+    """The groups as one self-contained page; what students wrote is escaped."""
+    return layout.render("groups.html.jinja", title=course.title, found=found, called=names.of, named=names.shown)
+
+
+def shortened(answer: Answer, most: int = 160) -> str:
+    """An answer in a line."""
+    return html_cleaning.line(answer.text, most)

@@ -1,0 +1,35 @@
+"""How hard each exercise was for the class, and how well it tells the strong from the weak.
+
+Difficulty is the share of the points that the class won. Discrimination is the correlation of an exercise's points
+with those of all other exercises; for points that are all or none it is the point-biserial correlation. The exercise
+itself is left out of the sum, or it would correlate with itself: Henrysson 1963, "Correction of item-total
+correlations in item analysis", Psychometrika 28, 211-218.
+"""
+
+import statistics
+from collections.abc import Sequence
+
+FEWEST = 10  # hand-ins: of fewer, one student decides on the sign of a correlation
+TOO_FEW, ALL_ALIKE = "too few", "all alike"
+
+
+def difficulty(scores: Sequence[float], points: float) -> float | None:
+    """The share of the points that were won, 0 to 1; None if nobody was graded or there are no points."""
+    return statistics.fmean(scores) / points if scores and points else None
+
+
+def discrimination(scores: Sequence[float], others: Sequence[float]) -> float | str:
+    """The correlation of an exercise's points with the sum of the other exercises' points, an entry a hand-in.
+
+    TOO_FEW of fewer than FEWEST hand-ins, ALL_ALIKE if everybody has the same points.
+
+    Raises:
+        ValueError: the two are not of the same length.
+    """
+    if len(scores) != len(others):
+        raise ValueError("an exercise and the others have an entry for each hand-in")
+    if len(scores) < FEWEST:
+        return TOO_FEW
+    if len({*scores}) == 1 or len({*others}) == 1:
+        return ALL_ALIKE
+    return statistics.correlation(scores, others)

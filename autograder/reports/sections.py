@@ -1,0 +1,169 @@
+"""What the class report says of one notebook."""
+
+import collections
+import datetime
+import statistics
+import zoneinfo
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from autograder.course import Course, CourseError, NotebookEntry, exercise_of
+from autograder.gradebook import course_tree, marks
+from autograder.gradebook.pseudonyms import Names
+from autograder.grading.records import GRADED, Record, load_record, students_of
+from autograder.reports import charts, items, progress
+from utils.grading.verdict import Outcome
+
+if TYPE_CHECKING:
+    from utils.experiments.seed_table import SeedTable
+
+MOST_SAID = 3  # sentences of one exercise
+
+
+def records_of(course: Course, entry: NotebookEntry) -> list[Record]:
+    """The records of all graded hand-ins of a notebook, by student."""
+    found = (load_record(course, entry, student) for student in students_of(course, entry))
+    return [record for record in found if record is not None]
+
+
+def section(
+    course: Course, entry: NotebookEntry, names: Names, tables_of: "Callable[[], list[SeedTable]]"
+) -> dict[str, Any]:
+    """Everything the page says of one notebook; `tables_of` makes the tables of the class's runs.
+
+    Raises:
+        CourseError: a file of the course cannot be read.
+    """
+    records = records_of(course, entry)
+    complete = [record for record in records if record.status == GRADED]
+    points = course_tree.exercises(course, entry)
+    handed_in = students_of(course, entry)
+    scores = [record.score for record in complete]
+    found: list[SeedTable] = []
+    why = ""
+    try:
+        found = tables_of()
+        shown = [_plain(table) for table in found]
+    except CourseError:
+        raise
+    except Exception as bug:  # of somebody's runs: the rest of the page is for everybody
+        shown, why = [], type(bug).__name__
+    students = []
+    for record in sorted(records, key=lambda one: names.of(one.student)):
+        of = {one.exercise: one for one in record.verdicts}
+        students.append({"record": record, "cells": [of.get(number) for number in points]})
+    late = sorted((one for one in records if one.late_seconds), key=lambda one: -one.late_seconds)
+    return {
+        "entry": entry,
+        "marks": [(number, "mark") for number in points],
+        "handed_in": len(handed_in),
+        "not_graded": len(handed_in) - len(records),
+        "waiting": progress.to_mark(course, entry),
+        "wrong": progress.disagreements(course, entry),
+        "students": students,
+        "exercises": _exercises(complete, points),
+        "said": _said(records, points, names),
+        "written": _written(course, entry, {record.student: record.score for record in complete}),
+        "late": late,
+        "lost": sum(record.penalty for record in late),
+        "refused": [record for record in records if record.status != GRADED],
+        "charts": _charts(course, entry, scores, sum(points.values())),
+        "scores": scores,
+        "median": statistics.median(scores) if scores else 0.0,
+        "mean": statistics.fmean(scores) if scores else 0.0,
+        "points": sum(points.values()),
+        "seed_tables": found,
+        "tables": shown,
+        "no_table": why,
+    }
+
+
+def _exercises(complete: list[Record], points: dict[str, float]) -> list[dict[str, Any]]:
+    """A row for each exercise: how many passed, how hard it was, how well it tells."""
+    rows = []
+    for number, most in points.items():
+        pairs = [(record, one) for record in complete for one in record.verdicts if one.exercise == number]
+        scores = [one.score for _, one in pairs]
+        rows.append(
+            {
+                "number": number,
+                "difficulty": items.difficulty(scores, most),
+                "discrimination": items.discrimination(scores, [record.score - one.score for record, one in pairs]),
+                "counts": collections.Counter(one.outcome for _, one in pairs),
+            }
+        )
+    return rows
+
+
+def _said(records: list[Record], points: dict[str, float], names: Names) -> list[dict[str, Any]]:
+    """The sentences that most were told, those of one exercise after the other."""
+    told: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for record in records:
+        for one in record.verdicts:
+            if one.outcome in (Outcome.WRONG, Outcome.ERROR):
+                told[one.exercise][names.within(one.message)] += 1
+    return [
+        {"number": number, "order": place, "sentence": sentence, "count": count}
+        for place, number in enumerate(points)
+        for sentence, count in told[number].most_common(MOST_SAID)
+    ]
+
+
+def _written(course: Course, entry: NotebookEntry, scores: dict[str, float]) -> list[dict[str, Any]]:
+    """A row for each written question: what was marked, what waits, what is empty; `scores` are the judge's."""
+    with marks.reading(course) as gradebook:
+        marked = marks.marked(gradebook, entry) if gradebook else {}
+    marked = {student: marked[student] for student in students_of(course, entry) if student in marked}
+    rows = []
+    for cell in sorted({cell for one in marked.values() for cell in one.marks if cell.startswith("written_")}):
+        theirs = {student: one.marks[cell] for student, one in marked.items() if cell in one.marks}
+        done = {student: mark for student, mark in theirs.items() if mark.by_hand and not mark.waits}
+        both = [(mark.score, scores[student]) for student, mark in done.items() if student in scores]
+        rows.append(
+            {
+                "number": exercise_of(cell),
+                "marked": len(done),
+                "waits": sum(mark.waits for mark in theirs.values()),
+                "untouched": sum(cell in one.untouched for one in marked.values()),
+                "mean": statistics.fmean(mark.score for mark in done.values()) if done else None,
+                "points": max(mark.points for mark in theirs.values()),
+                "discrimination": items.discrimination([score for score, _ in both], [rest for _, rest in both]),
+            }
+        )
+    return rows
+
+
+def _charts(course: Course, entry: NotebookEntry, scores: list[float], points: float) -> list[Markup]:
+    """The histogram of the scores, and when the versions that count were handed in."""
+    zone: datetime.tzinfo = datetime.UTC
+    if course.timezone:
+        zone = zoneinfo.ZoneInfo(course.timezone)
+    elif entry.deadline is not None and entry.deadline.tzinfo is not None:
+        zone = entry.deadline.tzinfo
+    stamps = (course_tree.stamped(course, entry, student) for student in students_of(course, entry))
+    times = [when for when in stamps if when is not None]
+    drawn = [charts.histogram(scores, points)] if scores else []
+    return drawn + ([charts.time_line(times, entry.deadline, zone)] if times else [])
+
+
+def _plain(table: "SeedTable") -> dict[str, Any]:
+    """A seed table as texts, with what may be concluded from it."""
+    frame = table.frame()
+    whole = {column for column in frame.columns if frame[column].dtype.kind in "iu"}
+    rows = [
+        (name, [_number(value, 0 if column in whole else 2) for column, value in row.items()])
+        for name, row in frame.iterrows()
+    ]
+    return {
+        "caption": table.caption,
+        "headings": [("experiment", ""), *((column, "number") for column in frame.columns)],
+        "rows": rows,
+        "remarks": [*table.remarks(), *map(str, table.comparisons())],
+    }
+
+
+def _number(value: float, digits: int) -> str:
+    """A number; "" for none."""
+    return "" if value != value else f"{value:.{digits}f}"
