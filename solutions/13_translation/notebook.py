@@ -635,16 +635,15 @@ plots.bars(seen, labels=list(names.values()), ylabel="% of calls", alt=alt)
 # ## Experiment: few pairs, and a BERT
 #
 # Small models translate CLDR's sentences from English to French. The first learns from many pairs, all others from
-# few. Three of these attend to a BERT, too, in encoder and decoder: a pretrained one, one with drop-net, and one whose
-# weights are random. What is read of it are the states after its first layer.
+# few. Two of these attend to a frozen BERT, too, in encoder and decoder, without drop-net and with it. What is read of
+# the BERT are the states after its first layer.
 #
 # | arm | pairs | BERT | drop-net |
 # |---|---|---|---|
 # | many pairs | many | none | |
 # | few pairs | few | none | |
-# | few, BERT | few | pretrained | $p = 0$ |
-# | few, BERT, drop-net | few | pretrained | $p = 1$ |
-# | few, random BERT | few | random | $p = 0$ |
+# | few, BERT | few | frozen | $p = 0$ |
+# | few, BERT, drop-net | few | frozen | $p = 1$ |
 #
 # Every model translates the test sentences three times: greedily, with beams and $\alpha = 0$, and with beams and a
 # length penalty.
@@ -661,7 +660,6 @@ for name, one in experiments.items():
 # %% tags=["experiment"]
 mine = {
     "translation_batch": translation_batch,
-    "smoothed_loss": smoothed_loss,
     "beam_search": beam_search,
     "drop_net": drop_net,
 }
@@ -669,7 +667,7 @@ student.use(checks, **mine)
 results = results_folder(say=True)
 
 # %% [markdown]
-# The runs use your functions of 13.3, 13.4, 13.6 and 13.8 where you have passed their checks in this session, and the
+# The runs use your functions of 13.3, 13.6 and 13.8 where you have passed their checks in this session, and the
 # course's otherwise. Yours are compared with the course's before they run, and left where they give something else,
 # even something as good, such as a sum in another order: whoever grades must be able to repeat a run without your
 # code.
@@ -682,7 +680,7 @@ results = results_folder(say=True)
 # yours.
 #
 # **Predict first.** Which difference is larger: many pairs against few, or BERT against none? Do beams help more where
-# the model is good, or where it is bad? What does a BERT with random weights do?
+# the model is good, or where it is bad? What does drop-net do?
 #
 # **Exercise 13.9** (4 points, about 5 minutes). The machine needs minutes for each seed. Write `run_all`. Interrupt it
 # as you like: finished seeds are kept.
@@ -782,12 +780,12 @@ print(*arms.compared(recorded), sep="\n\n")
 # ### END SOLUTION
 
 # %% [markdown]
-# **Question 13.W2** (2 points). Two systems differ by one BLEU on 500 sentences, with three seeds each. What do you
+# **Question 13.W2** (2 points). Two systems differ by one BLEU on a few hundred sentences, with three seeds each. What do you
 # say, and what do you do next? Use the intervals of your table (in the profile `smoke`: the recorded one).
 
 # %% [markdown] written="13.W2" points=2
 # ### BEGIN SOLUTION That no difference is shown, unless the intervals say otherwise: with three seeds the interval
-# over seeds alone is wide (t of 2 degrees of freedom is 4.3), and other 500 sentences would move BLEU, too. My table
+# over seeds alone is wide (t of 2 degrees of freedom is 4.3), and other sentences would move BLEU, too. My table
 # has pairs that differ by more than one BLEU and whose interval contains 0. Next: pair by seed and by sentence (both
 # systems on the same ones), draw both again, more seeds, and a larger test set; say beforehand what is compared, and
 # correct for the number of comparisons; use the same tokens and the same BLEU for both; look at translations. One

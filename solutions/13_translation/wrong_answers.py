@@ -853,13 +853,13 @@ def run_all(results):
             write(dataclasses.replace(first, seed=seed), path_of(one, seed, results))
 
 
-# %% wrong="13.9" name="the pretrained BERT for the random one" says="another configuration was run: start"
+# %% wrong="13.9" name="the fused model for the one with drop-net" says="another configuration was run: drop_net"
 def run_all(results):
     from utils.experiments.experiment import path_of, write
 
     experiments = arms.experiments("13_translation")
     for name, one in experiments.items():
-        used = experiments[name.replace("random ", "")]
+        used = experiments[name.removesuffix(", drop-net")]
         for run in run_seeds(used, arms.seeds(), results):
             write(run, path_of(one, run.seed, results))
 

@@ -191,13 +191,12 @@ def seeds(profile: str | None = None) -> list[int]:
 
 
 # The name of an arm, and what it has besides the size of its profile: many pairs or few, and which BERT.
-MANY, PLAIN, FUSED, DROPPED, RANDOM = "many pairs", "few pairs", "few, BERT", "few, BERT, drop-net", "few, random BERT"
+MANY, PLAIN, FUSED, DROPPED = "many pairs", "few pairs", "few, BERT", "few, BERT, drop-net"
 ARMS: dict[str, dict[str, Any]] = {
     MANY: {},
     PLAIN: {},
     FUSED: {"start": "pretrained"},
     DROPPED: {"start": "pretrained", "drop_net": 1.0},
-    RANDOM: {"start": "random"},
 }
 SIZES: dict[str, dict[str, Any]] = {
     "smoke": {
@@ -242,7 +241,7 @@ def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[st
 
 def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
     """The pairs that are compared, the same for everyone, as far as there are runs of both; as `decoded` names them."""
-    arms = [(PLAIN, FUSED), (RANDOM, FUSED), (FUSED, DROPPED)]
+    arms = [(PLAIN, MANY), (PLAIN, FUSED), (FUSED, DROPPED)]
     pairs = [(f"{first}: {PENALISED}", f"{second}: {PENALISED}") for first, second in arms if some.get(second)]
     ways = [(MANY, GREEDY), (PLAIN, GREEDY), (MANY, BEAMS), (PLAIN, BEAMS)]
     pairs += [(f"{arm}: {way}", f"{arm}: {PENALISED}") for arm, way in ways]

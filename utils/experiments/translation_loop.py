@@ -130,11 +130,6 @@ def translation_batch(pairs: Sequence[Pieces], bos: int, eos: int, pad: int) -> 
     return table([[*words, eos] for words in sources]), table([[bos, *words[:-1]] for words in said]), table(said)
 
 
-def smoothed_loss(logits: torch.Tensor, targets: torch.Tensor, eps: float, pad: int) -> torch.Tensor:
-    """Exercise 13.4: the mean cross-entropy with smoothed targets, of those that are not padding."""
-    return F.cross_entropy(logits.flatten(0, -2), targets.flatten(), ignore_index=pad, label_smoothing=eps)
-
-
 def drop_net(
     own: torch.Tensor, bert: torch.Tensor, p: float, training: bool, generator: torch.Generator
 ) -> torch.Tensor:
@@ -363,7 +358,7 @@ def train(
     for number in range(1, size.steps + 1):
         (source, said, wanted), read = trained.batch(next(batches), own.translation_batch)
         logits = model.decode(said, *model.encode(source, read), read)
-        loss = own.smoothed_loss(logits, wanted, size.smoothing, PAD)
+        loss = F.cross_entropy(logits.flatten(0, 1), wanted.flatten(), ignore_index=PAD, label_smoothing=size.smoothing)
         rule.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -382,17 +377,14 @@ def train(
 
 
 class Functions:
-    """The functions of exercises 13.3, 13.4, 13.6 and 13.8 that a run uses: the student's where they give the same."""
+    """The functions of exercises 13.3, 13.6 and 13.8 that a run uses: the student's where they give the same."""
 
     def __init__(self) -> None:
-        self.translation_batch, self.smoothed_loss, self.beam_search, self.drop_net = (
-            translation_batch, smoothed_loss, beam_search, drop_net,
-        )  # fmt: skip
+        self.translation_batch, self.beam_search, self.drop_net = translation_batch, beam_search, drop_net
         if not student.any_own():
             return
         for name, tried in (
             ("translation_batch", _batches),
-            ("smoothed_loss", _slopes),
             ("beam_search", _searches),
             ("drop_net", _draws),
         ):
@@ -417,19 +409,6 @@ def same(found: Sequence[Any], wanted: Sequence[Any]) -> bool:
 def _batches(function: Callable[..., Batch]) -> list[torch.Tensor]:
     """What a translation_batch gives for some pairs."""
     return [part for some in ([([5, 6, 7], [8]), ([9], [4, 5])], [([], [6])]) for part in function(some, BOS, EOS, PAD)]
-
-
-def _slopes(function: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
-    """Values and gradients of a smoothed_loss."""
-    numbers = torch.Generator().manual_seed(0)
-    logits = torch.randn(3, 5, 40, generator=numbers).requires_grad_()
-    targets = torch.randint(1, 40, (3, 5), generator=numbers)
-    targets[1, 3:] = PAD
-    found = []
-    for eps in (0.0, 0.1):
-        loss = function(logits, targets, eps, PAD)
-        found += [loss.detach(), *torch.autograd.grad(loss, logits)]
-    return found
 
 
 def _searches(function: Callable[..., Any]) -> list[Any]:
