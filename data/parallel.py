@@ -88,12 +88,13 @@ def cldr(language: str, count: int) -> list[tuple[str, str]]:
     except (UnknownLocaleError, ValueError) as problem:
         raise ValueError(f"CLDR does not know the language {language!r}: {problem}") from None
     kinds = _kinds(both)
-    draw, found = random.Random("cldr"), {}
+    draw = random.Random("cldr")
+    found: dict[str, str] = {}
     while len(found) < count:
         parts = [draw.choice(kinds)(draw) for _ in range(draw.randint(2, 3))]
         english, other = (" ; ".join(part[side] for part in parts) for side in (0, 1))
         found.setdefault(_plain(english), _plain(other))
-    return list(found.items())
+    return [*found.items()]
 
 
 def _plain(text: str) -> str:

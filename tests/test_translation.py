@@ -16,11 +16,12 @@ from torch.nn import functional as F
 from autograder import course
 from data import parallel
 from utils.checks import nb13_translation as checks
-from utils.experiments import student, translation, translation_loop
+from utils.experiments import likeness, student, translation, translation_loop
 from utils.experiments.experiment import Run, parse, read_files
 from utils.experiments.runs import run_seeds
 from utils.experiments.standing import NO_STANDING
 from utils.grading import toys
+from utils.grading.evidence import examine
 from utils.grading.expect import normal
 from utils.grading.results_check import results_check
 from utils.grading.verdict import Outcome
@@ -200,6 +201,22 @@ def test_experiments_of_all_sizes():
 def test_what_cannot_be_run_is_refused(changes, says):
     with pytest.raises(ValueError, match=says):
         dataclasses.replace(SMOKE[translation.FUSED], **changes)
+
+
+def test_the_recorded_runs_show_what_notebook_13_says_of_them():
+    experiments = translation.experiments(profile="cpu")
+    runs, refused = examine(read_files(translation.RECORDED), experiments.values(), range(1, 6), whole=True)
+    assert not refused and [*map(len, runs.values())] == [5] * 4
+    folders = {path.name for path in translation.RECORDED.iterdir()}
+    assert folders == {one.folder("").name for one in experiments.values()}
+    assert likeness.suspicious(experiments.values(), runs, {}) == ([], [])
+    assert likeness.counted_again(experiments.values(), runs, {}) == ([], [])
+    shown = {(one.first.partition(":")[0], one.second) for one in translation.compared(runs) if one.shown}
+    assert shown == {
+        ("few pairs", "many pairs: beams, length penalty"),
+        ("few, BERT", "few, BERT, drop-net: beams, length penalty"),
+        ("few pairs", "few pairs: beams, length penalty"),
+    }
 
 
 def test_many_pairs_are_better_than_few_in_smoke(honest):

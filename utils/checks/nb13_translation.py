@@ -669,7 +669,8 @@ def searched(
     EOS), cut (without), first; goes_on: finished ones stay among the beams; each_step: sums are divided in every step;
     per_row: each beam goes on with its own best token; reduces: there are as many beams less as have finished.
     """
-    step, going, ended = toys.Continues(table), [([bos], 0.0)], []
+    step, going = toys.Continues(table), [([bos], 0.0)]
+    ended: list[tuple[list[int], float, str]] = []
     for n in range(1, max_len + 1):
         every = []
         for (tokens, total), scores in zip(going, step([tokens for tokens, _ in going]).double().tolist(), strict=True):

@@ -70,7 +70,7 @@ class Words:
         counts = Counter(word for words in sentences for word in words)
         often = sorted((word for word in counts if counts[word] > 1), key=lambda word: (-counts[word], word))
         self.words = ["<pad>", "<bos>", "<eos>", "<unknown>", *often[:VOCABULARY]]
-        self.numbers = {word: number for number, word in enumerate(self.words)}
+        self.numbers = dict(zip(self.words, range(len(self.words)), strict=True))
 
     def __len__(self) -> int:
         return len(self.words)
@@ -122,8 +122,8 @@ def translation_batch(pairs: Sequence[Pieces], bos: int, eos: int, pad: int) -> 
     """Exercise 13.3: sources, what the decoder reads, and what it should say."""
 
     def table(rows: Sequence[list[int]]) -> torch.Tensor:
-        longest = max(map(len, rows))
-        return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+        width = max(map(len, rows))
+        return torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])
 
     sources, targets = zip(*pairs, strict=True)
     said = [[*words, eos] for words in targets]
@@ -279,7 +279,7 @@ class Trained:
         if not self.size.encoder:
             return None
         rows = [self.bert[tuple(words)] for words in sentences]
-        lengths = torch.tensor([len(row) for row in rows])
+        lengths = torch.tensor([*map(len, rows)])
         padded = nn.utils.rnn.pad_sequence(rows, batch_first=True).float()
         seen = torch.arange(padded.size(1)) < lengths[:, None]
         return padded.to(self.device), seen[:, None].to(self.device)
