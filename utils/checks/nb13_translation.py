@@ -626,7 +626,7 @@ CORPUS = (
 def bleu(bleu):
     """Clipped precisions of four orders, summed over the corpus, their geometric mean, and a penalty for brevity."""
     pairs = [(one.split(), other.split()) for one, other in CORPUS]
-    corpora = [
+    corpora: list[list[tuple[Words, Words]]] = [
         [(other, one) for one, other in pairs],
         pairs,
         pairs[:1],

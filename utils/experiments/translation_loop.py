@@ -380,7 +380,9 @@ class Functions:
     """The functions of exercises 13.3, 13.6 and 13.8 that a run uses: the student's where they give the same."""
 
     def __init__(self) -> None:
-        self.translation_batch, self.beam_search, self.drop_net = translation_batch, beam_search, drop_net
+        self.translation_batch: Callable[..., Batch] = translation_batch
+        self.beam_search: Callable[..., tuple[list[int], float]] = beam_search
+        self.drop_net: Callable[..., torch.Tensor] = drop_net
         if not student.any_own():
             return
         for name, tried in (
@@ -408,7 +410,8 @@ def same(found: Sequence[Any], wanted: Sequence[Any]) -> bool:
 
 def _batches(function: Callable[..., Batch]) -> list[torch.Tensor]:
     """What a translation_batch gives for some pairs."""
-    return [part for some in ([([5, 6, 7], [8]), ([9], [4, 5])], [([], [6])]) for part in function(some, BOS, EOS, PAD)]
+    every: list[list[Pieces]] = [[([5, 6, 7], [8]), ([9], [4, 5])], [([], [6])]]
+    return [part for some in every for part in function(some, BOS, EOS, PAD)]
 
 
 def _searches(function: Callable[..., Any]) -> list[Any]:
@@ -478,7 +481,8 @@ def looked(size: Translation, seed: int, place: int) -> tuple[list[str], list[st
     trained = _kept.get((size, seed)) or train(size, seed, profiles.device())[0]
     words, _ = text(size.task, size.language, size.pool, size.test).test[place]
     found = searched(trained, PENALISED, Functions())(words)
-    attention = trained.model.decoder[-1].mixed.own
+    attention: Any = trained.model.decoder[-1]
+    attention = attention.mixed.own
     attention.shown = True
     trained.stepper(words)([[BOS, *trained.targets.encode(found)]])
     attention.shown = False
