@@ -475,16 +475,17 @@ def losses_of(trained: Trained, pairs: Sequence[Pair]) -> list[float]:
     return found
 
 
-@torch.no_grad()
 def looked(size: Translation, seed: int, place: int) -> tuple[list[str], list[str], Any]:
     """Of a test sentence: its words, its translation, and the weights (words, source words) of cross-attention."""
     trained = _kept.get((size, seed)) or train(size, seed, profiles.device())[0]
     words, _ = text(size.task, size.language, size.pool, size.test).test[place]
-    found = searched(trained, PENALISED, Functions())(words)
+    with torch.no_grad():
+        found = searched(trained, PENALISED, Functions())(words)
     attention: Any = trained.model.decoder[-1]
     attention = attention.mixed.own
     attention.shown = True
-    trained.stepper(words)([[BOS, *trained.targets.encode(found)]])
+    with torch.no_grad():
+        trained.stepper(words)([[BOS, *trained.targets.encode(found)]])
     attention.shown = False
     return [*words, "<eos>"], [*found, "<eos>"], attention.weights[0].cpu().numpy()
 
