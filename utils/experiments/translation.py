@@ -133,7 +133,7 @@ class Translation(Experiment):
                 most = [max(0, min(length, row[LENGTH]) - n) for n in range(ORDERS)]
                 if any(found > there for found, there in zip(matches, most, strict=True)):
                     raise BadRun("a translation has more matches than it or its reference has n-grams")
-                if any(after > max(0, before - 1) for before, after in itertools.pairwise(matches)):
+                if any(after > before for before, after in itertools.pairwise(matches)):
                     raise BadRun("more long n-grams are found than shorter ones allow")
         known = _recorded_lengths().get((self.task, self.test, run.versions.get("text", "")))
         if known is not None and [row[LENGTH] for row in run.predictions] != known:
