@@ -21,8 +21,8 @@ Ask = Callable[[bytes], bytes]
 # What the course imports. If one of them is missing here, too, no answer can be blamed.
 UTILS = Path(__file__).resolve().parents[1]
 PACKAGES = (
-    *("adapters", "datasets", "matplotlib", "msgpack", "numpy", "pandas", "safetensors", "scipy", "tabulate"),
-    *("tokenizers", "torch", "tqdm", "transformers"),
+    *("adapters", "babel", "datasets", "matplotlib", "msgpack", "numpy", "pandas", "safetensors", "scipy"),
+    *("tabulate", "tokenizers", "torch", "tqdm", "transformers"),
 )
 
 

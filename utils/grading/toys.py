@@ -1305,3 +1305,93 @@ def measured(
         recording = torch.is_grad_enabled()
     same = all(torch.equal(one, batch) for one in model.asked)
     return [found, model.calls, model.training, model.trained, model.recorded, same, recording]
+
+
+class Continues(nn.Module):
+    """A step of a search: for beginnings, lists of token numbers, log-probabilities of what comes next, (k, V).
+
+    Every token of a beginning and its place decide which row of a table it is. `asked` notes the beginnings.
+    """
+
+    table: torch.Tensor
+
+    def __init__(self, table: torch.Tensor):
+        super().__init__()
+        self.register_buffer("table", table.clone())
+        self.asked: list[list[list[int]]] = []
+
+    def forward(self, beginnings: Any) -> torch.Tensor:
+        """From k beginnings to (k, V)."""
+        rows = [[int(token) for token in one] for one in beginnings]
+        self.asked.append(rows)
+        return self.table[[row_of_beginning(one, len(self.table)) for one in rows]].log_softmax(-1)
+
+
+def row_of_beginning(tokens: Iterable[int], rows: int) -> int:
+    """The row of a table of so many that a beginning picks."""
+    return sum((token + 1) * (place + 2) ** 2 for place, token in enumerate(tokens)) % rows
+
+
+class Searches(nn.Module):
+    """A search with a table: `call(step, bos, eos, beams, max_len, alpha)`, as a module that a GPU can hold."""
+
+    def __init__(self, call: Callable[..., Any], table: torch.Tensor):
+        super().__init__()
+        self.call, self.step = call, Continues(table)
+
+    def forward(self, *given: Any) -> Any:
+        """What the search finds, and the beginnings that it asked for."""
+        found = self.call(self.step, *given)
+        return [found, self.step.asked]
+
+
+def parts_drawn(drop_net: Callable[..., Any], p: float, training: bool, seed: int, count: int) -> list[Any]:
+    """Of so many calls how many give the first part, the second, their mean, and anything else.
+
+    Then whether equal generators give equal draws, and whether the parts or torch's own generator were changed.
+    """
+
+    def near(value: torch.Tensor, other: torch.Tensor) -> bool:
+        return bool((value - other).abs().max() < 1e-5)
+
+    own, bert = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
+    wanted, kept = [own.clone(), bert.clone(), (own + bert) / 2], torch.get_rng_state()
+    found = []
+    for _ in range(2):
+        going = torch.Generator().manual_seed(seed)
+        kinds = []
+        for _ in range(count):
+            value = drop_net(own, bert, p, training, going)
+            fits = [
+                place for place, one in enumerate(wanted) if value.shape == one.shape and torch.allclose(value, one)
+            ]
+            kinds.append(fits[0] if fits else 3)
+        found.append(kinds)
+    counts = [found[0].count(place) for place in range(4)]
+    changed = not (torch.equal(own, wanted[0]) and torch.equal(bert, wanted[1]))
+    return [counts, found[0] == found[1], changed, not torch.equal(kept, torch.get_rng_state())]
+
+
+def slopes_of_all(module: nn.Module, given: list[torch.Tensor], *rest: Any) -> list[Any]:
+    """The gradients of a fixed sum over `module(*given, *rest)`: of each that is given, and of the weights by name."""
+    module.zero_grad()
+    slopes = gradients(module, given, *rest)
+    named = module.named_parameters()
+    return [slopes, {name: torch.zeros_like(part) if part.grad is None else part.grad for name, part in named}]
+
+
+class Reads(nn.Module):
+    """Stands for an attention of one head: x (B, T, d) asks a memory (B, S, read), of which `allowed` may be read."""
+
+    def __init__(self, d: int, read: int):
+        super().__init__()
+        self.ask, self.key, self.value = (nn.Linear(size, d, bias=False) for size in (d, read, read))
+
+    def forward(self, x: torch.Tensor, memory: torch.Tensor, allowed: torch.Tensor | None = None) -> torch.Tensor:
+        """From x to the same shape; `allowed` is None or bool, with three axes."""
+        match = torch.einsum("btd,bsd->bts", self.ask(x), self.key(memory))
+        if allowed is not None:
+            if allowed.dtype != torch.bool or allowed.dim() != 3:
+                raise TypeError("`allowed` should be a bool tensor with three axes, (B or 1, T or 1, S)")
+            match = match.where(allowed, -1e9)
+        return torch.softmax(match, 2) @ self.value(memory)

@@ -1,0 +1,884 @@
+# ---
+# jupyter:
+#   jupytext:
+#     text_representation:
+#       extension: .py
+#       format_name: percent
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # 13. Into another language
+#
+# The transformer was made to translate (Vaswani et al. 2017): an encoder reads a sentence, and a decoder writes
+# another one, word by word, looking back at the first. Here you build what the earlier notebooks left out: attention
+# to another sentence, the decoder's layer, its loss, a search for the best translation, and BLEU to judge it.
+#
+# Then a frozen BERT joins in: BERT-fused NMT (Zhu et al. 2020). You measure whether it helps where pairs are few.
+#
+# Each exercise is checked on the spot. They take about two and a half hours, without the written questions, and
+# need no GPU; but answers must run on one: what you make lies on the device of what you are given.
+
+# %% tags=["setup"]
+
+# %%
+import math
+from collections import Counter
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from utils import plots
+from utils.checks import nb13_translation as checks
+from utils.experiments import profiles, student
+from utils.experiments import translation as arms
+from utils.experiments.experiment import results_folder
+from utils.experiments.runs import run_seeds
+from utils.experiments.seed_table import SeedTable, across
+from utils.grading.check import scoreboard
+from utils.hand_in import pack
+
+# %% [markdown]
+# Before you train anything: who are you? The seeds of your runs in exercise 13.9 follow from your name, so nobody
+# else has yours. Write the name under which you hand in between the quotes, and do not change it later. `KEY`
+# stays blank unless your instructor gave you one.
+
+# %%
+STUDENT = ""
+KEY = ""
+student.sign(STUDENT, KEY)
+
+# %% [markdown]
+# ## 13.1 Look at another sentence
+#
+# In self-attention queries, keys and values come from one sequence. In **cross-attention** the queries come from $x$,
+# what is being written, and keys and values from a **memory**, what was read:
+#
+# $$\text{softmax}\!\left(\frac{(xW_q)(mW_k)^\top}{\sqrt{d_{\text{head}}}}\right) (mW_v).$$
+#
+# The memory has its own length $S$, and may have its own width. A row of weights is over the memory. Padding in the
+# memory must not be read: `allowed` says, in true and false, which places are.
+#
+# **Predict first.** $x$ has 4 tokens, the memory 7. Of which shape are the weights of a head, and of which the output?
+#
+# **Exercise 13.1** (2 points, about 20 minutes). Write `CrossAttention`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `Tensor.unflatten(-1, (n_heads, -1)).transpose(1, 2)`; `masked_fill(~allowed, -torch.inf)`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `allowed` has no axis for the heads. Without one in the right place, it meets the batch.
+# </details>
+
+
+# %% exercise="13.1"
+class CrossAttention(nn.Module):
+    """Attention of x (B, T, d_model) to a memory (B, S, d_memory), in `n_heads` blocks of columns -> (B, T, d_model).
+
+    Parts, all nn.Linear with a bias: `q_proj`, from d_model to d_model; `k_proj` and `v_proj`, from d_memory to
+    d_model; `out_proj`, from d_model to d_model. No dropout, no residual, no norm. n_heads divides d_model.
+    """
+
+    def __init__(self, d_model, n_heads, d_memory):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.n_heads = n_heads
+        self.q_proj, self.out_proj = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.k_proj, self.v_proj = nn.Linear(d_memory, d_model), nn.Linear(d_memory, d_model)
+        ### END SOLUTION
+
+    def forward(self, x, memory, allowed=None):
+        """`allowed`: None, all may be read; or bool (B or 1, T or 1, S), True where x may read.
+
+        In every row something may be read.
+        """
+
+        ### BEGIN SOLUTION
+        def heads(y):
+            return y.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, n, d) -> (B, n_heads, n, d_head)
+
+        q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
+        scores = q @ k.mT / q.size(-1) ** 0.5
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+        mixed = scores.softmax(-1) @ v
+        return self.out_proj(mixed.transpose(1, 2).flatten(-2))
+        ### END SOLUTION
+
+
+# %% check="13.1"
+checks.cross_attention(CrossAttention)
+
+# %%
+torch.manual_seed(0)
+layer, x, memory = CrossAttention(8, 1, 6), torch.randn(1, 4, 8), torch.randn(1, 7, 6)
+allowed = torch.tensor([[[True] * 5 + [False] * 2]])  # the last two places are padding
+scores = layer.q_proj(x) @ layer.k_proj(memory).mT / 8**0.5
+weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1)[0]
+
+# %%
+alt = "Weights of four tokens over seven places of a memory: every row sums to one, and the last two columns are zero."
+plots.heatmaps({"weights": weights}, alt=alt, xlabel="place of the memory", ylabel="token of x")
+
+# %% [markdown]
+# The weights are a table of 4 rows and 7 columns, and the output is as long as $x$. Padding gets exactly nothing, not a
+# little: whatever stands there, the output is the same.
+
+# %% [markdown]
+# ## 13.2 The decoder's layer
+#
+# A decoder layer has three parts, each with a residual and a norm behind it:
+#
+# $$a = \text{norm}_1(x + \text{self}(x)), \quad b = \text{norm}_2(a + \text{cross}(a, m)), \quad
+# \text{norm}_3(b + W_2\,\text{relu}(W_1 b)).$$
+#
+# Self-attention reads the words written so far: it is **causal**. Cross-attention reads the memory $m$, all of it: the
+# source is there from the start, and only its padding is hidden. Dropout is on what each part gives, before the sum.
+#
+# **Predict first.** What would happen in training without the causal mask, and what in translation, where the next
+# word is not there yet?
+#
+# **Exercise 13.2** (3 points, about 20 minutes). Write `DecoderLayer`. It is given two attentions like that of 13.1.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.ones(T, T, dtype=torch.bool, device=x.device).tril()`; self-attention is cross-attention to x itself.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Two masks, two places: the causal one is (T, T) and needs an axis for the batch; `allowed` is of the memory.
+# </details>
+
+
+# %% exercise="13.2"
+class DecoderLayer(nn.Module):
+    """A post-norm decoder layer with ReLU, (B, T, d_model) -> (B, T, d_model).
+
+    Parts: `self_attention` and `cross_attention`, the modules that are given, called as in 13.1 with x, a memory and
+    `allowed`, a bool tensor of three axes; `linear1`, to d_ff, and `linear2`, back; `norm1`, `norm2`, `norm3`, each
+    nn.LayerNorm as it is by itself. Dropout of p = `dropout` is on what each of the three parts gives, nowhere else.
+    """
+
+    def __init__(self, self_attention, cross_attention, d_model, d_ff, dropout=0.1):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.self_attention, self.cross_attention = self_attention, cross_attention
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.norm3 = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+        self.dropout = nn.Dropout(dropout)
+        ### END SOLUTION
+
+    def forward(self, x, memory, allowed=None):
+        """memory (B, S, any width); `allowed`: of the memory, None or bool (B or 1, T or 1, S), as in 13.1."""
+        ### BEGIN SOLUTION
+        past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
+        x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+        x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
+        return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
+        ### END SOLUTION
+
+
+# %% check="13.2"
+checks.decoder_layer(DecoderLayer)
+
+# %%
+torch.manual_seed(0)
+layer = DecoderLayer(CrossAttention(16, 2, 16), CrossAttention(16, 2, 16), 16, 32, dropout=0.0)
+x, memory = torch.randn(1, 6, 16), torch.randn(1, 6, 16)
+moved = {"word": torch.zeros(6, 6), "place of the memory": torch.zeros(6, 6)}
+for place in range(6):
+    other_x, other_memory = x.clone(), memory.clone()
+    other_x[:, place] += 1
+    other_memory[:, place] += 1
+    moved["word"][:, place] = (layer(other_x, memory) - layer(x, memory)).norm(dim=-1)[0].detach()
+    moved["place of the memory"][:, place] = (layer(x, other_memory) - layer(x, memory)).norm(dim=-1)[0].detach()
+
+# %%
+alt = "How far each output moves when one word, or one place of the memory, is changed: words move only outputs at "
+alt += "their own place and later, places of the memory move all of them."
+plots.heatmaps(moved, alt=alt, xlabel="what is changed", ylabel="output", limits=None)
+
+# %% [markdown]
+# Words move only what comes at their place or later. The memory moves all. Without the mask the loss in training
+# would fall to almost nothing, since the word to say stands in the input, one place later; and the translations,
+# where it does not stand there, would be bad.
+
+# %% [markdown]
+# ## 13.3 Three tables
+#
+# From pairs of sentences, in numbers, come three tables. The encoder reads the **source**, with EOS at its end. The
+# decoder reads the target **shifted by one**: BOS first, so that at each place it has seen the words before. What it
+# should say is the **target** with EOS at its end:
+#
+# | | 0 | 1 | 2 |
+# |---|---|---|---|
+# | decoder reads | BOS | le | chat |
+# | decoder should say | le | chat | EOS |
+#
+# **Predict first.** What does a model learn whose input is the target itself, not shifted?
+#
+# **Exercise 13.3** (1 point, about 10 minutes). Write `translation_batch`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad)`, which wants tensors; an empty list would
+# become one of floats.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Padding first and shifting then puts EOS behind the padding.
+# </details>
+
+
+# %% exercise="13.3"
+def translation_batch(pairs, bos, eos, pad):
+    """Source (B, S), decoder's input (B, T) and target (B, T), int64, each filled up on the right with `pad`.
+
+    pairs: one or more of (source, target), lists of token numbers without special ones, which may be empty and stay as
+    they are. S and T are as long as the longest row needs. Returns a tuple of three tensors, on the CPU.
+    """
+    ### BEGIN SOLUTION
+    sources = [[*source, eos] for source, _ in pairs]
+    inputs = [[bos, *target] for _, target in pairs]
+    targets = [[*target, eos] for _, target in pairs]
+
+    def padded(rows):
+        longest = max(len(row) for row in rows)
+        return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+
+    return padded(sources), padded(inputs), padded(targets)
+    ### END SOLUTION
+
+
+# %% check="13.3"
+checks.translation_batch(translation_batch)
+
+# %%
+from data import parallel
+
+LANGUAGE = "fr"  # any that CLDR knows: "de", "es", "tr", "sw", "ja"
+for english, other in parallel.load("cldr", "test", 5, LANGUAGE):
+    print(" ".join(english), "|", " ".join(other))
+
+# %% [markdown]
+# These pairs are made of what Babel knows of dates, times, places and amounts in each language (Unicode's CLDR): small,
+# free, and on your machine already. A decoder that reads its own target learns to copy it, and can do nothing else.
+
+# %% [markdown]
+# ## 13.4 Not too sure
+#
+# **Label smoothing** asks the model to keep a little for all other words. With $V$ of them the right one should have
+# $1 - \varepsilon + \varepsilon / V$, and every other one $\varepsilon / V$:
+#
+# $$q_i = (1 - \varepsilon)\, [i = y] + \frac{\varepsilon}{V}, \qquad \text{loss} = -\sum_i q_i \log p_i,$$
+#
+# in the mean over all targets that are not padding. It makes the loss itself worse, and BLEU often better (Vaswani et
+# al. 2017, section 5.4).
+#
+# **Predict first.** What is the lowest loss that a model can have, and where is it?
+#
+# **Exercise 13.4** (2 points, about 15 minutes). Write `smoothed_loss`, without torch's own loss functions.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `log_softmax(-1)`; `gather(-1, targets.unsqueeze(-1))`; the mean over V of all log-probabilities.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Divide by the number of targets that count, not by B times T.
+# </details>
+
+
+# %% exercise="13.4"
+def smoothed_loss(logits, targets, eps, pad):
+    """The mean cross-entropy, in nats, with smoothed targets, over those that are not `pad`: a tensor with one number.
+
+    logits (B, T, V), targets (B, T) int64, eps from 0 to 1. At least one target is not `pad`, which is itself one of
+    the V numbers. Logits may be large.
+    """
+    ### BEGIN SOLUTION
+    log_p = logits.log_softmax(-1)
+    right = log_p.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    losses = -(1 - eps) * right - eps * log_p.mean(-1)
+    return losses[targets != pad].mean()
+    ### END SOLUTION
+
+
+# %% check="13.4"
+checks.smoothed_loss(smoothed_loss)
+
+# %%
+V, ahead = 1000, torch.linspace(0, 16, 33)
+series = {}
+for eps in (0.0, 0.1, 0.3):
+    logits = torch.zeros(len(ahead), 1, V)
+    logits[:, 0, 7] = ahead
+    one = torch.tensor([[7]])
+    series[f"eps {eps}"] = [smoothed_loss(row[None], one, eps, 0).item() for row in logits]
+lowest = {name: f"{min(values):.2f} at {ahead[values.index(min(values))]:.1f}" for name, values in series.items()}
+print(lowest)
+
+# %%
+alt = "The loss against how far the right logit is ahead: without smoothing it falls to zero, with smoothing it has a "
+alt += "minimum and rises again."
+plots.curves(series, x=ahead.tolist(), xlabel="right logit, ahead of all others", ylabel="loss, nats", alt=alt)
+
+# %% [markdown]
+# The lowest loss is the entropy of the smoothed target, and not 0: it is where the model's probabilities are $q$. Who
+# is surer than that pays for it. So losses with different $\varepsilon$ cannot be compared.
+
+# %% [markdown]
+# ## 13.5 How good is it?
+#
+# **BLEU** (Papineni et al. 2002) counts n-grams of 1 to 4 words. $p_n$ is the share of the translations' n-grams that
+# their references have, each **at most as often as there**. Both counts are sums **over the whole corpus**, and so are
+# the lengths $c$ of the translations and $r$ of the references:
+#
+# $$\text{BLEU} = 100\, \min\!\left(1, e^{1 - r / c}\right) \left(p_1 p_2 p_3 p_4\right)^{1/4}.$$
+#
+# The first factor, for brevity, stands for recall, which BLEU has not.
+#
+# **Predict first.** Can the BLEU of a corpus be higher than that of each of its sentences?
+#
+# **Exercise 13.5** (3 points, about 25 minutes). Write `bleu`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `Counter(zip(*(words[i:] for i in range(n))))` counts n-grams; `a & b` of two counters has the smaller counts.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The logarithm of 0, and a division by 0: where no n-gram of an order matches, BLEU is 0.
+# </details>
+
+
+# %% exercise="13.5"
+def bleu(hypotheses, references):
+    """BLEU of a corpus, a float from 0 to 100; 0.0 where some order of n-grams has no match, or there are no n-grams.
+
+    hypotheses, references: lists of as many sentences, each a list of words, which may be empty. One or more
+    sentences. No smoothing. The lists stay as they are.
+    """
+    ### BEGIN SOLUTION
+    matches, totals = [0] * 4, [0] * 4
+    for hypothesis, reference in zip(hypotheses, references):
+        for n in range(1, 5):
+            mine, right = (Counter(zip(*(words[i:] for i in range(n)))) for words in (hypothesis, reference))
+            matches[n - 1] += (mine & right).total()
+            totals[n - 1] += mine.total()
+    if 0 in matches:
+        return 0.0
+    c, r = sum(map(len, hypotheses)), sum(map(len, references))
+    precision = math.exp(sum(math.log(m / t) for m, t in zip(matches, totals)) / 4)
+    return 100 * min(1.0, math.exp(1 - r / c)) * precision
+    ### END SOLUTION
+
+
+# %% check="13.5"
+checks.bleu(bleu)
+
+# %%
+reference = "on monday she buys three small apples at the market".split()
+for text in (
+    "on monday she buys three small apples at the market",
+    "on monday she buys three small apples",
+    "on monday she buys three small pears at the market",
+    "at the market she buys three small apples on monday",
+    "she purchases a trio of little apples at the bazaar",
+):
+    print(f"{bleu([text.split()], [reference]):6.1f}  {text}")
+
+# %%
+pairs = [("a b c d e f g h", "a b c d e f g h"), ("a x c y", "a b c d")]
+hypotheses, references = ([one.split() for one in side] for side in zip(*pairs))
+each = [bleu([one], [other]) for one, other in zip(hypotheses, references)]
+print("sentences:", [round(score, 1) for score in each], "mean:", round(sum(each) / 2, 1))
+print("corpus:", round(bleu(hypotheses, references), 1))
+
+# %% [markdown]
+# BLEU is no mean of sentences: one without a match of four words has 0 by itself and still adds to the corpus. It can
+# be higher than every sentence, where one is too short and another too long. And the last line shows its limit: other
+# words for the same thing count nothing.
+
+# %% [markdown]
+# ## 13.6 Not the next word, the best sentence
+#
+# The likeliest first word need not begin the likeliest sentence. **Beam search** keeps several beginnings open. In
+# each step all their continuations are ranked together, by their summed log-probability, and the best `beams` of them
+# are kept: those with EOS are **finished**, the others stay open. It stops when `beams` have finished or none is
+# open; after `max_len` tokens open ones are finished as they stand.
+#
+# Longer sentences have lower sums. So what finished after $n$ tokens, EOS included, is scored by (Wu et al. 2016)
+#
+# $$\text{score} = \frac{\sum \log p}{\left((5 + n) / 6\right)^{\alpha}}.$$
+#
+# **Predict first.** What becomes of the translations' length with many beams and $\alpha = 0$?
+#
+# **Exercise 13.6** (3 points, about 30 minutes). Write `beam_search`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `scores.flatten().topk(k)`; `divmod(place, V)` gives the beginning and the token.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# `topk` fails if there are fewer numbers than it should give. And the penalty ranks what has finished, once, at the
+# end.
+# </details>
+#
+# <details><summary>Hint 3: pseudocode</summary>
+#
+# open = [([bos], 0)]; for n in 1..max_len: scores = step(beginnings) + sums; take the best beams; EOS or n = max_len:
+# finished, with the penalty of n; else open; stop if none is open or enough have finished; the best of the finished.
+# </details>
+
+
+# %% exercise="13.6"
+def beam_search(step, bos, eos, beams, max_len, alpha):
+    """The finished hypothesis with the best score: its tokens, a list without `bos` and `eos`, and the score, a float.
+
+    step: a function from beginnings, a list of k lists of token numbers, equally long, each with `bos` first, to the
+    log-probabilities of the next token, a float tensor (k, V), maybe on a GPU. No two sums are equal. beams and max_len
+    are 1 or more, and there may be fewer continuations than beams. A hypothesis that is cut off at `max_len` has n =
+    max_len.
+    """
+    ### BEGIN SOLUTION
+    opened, finished = [([bos], 0.0)], []
+    for n in range(1, max_len + 1):
+        sums = torch.tensor([[total] for _, total in opened], dtype=torch.float64)
+        scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
+        values, places = scores.flatten().topk(min(beams, scores.numel()))
+        beginnings, opened = opened, []
+        for value, place in zip(values.tolist(), places.tolist()):
+            row, token = divmod(place, scores.size(1))
+            tokens = beginnings[row][0]
+            if token == eos or n == max_len:
+                words = tokens[1:] if token == eos else [*tokens[1:], token]
+                finished.append((words, value / ((5 + n) / 6) ** alpha))
+            else:
+                opened.append(([*tokens, token], value))
+        if not opened or len(finished) >= beams:
+            break
+    return max(finished, key=lambda one: one[1])
+    ### END SOLUTION
+
+
+# %% check="13.6"
+checks.beam_search(beam_search)
+
+# %%
+WORDS = ["<bos>", "<eos>", "the", "a", "cat", "dog"]
+NEXT = {  # probabilities of what comes after a word
+    "<bos>": {"the": 0.55, "a": 0.45}, "the": {"cat": 0.4, "dog": 0.35, "<eos>": 0.25},
+    "a": {"cat": 0.95, "<eos>": 0.05}, "cat": {"<eos>": 0.9, "dog": 0.1}, "dog": {"<eos>": 1.0},
+}  # fmt: skip
+
+
+def step(beginnings):
+    rows = [[NEXT[WORDS[tokens[-1]]].get(word, 1e-9) for word in WORDS] for tokens in beginnings]
+    return torch.tensor(rows).log()
+
+
+# %%
+for beams, alpha in ((1, 0.0), (2, 0.0), (6, 0.0), (6, 3.0)):
+    tokens, score = beam_search(step, 0, 1, beams, 5, alpha)
+    print(f"{beams} beams, alpha {alpha}: {' '.join(WORDS[token] for token in tokens)}, score {score:.2f}")
+
+# %% [markdown]
+# Greedy search takes "the", the likeliest word, and ends with the less likely sentence: 0.55 times 0.4 is less than
+# 0.45 times 0.95. With $\alpha = 0$ each further word costs something, so that more beams find shorter sentences; a
+# large
+# $\alpha$ turns this round.
+
+# %% [markdown]
+# ## 13.7 Half BERT
+#
+# A BERT has read far more than any pairs. **BERT-fused** layers let each layer look at its states $h_B$, and take the
+# mean with what the layer looks at by itself:
+#
+# $$a = \text{norm}_1\!\left(x + \tfrac12 \big(\text{self}(x, x, x) + \text{bert}(x, h_B, h_B)\big)\right),$$
+#
+# with query, key, value in brackets; a feed-forward part follows. The BERT cuts words into pieces of its own: $h_B$ has
+# another length, so no state belongs to a word. Attention finds out. The BERT is frozen: no gradient flows back.
+#
+# **Predict first.** With queries from BERT, how long would the output be?
+#
+# **Exercise 13.7** (3 points, about 20 minutes). Write `BertFusedLayer`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `Tensor.detach`; the memory of `bert_attention` is the BERT's states.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Half of the sum of both attentions: the residual x is not halved.
+# </details>
+
+
+# %% exercise="13.7"
+class BertFusedLayer(nn.Module):
+    """A post-norm encoder layer that also attends to a BERT, (B, T, d_model) -> (B, T, d_model).
+
+    Parts: `self_attention`, of x to itself without a causal mask, and `bert_attention`, the modules that are given,
+    called as in 13.1; `linear1`, to d_ff, ReLU, and `linear2`, back; `norm1`, `norm2`, each nn.LayerNorm as it is by
+    itself. Dropout of p = `dropout` is on the mean of both attentions and on what the feed-forward part gives.
+    """
+
+    def __init__(self, self_attention, bert_attention, d_model, d_ff, dropout=0.1):
+        super().__init__()
+        ### BEGIN SOLUTION
+        self.self_attention, self.bert_attention = self_attention, bert_attention
+        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+        ### END SOLUTION
+
+    def forward(self, x, bert, allowed=None, bert_allowed=None):
+        """bert (B, L, its width): no gradient flows to it; `allowed` of x and `bert_allowed` of bert: as in 13.1."""
+        ### BEGIN SOLUTION
+        own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+        x = self.norm1(x + self.dropout((own + other) / 2))
+        return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
+        ### END SOLUTION
+
+
+# %% check="13.7"
+checks.bert_fused_layer(BertFusedLayer)
+
+# %%
+torch.manual_seed(0)
+layer = BertFusedLayer(CrossAttention(16, 2, 16), CrossAttention(16, 2, 24), 16, 32, 0.0)
+x, states = torch.randn(1, 5, 16), torch.randn(1, 9, 24)
+print("5 words, 9 pieces of 24 numbers ->", tuple(layer(x, states).shape))
+swapped = states[:, torch.randperm(9)]
+print(f"pieces in another order: the output moves by {(layer(x, swapped) - layer(x, states)).abs().max().item():.0e}")
+
+# %% [markdown]
+# With queries from BERT there would be an output for each piece, and no sum with what the layer itself found. Attention
+# takes pieces as a set: whatever their number and order, each word gets a mixture of them.
+
+# %% [markdown]
+# ## 13.8 Sometimes one alone
+#
+# A layer with two sources may come to lean on one of them. **Drop-net** (Zhu et al. 2020, section 3.2) takes one away
+# now and then: in training
+#
+# $$\text{own alone with probability } \tfrac p2, \quad \text{bert alone with } \tfrac p2, \quad
+# \text{else } \tfrac12 (\text{own} + \text{bert}).$$
+#
+# One draw decides for the whole call. In evaluation it is always the mean. Unlike in dropout, nothing is scaled: one
+# part alone is as large as a mean of two.
+#
+# **Predict first.** With $p = 1$, how often does training see what evaluation uses?
+#
+# **Exercise 13.8** (2 points, about 10 minutes). Write `drop_net`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `torch.rand((), generator=generator).item()`.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Two draws with p / 2 each can both hit. One draw has three parts.
+# </details>
+
+
+# %% exercise="13.8"
+def drop_net(own, bert, p, training, generator):
+    """One of two parts, or their mean, drawn once for the whole call; in evaluation always the mean.
+
+    own, bert: float tensors of one shape, which stay as they are, on any device. p: from 0 to 1. training: a bool.
+    generator: a torch.Generator on the CPU, the only chance there is; used in training alone.
+    """
+    ### BEGIN SOLUTION
+    if not training:
+        return (own + bert) / 2
+    draw = torch.rand((), generator=generator).item()
+    if draw < p / 2:
+        return own
+    return bert if draw >= 1 - p / 2 else (own + bert) / 2
+    ### END SOLUTION
+
+
+# %% check="13.8"
+checks.drop_net(drop_net)
+
+# %%
+generator, seen = torch.Generator().manual_seed(0), {}
+names = {0.0: "own", 1.0: "bert", 0.5: "mean"}
+for p in (0.0, 0.4, 1.0):
+    draws = [drop_net(torch.zeros(1), torch.ones(1), p, True, generator).item() for _ in range(1000)]
+    seen[f"p = {p}"] = [100 * draws.count(value) / 1000 for value in names]
+
+# %%
+alt = "How often each part comes: at p = 0 always the mean, at p = 1 each part half of the time and never the mean."
+plots.bars(seen, labels=list(names.values()), ylabel="% of calls", alt=alt)
+
+# %% [markdown]
+# With $p = 1$ training never sees the mean that evaluation uses, and each attention learns to do without the other.
+# Whether that helps is measured below.
+
+# %% [markdown]
+# ## Experiment: few pairs, and a BERT
+#
+# Small models translate CLDR's sentences from English to French. The first learns from many pairs, all others from
+# few. Two of these attend to a frozen BERT, too, in encoder and decoder, without drop-net and with it. What is read of
+# the BERT are the states after its first layer.
+#
+# | arm | pairs | BERT | drop-net |
+# |---|---|---|---|
+# | many pairs | many | none | |
+# | few pairs | few | none | |
+# | few, BERT | few | frozen | $p = 0$ |
+# | few, BERT, drop-net | few | frozen | $p = 1$ |
+#
+# Every model translates the test sentences three times: greedily, with beams and $\alpha = 0$, and with beams and a
+# length penalty.
+#
+# `COURSE_PROFILE` decides the size: `cpu` is small, `gpu` reads descriptions of pictures (Multi30k, English to German),
+# and `smoke` is tiny, with a made-up language. Smoke runs show that everything works, and earn nothing.
+
+# %% tags=["experiment"]
+experiments = arms.experiments("13_translation")
+print(f"{profiles.name()} on {profiles.device()}, seeds {arms.seeds()}")
+for name, one in experiments.items():
+    print(f"{name:20} {one.examples} pairs, {one.steps} steps of {one.batch}; {one.beams} beams, alpha {one.alpha}")
+
+# %% tags=["experiment"]
+mine = {
+    "translation_batch": translation_batch,
+    "beam_search": beam_search,
+    "drop_net": drop_net,
+}
+student.use(checks, **mine)
+results = results_folder(say=True)
+
+# %% [markdown]
+# The runs use your functions of 13.3, 13.6 and 13.8 where you have passed their checks in this session, and the
+# course's otherwise. Yours are compared with the course's before they run, and left where they give something else,
+# even something as good, such as a sum in another order: whoever grades must be able to repeat a run without your
+# code.
+
+# %% [markdown]
+# ## 13.9 All runs
+#
+# Every run leaves one file: for each test sentence how long its three translations are, and how many of their n-grams
+# the reference has. The judge computes BLEU of it. An edited or copied file is refused, and so is a seed that is not
+# yours.
+#
+# **Predict first.** Which difference is larger: many pairs against few, or BERT against none? Do beams help more where
+# the model is good, or where it is bad? What does drop-net do?
+#
+# **Exercise 13.9** (4 points, about 5 minutes). The machine needs minutes for each seed. Write `run_all`. Interrupt it
+# as you like: finished seeds are kept.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `run_seeds(experiment, seeds, results)` runs one experiment with several seeds and returns its runs.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# Without its third argument `run_seeds` writes to its own default folder, not to the one you were given.
+# </details>
+
+
+# %% exercise="13.9"
+def run_all(results):
+    """Run the experiments of `arms.experiments("13_translation")` with all of `arms.seeds()`.
+
+    results: the folder that `run_seeds` keeps its files in.
+    Returns a dict from each experiment's name to its list of runs.
+    """
+    ### BEGIN SOLUTION
+    experiments = arms.experiments("13_translation")
+    return {name: run_seeds(experiment, arms.seeds(), results) for name, experiment in experiments.items()}
+    ### END SOLUTION
+
+
+# %% tags=["experiment"]
+runs = run_all(results)
+across(runs, arms.METRICS)
+
+# %% check="13.9"
+checks.every_run(run_all)
+
+# %% tags=["experiment"]
+alt = "Your runs: BLEU of each arm in three ways to translate, means over seeds."
+arms.picture(runs, alt)
+
+# %% [markdown]
+# Which differences are shown? Asked are the same pairs of everyone: between arms, all translated with beams and
+# penalty, and between ways to translate, of the same models.
+
+# %% tags=["experiment"]
+print(*arms.compared(runs), sep="\n\n")
+
+# %% [markdown]
+# Where does a model look while it writes? Below are the weights of cross-attention in the last layer of the decoder, in
+# the mean over its heads, for one test sentence: of the model with many pairs and of the one with few.
+
+# %% tags=["experiment"]
+maps = arms.attention_maps(arms.seeds()[0])
+for name, (source, words, weights) in maps.items():
+    print(f"{name:10} {' '.join(source)}  ->  {' '.join(words)}")
+
+# %% tags=["experiment"]
+name = "many pairs"
+source, words, weights = maps[name]
+alt = "Weights of cross-attention while the model with many pairs writes: rows are what it writes, columns the source."
+plots.tables({name: weights}, rows=words, columns=source, alt=alt, limits=(0, 1))
+
+# %% [markdown]
+# Below are the runs that came with the course: profile `cpu`, and seeds that no student has.
+
+# %% tags=["experiment"]
+recorded = arms.recorded()
+print(f"{sum(map(len, recorded.values()))} recorded runs came with this copy of the course")
+across(recorded, arms.METRICS) if recorded else None
+
+# %% tags=["experiment"]
+alt = "The recorded runs, as above."
+arms.picture(recorded, alt) if recorded else None
+
+# %% tags=["experiment"]
+print(*arms.compared(recorded), sep="\n\n")
+
+# %% [markdown]
+# **Pairs.** With many pairs, beams and penalty, BLEU is 82, and with few 43: a difference that is shown.
+#
+# **BERT.** With few pairs a frozen BERT changes BLEU by less than 0.1, and no difference is shown: the interval goes
+# from 2.7 lower to 3.0 higher. So more than three BLEU either way are unlikely here, and less is open. It is a case
+# in which not much could be expected: what a coin is called in French is not to be read off English. Zhu et al.
+# report gains for news and for talks, with larger models.
+#
+# **Drop-net.** With $p = 1$ the fused model is 27 BLEU behind the one without drop-net, and that is shown: after 300
+# steps. In training it never saw the mean of both attentions that it translates with. Whether it catches up with more
+# steps was not measured.
+#
+# **Beams.** With few pairs, beams with a penalty are 11 BLEU ahead of greedy search, and that is shown. With many it is
+# 4.2, from 1.3 to 6.8, which is not shown after the correction for seven comparisons. The worse the model, the more a
+# search can repair. The length penalty itself moves BLEU by 0.7 and 0.2: neither is shown.
+#
+# All this is one pair of languages, small models, few steps and one kind of sentence: no law.
+
+# %% [markdown]
+# **Question 13.W1** (2 points). Why can a BERT's vectors not simply be added to the encoder's, token by token? Why do
+# the queries of the attention to BERT come from the layer, and what would change if they came from BERT?
+
+# %% [markdown] written="13.W1" points=2
+# ### BEGIN SOLUTION
+# The two cut a sentence differently: BERT into pieces of its own vocabulary, with [CLS] and [SEP], the translator into
+# its own tokens. The numbers differ, so there is no vector to add to the third token; and the widths and what the
+# coordinates mean differ, too. Attention needs neither equal lengths nor a known alignment: it learns which pieces each
+# token reads, through maps of its own. The queries come from the layer since its output needs one row for each of the
+# layer's tokens, to be averaged with self-attention and added to x. With queries from BERT, there would be a row for
+# each piece (an error, or worse, where lengths agree by accident: rows that belong to other tokens), and the values
+# would again be the layer's own: nothing that BERT knows would come in but through the weights.
+# === BEGIN MARK SCHEME ===
+# One point: other tokens, so another length and no alignment (other widths alone: half a point).
+# One point: the output has a row for each query, so queries are the layer's; keys and values are what is read.
+# === END MARK SCHEME ===
+# ### END SOLUTION
+
+# %% [markdown]
+# **Question 13.W2** (2 points). Two systems differ by one BLEU on a few hundred sentences, with three seeds each.
+# What do you say, and what do you do next? Use the intervals of your table (in the profile `smoke`: the recorded
+# one).
+
+# %% [markdown] written="13.W2" points=2
+# ### BEGIN SOLUTION That no difference is shown, unless the intervals say otherwise: with three seeds the interval
+# over seeds alone is wide (t of 2 degrees of freedom is 4.3), and other sentences would move BLEU, too. My table
+# has pairs that differ by more than one BLEU and whose interval contains 0. Next: pair by seed and by sentence (both
+# systems on the same ones), draw both again, more seeds, and a larger test set; say beforehand what is compared, and
+# correct for the number of comparisons; use the same tokens and the same BLEU for both; look at translations. One
+# BLEU that is shown may still matter to nobody. === BEGIN MARK SCHEME === One point: not shown as it stands; both
+# kinds of chance, seeds and sentences, with an interval of the own table. One point: a plan that would settle it
+# (paired, more seeds or sentences, decided beforehand, same tokenisation). === END MARK SCHEME === ### END SOLUTION
+
+# %% [markdown]
+# When you are done, save the notebook and pack it with its results: that zip is what you hand in.
+
+# %% tags=["experiment"]
+pack("13_translation")
+
+# %% [markdown]
+# **What you can do now:** build a translator from its parts, search for its best sentence and know what a search can do
+# wrong, compute BLEU as papers do, join a frozen model by attention, and say what a difference of BLEU shows.
+
+# %%
+scoreboard(checks)
+
+# %% [markdown]
+# ## 13.S1 Letters instead of words
+#
+# A stretch exercise: it has a check, and nobody grades it.
+#
+# For BLEU a word with another ending is simply wrong. **chrF** (Popović 2015) counts n-grams of **characters**, of 1
+# to 6, without blanks. For each order: precision, the share of the translations' n-grams that the references have,
+# and recall, the share of the references' that the translations have, clipped and summed over the corpus as in 13.5.
+# Both are averaged over the orders, and
+#
+# $$\text{chrF} = 100\, \frac{(1 + \beta^2)\, P R}{\beta^2 P + R}, \qquad \beta = 2.$$
+#
+# Orders of which either side has no n-gram are left out.
+#
+# **Predict first.** "three apple" for "three apples": what does BLEU say, and what chrF?
+#
+# **Exercise 13.S1** (not graded, about 15 minutes). Write `chrf`.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `"".join(text.split())` has no blanks; the counters of 13.5 count characters as well as words.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# P and R are averaged first, and the F-score is taken of the averages; where both are 0, it is 0.
+# </details>
+
+
+# %% stretch="13.S1"
+def chrf(hypotheses, references):
+    """chrF of a corpus, a float from 0 to 100; lists of as many texts, which may have any number of blanks."""
+    ### BEGIN SOLUTION
+    precisions, recalls = [], []
+    for n in range(1, 7):
+        match = mine = right = 0
+        for pair in zip(hypotheses, references):
+            texts = ["".join(text.split()) for text in pair]
+            one, other = (Counter(zip(*(text[i:] for i in range(n)))) for text in texts)
+            match, mine, right = match + (one & other).total(), mine + one.total(), right + other.total()
+        if mine and right:
+            precisions.append(match / mine)
+            recalls.append(match / right)
+    if not sum(precisions):
+        return 0.0
+    P, R = sum(precisions) / len(precisions), sum(recalls) / len(recalls)
+    return 100 * 5 * P * R / (4 * P + R)
+    ### END SOLUTION
+
+
+# %% check="13.S1"
+checks.chrf(chrf)
+
+# %% tags=["experiment"]
+for text, other in (
+    ("three apple", "three apples"),
+    ("three pears", "three apples"),
+    ("an apple or three", "three apples"),
+):
+    print(f"BLEU {bleu([text.split()], [other.split()]):5.1f}, chrF {chrf([text], [other]):5.1f}  {text} | {other}")

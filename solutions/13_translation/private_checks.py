@@ -1,0 +1,131 @@
+"""Cases of notebook 13 that students never see: other sizes, weights, sentences and tables, drawn for each hand-in."""
+
+import torch
+
+from autograder.author.checks import private
+from utils.checks import nb13_translation as seen
+from utils.grading import expect, toys
+from utils.grading.expect import draw, generator, normal
+
+# 13.1
+
+
+@private("13.1", tells="for other sizes, weights or masks the output is wrong")
+def other_memories(CrossAttention):
+    for place in range(5):
+        some = draw(1300 + place)
+        heads, read = some.randint(1, 4), some.randint(1, 9)
+        d = heads * some.randint(1, 4)
+        B, T, S = some.randint(1, 3), some.randint(1, 6), some.randint(1, 7)
+        layer = CrossAttention(d, heads, read)
+        shapes = seen.attention_shapes(d, read)
+        state = expect.weights(layer, shapes, f"CrossAttention({d}, {heads}, {read})", 1310 + place)
+        x, memory = normal(B, T, d, seed=1320 + place), normal(B, S, read, seed=1330 + place)
+        for allowed in (None, seen.read_mask(B, 1, S, 1340 + 2 * place), seen.read_mask(B, T, S, 1360 + 2 * place)):
+            seen.attended(layer, state, x, memory, allowed, heads)
+
+
+# 13.2
+
+
+@private("13.2", tells="for other sizes, weights or masks the layer's output is wrong")
+def other_layers(DecoderLayer, lib):
+    for place in range(6):
+        some = draw(1400 + place)
+        d, read, d_ff = some.choice([2, 3, 5, 6, 7, 9]), some.randint(1, 9), some.randint(1, 12)
+        B, T, S = some.randint(1, 3), some.randint(3, 6), some.randint(1, 7)
+        layer = DecoderLayer(lib(toys).Reads(d, d), lib(toys).Reads(d, read), d, d_ff, 0.0)
+        shapes = seen.layer_shapes({"self_attention": d, "cross_attention": read}, d, d_ff)
+        state = expect.weights(layer, shapes, "the layer", 1410 + place)
+        x, memory = normal(B, T, d, seed=1420 + place), normal(B, S, read, seed=1430 + place)
+        for allowed in (None, seen.read_mask(B, 1, S, 1440 + 2 * place)):
+            seen.decodes(layer, state, x, memory, allowed)
+
+
+# 13.3
+
+
+@private("13.3", tells="for other pairs or special numbers a table is wrong")
+def other_pairs(translation_batch):
+    for place in range(8):
+        some = draw(1450 + place)
+        bos, eos, pad, *words = some.sample(range(60), 20)
+        pairs = [
+            tuple([some.choice(words) for _ in range(some.randint(0, 7))] for _ in range(2))
+            for _ in range(some.randint(1, 5))
+        ]
+        seen.batched(translation_batch, pairs, bos, eos, pad)
+
+
+# 13.4
+
+
+@private("13.4", tells="for other logits, targets or eps the loss is wrong")
+def other_losses(smoothed_loss):
+    for place in range(8):
+        some = draw(1470 + place)
+        B, T, V = some.randint(1, 4), some.randint(1, 6), some.randint(2, 12)
+        pad = some.randrange(V)
+        targets = torch.randint(V, (B, T), generator=generator(1480 + place))
+        targets[0, 0] = (pad + 1) % V
+        logits = some.choice([0.5, 3, 40]) * normal(B, T, V, seed=1490 + place)
+        seen.lost(smoothed_loss, logits, targets, some.choice([0.0, 0.1, some.random()]), pad)
+
+
+# 13.5
+
+
+@private("13.5", tells="for other corpora the score is wrong")
+def other_corpora(bleu):
+    for place in range(12):
+        some = draw(1500 + place)
+        words = [f"w{number}" for number in range(some.randint(2, 6))]
+        references = [[some.choice(words) for _ in range(some.randint(1, 14))] for _ in range(some.randint(1, 6))]
+        hypotheses = []
+        for reference in references:
+            made = [word if some.random() < 0.8 else some.choice(words) for word in reference]
+            cut = some.randint(0, 2)
+            hypotheses.append(made[: len(made) - cut] if some.random() < 0.5 else made + made[:cut])
+        seen.scored(bleu, hypotheses, references)
+
+
+# 13.6
+
+
+@private("13.6", tells="in other tables another hypothesis is found, or its score is wrong")
+def other_tables(beam_search, lib):
+    for place in range(16):
+        some = draw(1520 + place)
+        V = some.randint(3, 9)
+        bos, eos = some.sample(range(V), 2)
+        table = seen.tables(1540 + place, some.randint(5, 13), V)
+        beams, longest, alpha = some.randint(1, 6), some.randint(1, 7), some.choice([0.0, 0.6, 1.0, 2.0])
+        seen.finds(beam_search, lib, table, bos, eos, beams, longest, alpha)
+
+
+# 13.7
+
+
+@private("13.7", tells="for other sizes, weights or masks the fused layer's output is wrong")
+def other_fusions(BertFusedLayer, lib):
+    for place in range(6):
+        some = draw(1560 + place)
+        d, read, d_ff = some.choice([2, 3, 5, 6, 7, 9]), some.randint(1, 9), some.randint(1, 12)
+        B, T, L = some.randint(1, 3), some.randint(1, 6), some.randint(2, 7)
+        layer = BertFusedLayer(lib(toys).Reads(d, d), lib(toys).Reads(d, read), d, d_ff, 0.0)
+        shapes = seen.layer_shapes({"self_attention": d, "bert_attention": read}, d, d_ff)
+        state = expect.weights(layer, shapes, "the layer", 1570 + place)
+        x, bert = normal(B, T, d, seed=1580 + place), normal(B, L, read, seed=1590 + place)
+        masks = seen.read_mask(B, 1, T, 1600 + 4 * place), seen.read_mask(B, 1, L, 1602 + 4 * place)
+        seen.fuses(layer, state, x, bert, *masks)
+        seen.fuses(layer, state, x, bert, None, None)
+
+
+# 13.8
+
+
+@private("13.8", tells="for other probabilities the parts do not come as often as told")
+def other_draws(drop_net, lib):
+    for place in range(3):
+        seen.dropped(drop_net, lib, draw(1620 + place).uniform(0.1, 0.95), True, 1630 + place)
+    seen.dropped(drop_net, lib, draw(1640).random(), False, 1641)

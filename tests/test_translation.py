@@ -1,0 +1,342 @@
+"""Notebook 13: what its checks compare with is what libraries give; its data; its experiment, at the size smoke."""
+
+import dataclasses
+import json
+import random
+
+import numpy as np
+import own
+import pytest
+import sacrebleu
+import torch
+from helpers import changed, files_of
+from torch import nn
+from torch.nn import functional as F
+
+from autograder import course
+from data import parallel
+from utils.checks import nb13_translation as checks
+from utils.experiments import likeness, student, translation, translation_loop
+from utils.experiments.experiment import Run, parse, read_files
+from utils.experiments.runs import run_seeds
+from utils.experiments.standing import NO_STANDING
+from utils.grading import toys
+from utils.grading.evidence import examine
+from utils.grading.expect import normal
+from utils.grading.results_check import results_check
+from utils.grading.verdict import Outcome
+
+COURSE = course.load()
+NAMES = ("translation_batch", "beam_search", "drop_net")
+SMOKE = translation.experiments(profile="smoke")
+ADA = "Ada Lovelace"
+SEEDS = student.seeds_of(ADA, "", 5)
+pytestmark = pytest.mark.usefixtures("nobody")
+
+
+@results_check("13.9", points=4, source=translation, notebook=translation.NOTEBOOK)
+def over_seeds(run_all):
+    """All experiments, all seeds."""
+
+
+# What answers are compared with
+
+
+def filled(shapes, seed):
+    return {name: normal(*shape, seed=seed + place) for place, (name, shape) in enumerate(shapes.items())}
+
+
+def test_cross_attention_is_that_of_the_library():
+    d, heads, read = 12, 3, 10
+    state = filled(checks.attention_shapes(d, read), 1)
+    right = nn.MultiheadAttention(d, heads, kdim=read, vdim=read, batch_first=True)
+    names = {"q_proj_weight": "q_proj", "k_proj_weight": "k_proj", "v_proj_weight": "v_proj"}
+    weights = {name: state[f"{part}.weight"] for name, part in names.items()}
+    weights["in_proj_bias"] = torch.cat([state[f"{part}.bias"] for part in names.values()])
+    right.load_state_dict(weights | {f"out_proj.{one}": state[f"out_proj.{one}"] for one in ("weight", "bias")})
+    x, memory, allowed = normal(2, 4, d, seed=31), normal(2, 7, read, seed=32), checks.read_mask(2, 1, 7, 33)
+    wanted = right(x, memory, memory, key_padding_mask=~allowed[:, 0])[0]
+    assert torch.allclose(checks.attend(state, x, memory, allowed, heads), wanted, atol=1e-5)
+
+
+def test_a_decoder_layer_is_that_of_the_library():
+    d, d_ff = 8, 5
+    state = filled(checks.layer_shapes({"self_attention": d, "cross_attention": d}, d, d_ff), 2)
+    right = nn.TransformerDecoderLayer(d, 1, d_ff, dropout=0.0, batch_first=True)
+    weights = {name: value for name, value in state.items() if "attention" not in name}
+    for part, name in (("self_attn", "self_attention"), ("multihead_attn", "cross_attention")):
+        # Scores of `toys.Reads` are not divided by the root of the width, and it has no map of what comes out.
+        ask, key, value = (state[f"{name}.{one}.weight"] for one in ("ask", "key", "value"))
+        weights |= {
+            f"{part}.in_proj_weight": torch.cat([ask * d**0.5, key, value]),
+            f"{part}.in_proj_bias": torch.zeros(3 * d),
+            f"{part}.out_proj.weight": torch.eye(d),
+            f"{part}.out_proj.bias": torch.zeros(d),
+        }
+    right.load_state_dict(weights)
+    x, memory, allowed = normal(2, 4, d, seed=31), normal(2, 6, d, seed=32), checks.read_mask(2, 1, 6, 33)
+    wanted = right(x, memory, ~checks.causal(4)[0], memory_key_padding_mask=~allowed[:, 0])
+    assert torch.allclose(checks.decoded(state, x, memory, allowed), wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.1, 0.6])
+def test_the_smoothed_loss_is_that_of_the_library(eps):
+    logits, targets = 3 * normal(3, 5, 7, seed=1), torch.tensor([[1, 2, 3, 4, 0], [6, 0, 0, 0, 0], [5, 5, 5, 5, 5]])
+    wanted = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=0, label_smoothing=eps)
+    assert torch.allclose(checks.smoothed(logits, targets, eps, 0), wanted, atol=1e-5)
+
+
+def corpora():
+    """Made-up hypotheses with their references, among them empty ones and some without a match of four words."""
+    draw, words = random.Random(0), "abcdefg"
+    for count in (1, 2, 5, 9):
+        for keep in (0.4, 0.7, 0.95):
+            references = [[draw.choice(words) for _ in range(draw.randint(1, 12))] for _ in range(count)]
+            yield [[w for w in one if draw.random() < keep] for one in references], references
+            yield [[w if draw.random() < keep else "x" for w in one] + ["y"] for one in references], references
+
+
+def test_bleu_is_that_of_sacrebleu():
+    scores = []
+    for hypotheses, references in corpora():
+        texts = [[" ".join(words) for words in side] for side in (hypotheses, references)]
+        with_none = {"tokenize": "none", "smooth_method": "none", "force": True}
+        wanted = sacrebleu.corpus_bleu(texts[0], [texts[1]], **with_none).score
+        scores.append(wanted)
+        assert checks.bleu_of(hypotheses, references) == pytest.approx(wanted, abs=1e-6)
+        rows = [
+            [0.0, len(other), *3 * [len(one), *translation_loop.matches(one, other)]]
+            for one, other in zip(hypotheses, references, strict=True)
+        ]
+        run = Run(SMOKE[translation.PLAIN].plain(), 1, [], rows, [], [])
+        for metric in translation.METRICS:
+            assert metric.of(run) == pytest.approx(wanted, abs=1e-6)
+    assert 0 in scores and max(scores) > 50
+
+
+def test_chrf_is_that_of_sacrebleu():
+    for hypotheses, references in corpora():
+        # sacrebleu leaves out a translation's n-grams where its reference is shorter than n: none is here.
+        texts = [
+            [" ".join(f"{word}{word}q" * 2 for word in words) for words in side] for side in (hypotheses, references)
+        ]
+        wanted = sacrebleu.corpus_chrf(texts[0], [texts[1]]).score
+        assert checks.chrf_of(*texts) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_beams_are_greedy_or_exhaustive_at_their_ends():
+    for seed in range(5):
+        table = checks.tables(seed, 7, 3)
+        tokens, total, step = [0], 0.0, toys.Continues(table)
+        while len(tokens) < 5:
+            scores = step([tokens])[0]
+            tokens.append(int(scores.argmax()))
+            total += float(scores.max())
+            if tokens[-1] == 1:
+                break
+        found = checks.searched(table, 0, 1, 1, 4, 0.0)
+        assert found[0] == [one for one in tokens[1:] if one != 1] and found[1] == pytest.approx(total, abs=1e-5)
+        best, wanted = checks.searched(table, 0, 1, 81, 4, 1.0), checks.exhaustive(table, 0, 1, 4, 1.0)
+        assert best[0] == wanted[0] and best[1] == pytest.approx(wanted[1], abs=1e-5)
+
+
+# Data
+
+
+@pytest.mark.parametrize("language", ["fr", "de", "ja"])
+def test_cldr_has_sentences_in_both_languages(language):
+    pairs, again = (parallel.load("cldr", "train", 50, language) for _ in range(2))
+    assert pairs == again and len({tuple(english) for english, _ in pairs}) == 50
+    assert not {tuple(one) for one, _ in pairs} & {
+        tuple(one) for one, _ in parallel.load("cldr", "test", 999, language)
+    }
+    assert sum(english != other for english, other in pairs) > 45
+    assert not any("length-meter" in " ".join(other) for _, other in pairs)
+
+
+def test_what_cldr_does_not_know_is_said():
+    with pytest.raises(ValueError, match="does not know the language 'klingon'"):
+        parallel.load("cldr", "train", 5, "klingon")
+    with pytest.raises(ValueError, match="there is no dev of 'cldr'"):
+        parallel.load("cldr", "dev", 5)
+    with pytest.raises(ValueError, match="has 1000 sentences, not 1001"):
+        parallel.load("cldr", "test", 1001)
+
+
+def test_multi30k_is_read_as_the_hub_has_it(tmp_path, monkeypatch):
+    (tmp_path / "multi30k").mkdir()
+    rows = [{"en": "Two dogs run.", "de": "Zwei Hunde laufen."}, {"en": "A cat's toy", "de": "Ein Spielzeug"}]
+    (tmp_path / "multi30k" / "train.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    found = parallel.load("multi30k", "train", 2, "de", tmp_path)
+    wanted = [
+        (["two", "dogs", "run", "."], ["zwei", "hunde", "laufen", "."]),
+        (["a", "cat'", "s", "toy"], ["ein", "spielzeug"]),
+    ]
+    assert sorted(found) == sorted(wanted)
+    with pytest.raises(ValueError, match="has 2 sentences, not 3"):
+        parallel.load("multi30k", "train", 3, "de", tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(FileNotFoundError, match=r"multi30k/test\.jsonl and name that folder in COURSE_DATA"):
+        parallel.load("multi30k", "test", 1, "de", tmp_path)
+
+
+# Experiments
+
+
+def test_experiments_of_all_sizes():
+    sizes = [translation.experiments(profile=one) for one in ("smoke", "cpu", "gpu")]
+    made = [one for some in sizes for one in some.values()]
+    assert len({one.digest() for one in made}) == len(made) == 3 * len(translation.ARMS)
+    assert all([*some] == [*translation.ARMS] for some in sizes)
+    assert [one.made_up for one in made] == [one.task == "made-up-language" for one in made]
+    for notebook, profile in (("05_seed_variance", "cpu"), (translation.NOTEBOOK, "tpu")):
+        with pytest.raises(ValueError, match="no experiments of"):
+            translation.experiments(notebook, profile)
+
+
+@pytest.mark.parametrize(
+    "changes, says",
+    [({"steps": 7}, "a multiple of 6"), ({"examples": 10**6}, "drawn from"), ({"start": "old"}, "starts")],
+)
+def test_what_cannot_be_run_is_refused(changes, says):
+    with pytest.raises(ValueError, match=says):
+        dataclasses.replace(SMOKE[translation.FUSED], **changes)
+
+
+def test_the_recorded_runs_show_what_notebook_13_says_of_them():
+    experiments = translation.experiments(profile="cpu")
+    runs, refused = examine(read_files(translation.RECORDED), experiments.values(), range(1, 6), whole=True)
+    assert not refused and [*map(len, runs.values())] == [5] * 4
+    folders = {path.name for path in translation.RECORDED.iterdir()}
+    assert folders == {one.folder("").name for one in experiments.values()}
+    assert likeness.suspicious(experiments.values(), runs, {}) == ([], [])
+    assert likeness.counted_again(experiments.values(), runs, {}) == ([], [])
+    shown = {(one.first.partition(":")[0], one.second) for one in translation.compared(runs) if one.shown}
+    assert shown == {
+        ("few pairs", "many pairs: beams, length penalty"),
+        ("few, BERT", "few, BERT, drop-net: beams, length penalty"),
+        ("few pairs", "few pairs: beams, length penalty"),
+    }
+
+
+def test_many_pairs_are_better_than_few_in_smoke(honest):
+    values = {
+        name: [translation.METRICS[0].of(parse(text)) for text in files_of(honest, one).values()]
+        for name, one in SMOKE.items()
+    }
+    assert np.mean(values[translation.MANY]) > np.mean(values[translation.PLAIN]) + 20
+
+
+def test_honest_runs_pass_and_nobody_suspects_them(honest):
+    verdict, against, unsure = over_seeds.verdict_on(read_files(honest), ["smoke"], NO_STANDING)
+    assert (verdict.outcome, verdict.score, against, unsure) == (Outcome.PASSED, 4, [], [])
+
+
+def edited(place, value):
+    """A change of one entry of the first row."""
+    return lambda rows: [[*rows[0][:place], value(rows[0]), *rows[0][place + 1 :]], *rows[1:]]
+
+
+@pytest.mark.parametrize(
+    "says, change",
+    [
+        ("29 sentences instead of 30", lambda rows: rows[1:]),
+        ("not a loss and counts", lambda rows: [row[:-1] for row in rows]),
+        ("not a loss and counts", edited(0, lambda row: 1)),
+        ("not a loss and counts", edited(4, lambda row: -1)),
+        ("more matches than it or its reference", edited(3, lambda row: 1 + row[1])),
+        ("more long n-grams", lambda rows: [[*row[:3], 0, max(1, row[4]), *row[5:]] for row in rows]),
+    ],
+)
+def test_what_no_run_holds_is_refused(honest, says, change):
+    files = read_files(honest)
+    name = next(iter(files_of(honest, SMOKE[translation.MANY])))
+    forged = changed(files, name, predictions=change(parse(files[name]).predictions))
+    verdict, against, _ = over_seeds.verdict_on(forged, ["smoke"], NO_STANDING)
+    assert verdict.score == 0 and says in against[0], against
+
+
+def test_ways_to_translate_are_told_apart(honest):
+    runs = {name: [parse(text) for text in files_of(honest, one).values()] for name, one in SMOKE.items()}
+    every = translation.decoded(runs)
+    assert len(every) == 3 * len(runs)
+    for name, some in runs.items():
+        for way, metric in zip(translation.DECODINGS, translation.METRICS, strict=True):
+            assert [translation.METRICS[0].of(run) for run in every[f"{name}: {way}"]] == [
+                metric.of(run) for run in some
+            ]
+    found = translation.compared(runs)
+    assert [(one.first, one.second) for one in found] == translation.questions(runs) and len(found) == 7
+    assert all(one.among == 7 for one in found)
+
+
+# One run
+
+
+def test_a_run_is_the_same_whatever_was_run_before():
+    one = SMOKE[translation.DROPPED]
+    first = one.run_seed(7)
+    SMOKE[translation.PLAIN].run_seed(7)
+    again = one.run_seed(7)
+    assert first.predictions == again.predictions and first.curve == again.curve
+    assert one.run_seed(8).predictions != first.predictions
+
+
+def test_a_bert_is_read_and_not_changed():
+    one = SMOKE[translation.FUSED]
+    runs = [SMOKE[name].run_seed(3) for name in (translation.PLAIN, translation.FUSED, translation.DROPPED)]
+    assert len({run.digest() for run in runs}) == 3
+    trained, _ = translation_loop.train(one, 3, torch.device("cpu"))
+    assert not any(part.requires_grad for part in trained.bert.values())
+    assert {one.own is not None and one.bert is not None for one in mixed(trained.model)} == {True}
+
+
+def mixed(model):
+    return [part for part in model.modules() if isinstance(part, translation_loop.Mixed)]
+
+
+def test_where_a_model_looks_is_a_share_of_the_source(monkeypatch):
+    monkeypatch.setenv("COURSE_PROFILE", "smoke")
+    maps = translation.attention_maps(3)
+    assert [*maps] == [translation.MANY, translation.PLAIN]
+    for source, words, weights in maps.values():
+        assert weights.shape == (len(words), len(source)) and source[-1] == words[-1] == "<eos>"
+        assert np.allclose(weights.sum(1), 1, atol=1e-5)
+
+
+# Whose functions
+
+
+def test_the_notebook_offers_the_functions_that_runs_use():
+    assert {*own.offered("13")} == {*NAMES}
+
+
+def test_runs_with_the_solutions_functions_are_the_courses(capsys):
+    one = SMOKE[translation.DROPPED]
+    plain = one.run_seed(5)
+    called = own.use_counted(own.solutions("13", NAMES))
+    assert one.run_seed(5).predictions == plain.predictions
+    assert {*called} == {*NAMES} and called["beam_search"] > 3 * one.test
+    assert "instead of yours" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "name, function",
+    [
+        ("translation_batch", lambda pairs, bos, eos, pad: tuple(torch.zeros(2, 2) for _ in range(3))),
+        ("beam_search", lambda step, bos, eos, beams, max_len, alpha: ([5], 0.0)),
+        ("drop_net", lambda own, bert, p, training, generator: own),
+    ],
+)
+def test_functions_that_do_something_else_are_left(name, function, capsys):
+    one = SMOKE[translation.DROPPED]
+    plain = one.run_seed(6)
+    own.use(**{name: function})
+    assert one.run_seed(6).predictions == plain.predictions
+    assert f"the course's `{name}` instead of yours" in capsys.readouterr().out
+
+
+def test_seeds_resume(tmp_path):
+    first = run_seeds(SMOKE[translation.PLAIN], [1], tmp_path)
+    again = run_seeds(SMOKE[translation.PLAIN], [1, 2], tmp_path)
+    assert again[0] == first[0] and again[1].predictions != first[0].predictions

@@ -1,0 +1,1048 @@
+"""Checks of notebook 13: cross-attention, decoder layers, batches, smoothing, BLEU, beams, a fused BERT, drop-net."""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from utils.experiments import translation
+from utils.grading import expect, toys
+from utils.grading.check import check, stretch
+from utils.grading.expect import normal
+from utils.grading.forbidden import MODELS
+from utils.grading.remote import Library, Remote
+from utils.grading.results_check import results_check
+
+State = dict[str, torch.Tensor]
+ATTENTION = ("MultiheadAttention", "multi_head_attention_forward", *MODELS)
+LAYERS = (
+    "TransformerDecoderLayer",
+    "TransformerDecoder",
+    "TransformerEncoderLayer",
+    "TransformerEncoder",
+    "Transformer",
+)
+
+# 13.1
+
+MAPS = ("q_proj", "k_proj", "v_proj", "out_proj")
+
+
+def attention_shapes(d: int, read: int, prefix: str = "") -> dict[str, tuple[int, ...]]:
+    """The parts of a `CrossAttention`."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name in MAPS:
+        shapes |= {f"{prefix}{name}.weight": (d, read if name[0] in "kv" else d), f"{prefix}{name}.bias": (d,)}
+    return shapes
+
+
+def part_of(state: State, name: str) -> State:
+    """The weights of one part of a module."""
+    return {key.removeprefix(f"{name}."): value for key, value in state.items() if key.startswith(f"{name}.")}
+
+
+def blocks(x: torch.Tensor, heads: int) -> torch.Tensor:
+    """(B, n, d) -> (B, heads, n, d / heads): the h-th block of columns is head h."""
+    return torch.stack(x.chunk(heads, dim=-1), dim=1)
+
+
+def interleaved(x: torch.Tensor, heads: int) -> torch.Tensor:
+    """As `blocks`, but head h has every column h, h + heads, ..."""
+    return x.unflatten(-1, (-1, heads)).movedim(-1, 1)
+
+
+def attend(
+    state: State,
+    x: torch.Tensor,
+    memory: torch.Tensor,
+    allowed: torch.Tensor | None,
+    heads: int,
+    *,
+    scale: float | None = None,
+    cut: Callable[[torch.Tensor, int], torch.Tensor] = blocks,
+    last: bool = True,
+    over: int = -1,
+    without: str = "",
+) -> torch.Tensor:
+    """Attention of x to a memory, as 13.1 says it, or with a mistake in it; without: a map whose bias is missing."""
+
+    def mapped(name: str, y: torch.Tensor) -> torch.Tensor:
+        bias = 0 if name == without else state[f"{name}.bias"].to(y.dtype)
+        return y @ state[f"{name}.weight"].to(y.dtype).mT + bias
+
+    q, k, v = (cut(mapped(name, y), heads) for name, y in (("q_proj", x), ("k_proj", memory), ("v_proj", memory)))
+    scores = q @ k.mT * (q.size(-1) ** -0.5 if scale is None else scale)
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed.expand(len(x), x.size(1), memory.size(1))[:, None], -torch.inf)
+    mixed = scores.softmax(over).nan_to_num() @ v
+    together = mixed.movedim(1, -1).flatten(-2) if cut is interleaved else torch.cat([*mixed.unbind(1)], -1)
+    return mapped("out_proj", together) if last else together
+
+
+def read_mask(B: int, T: int, S: int, seed: int) -> torch.Tensor:
+    """Which places of the memory each token may read, at least one of them, (B, T, S)."""
+    allowed = torch.rand(B, T, S, generator=expect.generator(seed)) < 0.6
+    return allowed.scatter(-1, torch.randint(S, (B, T, 1), generator=expect.generator(seed + 1)), True)
+
+
+def attended(
+    layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, allowed: torch.Tensor | None, heads: int
+) -> None:
+    """Fail unless the output is that of attention to the memory."""
+    (B, T, d), S = x.shape, memory.size(1)
+    value = layer(x, memory) if allowed is None else layer(x, memory, allowed)
+    if type(value) is torch.Tensor and T != S:
+        told = (
+            "there is an output for each place of the memory. Queries come from x: one output for each of its tokens."
+        )
+        assert value.shape != (B, S, d), told
+    found = expect.floats(value, (B, T, d), "the output")
+    but: Callable[..., Any] = partial(partial, attend, state, x, memory, allowed, heads)
+    guesses: dict[str, expect.Guess] = {
+        "the scores are not divided by the root of d_head.": but(scale=1.0),
+        "the scores are divided by the root of d_model. A head is only d_head wide.": but(scale=d**-0.5),
+        "the scores are divided by d_head, not by its root.": but(scale=heads / d),
+        "the heads are interleaved. Head h owns the h-th block of columns.": but(cut=interleaved),
+        "all heads attend as one: `n_heads` is not used.": partial(attend, state, x, memory, allowed, 1),
+        "the output projection is missing: `out_proj` is never used.": but(last=False),
+        "the softmax goes over the queries. It goes over the memory, the last axis.": but(over=-2),
+        "the input is added to the output. There is no residual in 13.1.": lambda: (
+            attend(state, x, memory, allowed, heads) + x
+        ),
+        **{f"the bias of `{name}` is missing.": but(without=name) for name in MAPS},
+    }
+    if allowed is not None:
+        guesses["`allowed` is ignored: padding of the memory is read."] = partial(attend, state, x, memory, None, heads)
+        guesses["`allowed` is used the wrong way round: True is where reading is allowed."] = partial(
+            attend, state, x, memory, ~allowed, heads
+        )
+        if allowed.size(1) == T == S:
+            guesses["`allowed` is transposed: its rows are tokens of x, its columns places of the memory."] = partial(
+                attend, state, x, memory, allowed.mT, heads
+            )
+        first = allowed[:1].expand_as(allowed)
+        guesses["the first row of `allowed` is used for the whole batch."] = partial(
+            attend, state, x, memory, first, heads
+        )
+    if memory.shape == x.shape:
+        guesses["queries come from the memory, keys and values from x. It is the other way round."] = partial(
+            attend, state, memory, x, allowed, heads
+        )
+        guesses["the memory is not used: x attends to itself."] = partial(attend, state, x, x, allowed, heads)
+    expect.like(found, attend(state, x, memory, allowed, heads), "the output is not that of 13.1.", guesses)
+
+
+@check("13.1", points=2, forbids=ATTENTION)
+def cross_attention(CrossAttention, lib):
+    """Queries from x, keys and values from a memory of another length and width; what is not allowed moves nothing."""
+    for d, heads, read, B, T, S in ((12, 3, 10, 2, 4, 7), (8, 2, 8, 2, 5, 5), (6, 1, 4, 1, 1, 1), (4, 4, 9, 3, 6, 2)):
+        layer = CrossAttention(d, heads, read)
+        state = expect.weights(layer, attention_shapes(d, read), f"CrossAttention({d}, {heads}, {read})", 130 + d)
+        x, memory = normal(B, T, d, seed=131), normal(B, S, read, seed=132)
+        masks = (None, read_mask(B, T, S, 133), read_mask(B, 1, S, 135), read_mask(1, T, S, 137))
+        for allowed in masks:
+            attended(layer, state, x, memory, allowed, heads)
+        layer.eval()
+        attended(layer, state, x, memory, masks[1], heads)
+    d, heads, read, (B, T, S) = 12, 3, 10, (2, 4, 7)
+    layer = CrossAttention(d, heads, read)
+    state = expect.weights(layer, attention_shapes(d, read), "CrossAttention(12, 3, 10)", 139)
+    x, memory, allowed = normal(B, T, d, seed=141), normal(B, S, read, seed=142), read_mask(B, 1, S, 143)
+    found, edited = layer(x, memory, allowed), torch.where(allowed.mT, memory, memory + 50)
+    expect.close(layer(x, edited, allowed), found, "what is not allowed moves the output.")
+    expect.one_device(lib, layer, x, memory, allowed)
+    told = "the output is wrong where the input is not contiguous."
+    expect.close(lib(toys).strided(layer, x, memory, allowed), found, told)
+    learns(lib, layer, (x, memory), (allowed,), state, lambda leaves, x, m: attend(leaves, x, m, allowed, heads))
+    exact = layer.double()(x.double(), memory.double(), allowed)
+    told = "in double precision the output is not: what you make must have the dtype of x."
+    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, told
+
+
+def learns(
+    lib: Library,
+    layer: Remote,
+    given: Sequence[torch.Tensor],
+    rest: Sequence[Any],
+    state: State,
+    right: Callable[..., torch.Tensor],
+) -> None:
+    """Fail unless the gradients of what is given, and of all weights, are those of `right(weights, *given)`."""
+    slopes, found = lib(toys).slopes_of_all(layer, list(given), *rest)
+    with torch.enable_grad():
+        leaves = [one.clone().requires_grad_() for one in given]
+        toys.backward(right(state, *leaves))
+    for slope, leaf in zip(slopes, leaves, strict=True):
+        told = "the gradient of an input is wrong: it is cut off somewhere."
+        expect.close(slope, torch.zeros_like(leaf) if leaf.grad is None else leaf.grad, told, 1e-3)
+    with torch.enable_grad():
+        weights = {name: value.clone().requires_grad_() for name, value in state.items()}
+        toys.backward(right(weights, *given))
+    for name, weight in weights.items():
+        told = f"the gradient of `{name}` is wrong: it does not reach it, or not by all ways."
+        wanted = torch.zeros_like(weight) if weight.grad is None else weight.grad
+        expect.close(found.get(name, torch.zeros(())), wanted, told, 1e-3)
+
+
+# 13.2
+
+
+def layer_shapes(attentions: Mapping[str, int], d: int, d_ff: int) -> dict[str, tuple[int, ...]]:
+    """The parts of a layer with these attentions, by name and the width that each reads."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for name, read in attentions.items():
+        shapes |= {f"{name}.{part}.weight": (d, d if part == "ask" else read) for part in ("ask", "key", "value")}
+    shapes |= {"linear1.weight": (d_ff, d), "linear1.bias": (d_ff,), "linear2.weight": (d, d_ff), "linear2.bias": (d,)}
+    for number in range(1, len(attentions) + 2 - ("bert_attention" in attentions)):
+        shapes |= {f"norm{number}.weight": (d,), f"norm{number}.bias": (d,)}
+    return shapes
+
+
+def reads(state: State, x: torch.Tensor, memory: torch.Tensor, allowed: torch.Tensor | None) -> torch.Tensor:
+    """What `toys.Reads` gives, token by token."""
+    B, T, S = len(x), x.size(1), memory.size(1)
+    seen = torch.ones(B, T, S, dtype=torch.bool) if allowed is None else allowed.expand(B, T, S)
+    ask, key, value = (state[f"{part}.weight"].to(x.dtype) for part in ("ask", "key", "value"))
+    rows = []
+    for b in range(B):
+        for t in range(T):
+            some = memory[b][seen[b, t]]
+            rows.append(((ask @ x[b, t]) @ (key @ some.T)).softmax(-1) @ (some @ value.T))
+    return torch.stack(rows).view(B, T, -1)
+
+
+def normed(state: State, name: str, x: torch.Tensor) -> torch.Tensor:
+    """Layer norm, as nn.LayerNorm has it by itself."""
+    return F.layer_norm(x, x.shape[-1:], state[f"{name}.weight"].to(x.dtype), state[f"{name}.bias"].to(x.dtype))
+
+
+def fed(state: State, x: torch.Tensor, act: Callable[[torch.Tensor], torch.Tensor] = F.relu) -> torch.Tensor:
+    """Two linear maps with something between them."""
+    one, two = ({key: part.to(x.dtype) for key, part in part_of(state, f"linear{n}").items()} for n in (1, 2))
+    return F.linear(act(F.linear(x, one["weight"], one["bias"])), two["weight"], two["bias"])
+
+
+def causal(T: int) -> torch.Tensor:
+    """Which places each place may read: itself and those before it, (1, T, T)."""
+    return torch.tensor([[column <= row for column in range(T)] for row in range(T)])[None]
+
+
+def first_row(T: int) -> torch.Tensor:
+    """The first place alone, which has nothing else to read, (1, T, T)."""
+    return torch.tensor([[column == row == 0 for column in range(T)] for row in range(T)])[None]
+
+
+Sub = Callable[[torch.Tensor], torch.Tensor]
+
+
+def decoded(
+    state: State,
+    x: torch.Tensor,
+    memory: torch.Tensor,
+    allowed: torch.Tensor | None,
+    *,
+    order: Sequence[str] = ("self", "cross", "feed"),
+    norms: Sequence[str] = ("norm1", "norm2", "norm3"),
+    pre: bool = False,
+    seen: torch.Tensor | None = None,
+    past: bool = True,
+    source: torch.Tensor | None = None,
+    act: Callable[[torch.Tensor], torch.Tensor] = F.relu,
+    adds: Mapping[str, bool] | None = None,
+    swapped: bool = False,
+) -> torch.Tensor:
+    """A decoder layer as 13.2 says it, or with a mistake in it.
+
+    norms: which one comes after each part; seen: what self-attention may read instead of the past; past: whether that
+    is hidden at all; source: what cross-attention reads; adds: False at parts without a sum; swapped: the attentions.
+    """
+    mask = (causal(x.size(1)) if seen is None else seen) if past else None
+    names = ("cross_attention", "self_attention") if swapped else ("self_attention", "cross_attention")
+    memory = memory if source is None else source
+    parts: dict[str, Sub] = {
+        "self": lambda y: reads(part_of(state, names[0]), y, y, mask),
+        "cross": lambda y: reads(part_of(state, names[1]), y, memory, allowed),
+        "feed": lambda y: fed(state, y, act),
+    }
+    for name, norm in zip(order, norms, strict=True):
+        keeps = (adds or {}).get(name, True)
+        if pre:
+            x = x + parts[name](normed(state, norm, x))
+        else:
+            x = normed(state, norm, x + parts[name](x) if keeps else parts[name](x)) if norm else x + parts[name](x)
+    return x
+
+
+def exchange(state: State, one: str, other: str) -> State:
+    """Weights in which two parts have each other's."""
+    moved = {key: value for key, value in state.items() if key.split(".")[0] not in (one, other)}
+    for first, second in ((one, other), (other, one)):
+        moved |= {f"{first}.{key}": value for key, value in part_of(state, second).items()}
+    return moved
+
+
+def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, allowed: torch.Tensor | None) -> None:
+    """Fail unless the output is that of a decoder layer."""
+    (B, T, d), S = x.shape, memory.size(1)
+    found = expect.floats(layer(x, memory) if allowed is None else layer(x, memory, allowed), (B, T, d), "the output")
+    but: Callable[..., Any] = partial(partial, decoded, state, x, memory, allowed)
+    guesses: dict[str, expect.Guess] = {
+        "the future is visible: self-attention has no causal mask.": but(past=False),
+        "a word does not read itself.": but(seen=causal(T) & ~torch.eye(T, dtype=torch.bool) | first_row(T)),
+        "only the future is visible: the causal mask is transposed.": but(seen=causal(T).mT),
+        "cross-attention comes before self-attention.": but(order=("cross", "self", "feed")),
+        "cross-attention comes before self-attention, each with its norm.": but(
+            order=("cross", "self", "feed"), norms=("norm2", "norm1", "norm3")
+        ),
+        "the feed-forward part comes before cross-attention.": but(order=("self", "feed", "cross")),
+        "one norm is used in two places: `norm1` after cross-attention, too.": but(norms=("norm1", "norm1", "norm3")),
+        "one norm is used in two places: `norm1` at the end, too.": but(norms=("norm1", "norm2", "norm1")),
+        "one norm is used in two places: `norm2` at the end, too.": but(norms=("norm1", "norm2", "norm2")),
+        "one norm is used in all places.": but(norms=("norm1", "norm1", "norm1")),
+        "the norms come in another order.": but(norms=("norm2", "norm1", "norm3")),
+        "the last norm is missing.": but(norms=("norm1", "norm2", "")),
+        "a norm is missing: the one after self-attention.": but(norms=("", "norm2", "norm3")),
+        "a norm is missing: the one after cross-attention.": but(norms=("norm1", "", "norm3")),
+        "the norm comes before each part (pre-norm). Here it comes after the sum.": but(pre=True),
+        "the feed-forward part has a GELU, not a ReLU.": but(act=F.gelu),
+        "the feed-forward part has no ReLU.": but(act=lambda y: y),
+        "cross-attention reads x instead of the memory.": but(source=x)
+        if T == S and memory.size(2) == x.size(2)
+        else but(),
+        "the two attentions are exchanged: `cross_attention` reads the layer's own past.": but(swapped=True)
+        if memory.size(2) == x.size(2)
+        else but(),
+        **{
+            f"a sum is missing: {place}.": but(adds={name: False})
+            for name, place in (
+                ("self", "add what came into self-attention"),
+                ("cross", "add what came into cross-attention"),
+                ("feed", "add what came into the feed-forward part"),
+            )
+        },
+    }
+    if allowed is not None:
+        guesses["`allowed` is ignored: padding of the source is read."] = partial(decoded, state, x, memory, None)
+        if T == S:
+            both = allowed & causal(T)
+            guesses["the causal mask is on the source, too. All of the source is there from the start."] = partial(
+                decoded, state, x, memory, both
+            )
+            guesses["`allowed` hides words of the target. It is of the memory."] = but(seen=causal(T) & allowed)
+    elif T == S:
+        guesses["the causal mask is on the source, too. All of the source is there from the start."] = partial(
+            decoded, state, x, memory, causal(T)
+        )
+    expect.like(found, decoded(state, x, memory, allowed), "the output is not that of 13.2.", guesses)
+
+
+def without_parts(layer: Remote, x: torch.Tensor, given: Sequence[Any], state: State, names: Sequence[str]) -> None:
+    """Fail unless a layer in training mode whose dropout takes everything only norms its input."""
+    layer.train()
+    found, wanted = expect.floats(layer(x, *given), tuple(x.shape), "the output"), x
+    for name in names:
+        wanted = normed(state, name, wanted)
+    told = (
+        "in training mode, with dropout 1.0, what a part gives is still added. Dropout is on what each gives, before "
+        "the sum, and nowhere else."
+    )
+    expect.close(found, wanted, told)
+    layer.eval()
+    assert not torch.allclose(layer(x, *given), wanted, atol=1e-3), "in evaluation mode dropout should rest."
+
+
+@check("13.2", points=3, forbids=(*LAYERS, *ATTENTION))
+def decoder_layer(DecoderLayer, lib):
+    """Self-attention to the past, attention to the memory, a feed-forward part: post-norm, in this order."""
+
+    def build(d: int, read: int, d_ff: int, p: float, seed: int) -> tuple[Remote, State]:
+        attentions = lib(toys).Reads(d, d), lib(toys).Reads(d, read)
+        layer = DecoderLayer(*attentions, d, d_ff, p)
+        shapes = layer_shapes({"self_attention": d, "cross_attention": read}, d, d_ff)
+        state = expect.weights(layer, shapes, f"DecoderLayer(self_attention, cross_attention, {d}, {d_ff}, {p})", seed)
+        told = "the layer has attentions of its own, or copies. It keeps the modules that it is given."
+        for one, part in zip(attentions, ("self_attention", "cross_attention"), strict=True):
+            assert expect.agree(one.state_dict(), part_of(state, part)), told
+        return layer, state
+
+    for d, read, d_ff, B, T, S in ((12, 12, 7, 2, 4, 6), (8, 8, 5, 2, 5, 5), (4, 7, 9, 1, 1, 3), (6, 6, 6, 3, 3, 1)):
+        layer, state = build(d, read, d_ff, 0.0, 150 + d)
+        x, memory, allowed = normal(B, T, d, seed=151), normal(B, S, read, seed=152), read_mask(B, 1, S, 153)
+        for _ in range(2):
+            decodes(layer, state, x, memory, None)
+            decodes(layer, state, x, memory, allowed)
+            layer.eval()
+    d, read, (B, T, S) = 12, 9, (2, 4, 6)
+    layer, state = build(d, read, 7, 1.0, 155)
+    x, memory, allowed = normal(B, T, d, seed=156), normal(B, S, read, seed=157), read_mask(B, 1, S, 158)
+    without_parts(layer, x, (memory, allowed), state, ("norm1", "norm2", "norm3"))
+    found = layer(x, memory, allowed)
+    later = torch.cat([x[:, :2], x[:, 2:] + 3], 1)
+    expect.close(layer(later, memory, allowed)[:, :2], found[:, :2], "the future is visible: later words move outputs.")
+    expect.one_device(lib, layer, x, memory, allowed)
+    told = "the output is wrong where the input is not contiguous."
+    expect.close(lib(toys).strided(layer, x, memory, allowed), found, told)
+    learns(lib, layer, (x, memory), (allowed,), state, lambda leaves, x, m: decoded(leaves, x, m, allowed))
+    exact = layer.double()(x.double(), memory.double(), allowed)
+    told = "in double precision the output is not: what you make must have the dtype of x."
+    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, told
+
+
+# 13.3
+
+Numbers = Sequence[int]
+
+
+def rows_of(rows: Sequence[Numbers], pad: int, longest: int | None = None, left: bool = False) -> torch.Tensor:
+    """Rows of numbers, filled up with pad."""
+    width = max(map(len, rows)) if longest is None else longest
+    filled = [([pad] * (width - len(row)) + [*row]) if left else ([*row] + [pad] * (width - len(row))) for row in rows]
+    return torch.tensor(filled, dtype=torch.int64)
+
+
+def batched(translation_batch: Remote, pairs: Sequence[tuple[list[int], list[int]]], bos: int, eos: int, pad: int):
+    """Fail unless the three tables are right."""
+    given = [([*source], [*target]) for source, target in pairs]
+    value = expect.items(translation_batch(given, bos, eos, pad), 3, "translation_batch should return three tensors")
+    sources, targets = [[*source] for source, _ in pairs], [[*target] for _, target in pairs]
+    begun, ended = [[bos, *target] for target in targets], [[*target, eos] for target in targets]
+    both = [[bos, *target, eos] for target in targets]
+    wanted = {
+        "the source": [[*source, eos] for source in sources], "the decoder's input": begun, "the target": ended,
+    }  # fmt: skip
+    wrong: dict[str, dict[str, list[list[int]]]] = {
+        "the source": {
+            "the source has no EOS.": sources,
+            "the source begins with BOS. It only ends with EOS.": [[bos, *source, eos] for source in sources],
+            "source and target are exchanged.": ended,
+        },
+        "the decoder's input": {
+            "the decoder reads what it should say: its input is the target. It begins with BOS.": ended,
+            "the decoder's input has no BOS.": targets,
+            "the decoder's input ends with EOS. Nothing comes after that: leave it out.": both,
+            "the decoder's input begins with EOS instead of BOS.": [[eos, *target] for target in targets],
+        },
+        "the target": {
+            "the target begins with BOS. The decoder is given it, and need not say it.": both,
+            "the target is the decoder's input, not shifted.": begun,
+            "the target has no EOS: the decoder would never learn to stop.": targets,
+        },
+    }
+    for (name, rows), one in zip(wanted.items(), value, strict=True):
+        assert type(one) is torch.Tensor, f"{name} should be a tensor."
+        assert one.dtype is torch.int64, f"{name} is {one.dtype}. Numbers of tokens are int64."
+        right = rows_of(rows, pad)
+        if not torch.equal(one, right):
+            guesses = {sentence: rows_of(some, pad) for sentence, some in wrong[name].items()}
+            guesses |= {
+                f"{name} is padded on the left.": rows_of(rows, pad, left=True),
+                f"{name} is padded with 0. `pad` says with what.": rows_of(rows, 0),
+            }
+            for sentence, guess in guesses.items():
+                assert not torch.equal(one, guess), sentence
+            wide = max(map(len, (*wanted["the source"], *ended)))
+            told = f"{name} is filled up to the longest of both languages. Each side has its own length."
+            assert one.shape != (len(pairs), wide) or one.shape == right.shape, told
+            raise AssertionError(f"{name} is not right for {len(pairs)} pairs.")
+
+
+@check("13.3", points=1, forbids=MODELS)
+def translation_batch(translation_batch):
+    """Sources that end, decoder inputs that begin, targets that end; each padded to its own longest."""
+    for pairs, bos, eos, pad in (
+        ([([5, 6, 7, 8], [9, 10]), ([11], [12, 13, 14])], 1, 2, 0),
+        ([([4], [5, 6, 7]), ([8, 9], [4]), ([10, 3, 12], [7, 7])], 0, 1, 2),
+        ([([5, 6], [7, 8])], 1, 2, 0),
+        ([([], [7]), ([3], [])], 2, 1, 9),
+        ([([], [])], 1, 2, 3),
+    ):
+        batched(translation_batch, pairs, bos, eos, pad)
+
+
+# 13.4
+
+
+def smoothed(
+    logits: torch.Tensor,
+    targets: torch.Tensor,
+    eps: float,
+    pad: int,
+    *,
+    share: Callable[[int], float] = lambda V: 1 / V,
+    own: Callable[[float, int], float] = lambda eps, V: 1 - eps + eps / V,
+    counts_padding: str = "",
+) -> torch.Tensor:
+    """The loss of 13.4, place by place, or with a mistake in it.
+
+    share: what the others get of eps; own: what the right one gets; counts_padding: "sum" or "mean".
+    """
+    V, total, count = logits.size(-1), logits.new_zeros(()), 0
+    for scores, target in zip(logits.flatten(0, -2), targets.flatten().tolist(), strict=True):
+        if target == pad and counts_padding != "sum":
+            count += counts_padding == "mean"
+            continue
+        log_p = scores - scores.logsumexp(-1)
+        wanted = torch.full_like(log_p, eps * share(V))
+        wanted[target] = own(eps, V)
+        total, count = total - (wanted * log_p).sum(), count + 1
+    return total / count
+
+
+def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps: float, pad: int) -> None:
+    """Fail unless the loss is right."""
+    value = smoothed_loss(logits, targets, eps, pad)
+    told = "the loss should be a tensor with one number: one for each token, or for each row, is too many."
+    assert not (type(value) is torch.Tensor and value.numel() > 1), told
+    but = partial(smoothed, logits, targets, eps, pad)
+    V = logits.size(-1)
+    guesses = {
+        "the targets are not smoothed: eps is not used.": but(share=lambda V: 0, own=lambda eps, V: 1),
+        "the right token gets 1 - eps alone. eps / V goes to every token, to the right one, too.": but(
+            own=lambda eps, V: 1 - eps
+        ),
+        "eps is shared among the other V - 1 tokens. It is shared among all V.": but(
+            share=lambda V: 1 / max(1, V - 1), own=lambda eps, V: 1 - eps
+        ),
+        "eps / V is not divided by V: each token gets eps.": but(share=lambda V: 1, own=lambda eps, V: 1),
+        "padding is counted.": but(counts_padding="sum"),
+        "the sum is divided by all places, padding included.": but(counts_padding="mean"),
+        "the loss is a sum. It is the mean over the targets that are not padding.": but() * int((targets != pad).sum()),
+        "the logits are smoothed, not the targets.": smoothed((1 - eps) * logits + eps / V, targets, 0.0, pad),
+        "the probabilities are smoothed, not the targets.": smoothed(
+            ((1 - eps) * logits.softmax(-1) + eps / V).log(), targets, 0.0, pad
+        ),
+        "1 - eps is used for eps.": smoothed(logits, targets, 1 - eps, pad),
+        "the sign is wrong.": -but(),
+    }
+    numbers = {sentence: float(guess) for sentence, guess in guesses.items()}
+    expect.number_like(value, float(but()), "the loss", "the loss is not that of smoothed targets.", numbers)
+
+
+@check("13.4", points=2, forbids=("cross_entropy", "CrossEntropyLoss", "KLDivLoss", "kl_div", "nll_loss", *MODELS))
+def smoothed_loss(smoothed_loss, lib):
+    """The mean cross-entropy with targets that leave eps to all tokens, padding left out; with its gradient."""
+    for B, T, V, eps, pad, seed in (
+        (2, 4, 7, 0.1, 0, 1), (3, 3, 3, 0.3, 2, 2), (1, 1, 5, 0.2, 4, 3), (2, 5, 11, 0.0, 3, 4), (4, 2, 6, 0.5, 1, 5),
+    ):  # fmt: skip
+        logits = 2 * normal(B, T, V, seed=160 + seed)
+        targets = torch.randint(V, (B, T), generator=expect.generator(170 + seed))
+        targets[0, 0] = (pad + 1) % V
+        if T > 1:
+            targets[-1, -1] = pad
+        lost(smoothed_loss, logits, targets, eps, pad)
+    lost(smoothed_loss, 200 * normal(2, 3, 5, seed=167), torch.tensor([[1, 2, 3], [4, 0, 0]]), 0.1, 0)
+    logits, targets = normal(2, 4, 6, seed=168), torch.tensor([[1, 2, 3, 5], [4, 1, 0, 0]])
+    (slope,) = lib(toys).gradients(smoothed_loss, [logits], targets, 0.1, 0)
+    leaf = logits.clone().requires_grad_()
+    with torch.enable_grad():
+        toys.backward(smoothed(leaf, targets, 0.1, 0))
+    expect.close(slope, leaf.grad, "the gradient is wrong: the loss is cut off from the logits, or padding has one.")
+    expect.one_device(lib, smoothed_loss, logits, targets, 0.1, 0)
+    value = lib(toys).strided(smoothed_loss, logits, targets, 0.1, 0)
+    expect.close(value, smoothed(logits, targets, 0.1, 0), "the loss is wrong where the logits are not contiguous.")
+    exact = smoothed_loss(logits.double(), targets, 0.1, 0)
+    told = "in double precision the loss is not."
+    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, told
+
+
+# 13.5
+
+Words = list[str]
+
+
+def grams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
+    """The n-grams of a sentence, counted."""
+    return Counter(tuple(words[place : place + n]) for place in range(len(words) - n + 1))
+
+
+def bleu_of(
+    hypotheses: Sequence[Words],
+    references: Sequence[Words],
+    *,
+    orders: int = 4,
+    clips: bool = True,
+    brevity: Callable[[int, int], float] = lambda c, r: min(1.0, math.exp(1 - r / c)) if c else 0.0,
+    mean: Callable[[Sequence[float]], float] = lambda values: math.exp(sum(map(math.log, values)) / len(values)),
+    recall: bool = False,
+    longer: bool = False,
+) -> float:
+    """BLEU of a corpus, 0 to 100, from sums over its sentences; or with a mistake in it."""
+    found, there = [0] * orders, [0] * orders
+    for guess, truth in zip(hypotheses, references, strict=True):
+        for n in range(1, orders + 1):
+            mine, right = grams(guess, n), grams(truth, n)
+            found[n - 1] += sum(
+                min(count, right[one]) if clips else count * (one in right) for one, count in mine.items()
+            )
+            there[n - 1] += sum((right if recall else mine).values())
+    if not all(found):
+        return 0.0
+    c, r = (sum(map(len, side)) for side in (hypotheses, references))
+    return 100 * brevity(c, r) * mean([a / b for a, b in zip(found, there, strict=True)])
+
+
+def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words]) -> None:
+    """Fail unless the score is BLEU's."""
+    value = bleu([[*one] for one in hypotheses], [[*one] for one in references])
+    but = partial(bleu_of, hypotheses, references)
+    wanted = but()
+    each = [bleu_of([one], [other]) for one, other in zip(hypotheses, references, strict=True)]
+    guesses = {
+        "the score goes from 0 to 1. It goes from 0 to 100.": wanted / 100,
+        "it is the mean of the sentences' scores. Counts are summed over the corpus first.": sum(each) / len(each),
+        "matches are not clipped: a word that is said three times counts three times.": but(clips=False),
+        "the brevity penalty is missing: a translation that is too short loses nothing.": but(brevity=lambda c, r: 1.0),
+        "the brevity penalty is upside down: it punishes what is too long.": but(
+            brevity=lambda c, r: min(1.0, math.exp(1 - c / r)) if r else 0.0
+        ),
+        "the brevity penalty has no upper end: what is too long is rewarded.": but(
+            brevity=lambda c, r: math.exp(1 - r / c) if c else 0.0
+        ),
+        "the brevity penalty is c / r. It is exp(1 - r / c).": but(brevity=lambda c, r: min(1.0, c / r)),
+        "precisions are averaged as they are. BLEU has the geometric mean.": but(mean=lambda v: sum(v) / len(v)),
+        "precisions are multiplied, and the fourth root is missing.": but(mean=math.prod),
+        "recall is measured: matches are divided by the n-grams of the reference.": but(recall=True),
+        **{f"only n-grams up to {n} are counted. They go up to 4.": but(orders=n) for n in (1, 2, 3)},
+        "n-grams go up to 5. They go up to 4.": but(orders=5),
+        "only 4-grams are counted. All orders from 1 to 4 are.": but(mean=lambda v: v[-1]),
+        "hypotheses and references are exchanged.": bleu_of(references, hypotheses),
+    }
+    expect.number_like(value, wanted, "BLEU", "the score is not that of BLEU.", guesses, tolerance=1e-7)
+
+
+CORPUS = (
+    ("the cat sat on the mat today", "the cat is on the mat today"),
+    ("the the the the the the", "the cat is here now"),
+    ("a small dog runs fast", "a small dog runs very fast indeed"),
+)
+
+
+@check("13.5", points=3, forbids=("sacrebleu", "nltk", "torchtext", "bleu_score", *MODELS))
+def bleu(bleu):
+    """Clipped precisions of four orders, summed over the corpus, their geometric mean, and a penalty for brevity."""
+    pairs = [(one.split(), other.split()) for one, other in CORPUS]
+    corpora: list[list[tuple[Words, Words]]] = [
+        [(other, one) for one, other in pairs],
+        pairs,
+        pairs[:1],
+        pairs[2:],
+        [(one, one) for one, _ in pairs],
+        [(["a", "b", "c"], ["a", "b", "c"])],
+        [(["a", "b", "c", "d", "e"], ["e", "d", "c", "b", "a"])],
+        [([], ["a", "b"]), *pairs],
+        [([], ["a"])],
+        [(["a"] * 9, ["a"] * 5), *pairs[:2]],
+        [(list("abcde"), list("abcde")), (["x"], ["y"])],
+    ]
+    for corpus in corpora:
+        scored(bleu, [one for one, _ in corpus], [other for _, other in corpus])
+
+
+# 13.6
+
+
+def searched(
+    table: torch.Tensor,
+    bos: int,
+    eos: int,
+    beams: int,
+    max_len: int,
+    alpha: float,
+    *,
+    penalty: Callable[[int, float], float] = lambda n, alpha: ((5 + n) / 6) ** alpha,
+    early: bool = True,
+    keeps: str = "all",
+    goes_on: bool = False,
+    best: Callable[..., Any] = max,
+    each_step: bool = False,
+    per_row: bool = False,
+    reduces: bool = False,
+) -> tuple[list[int], float] | None:
+    """What 13.6 finds in a table, with lists and loops, or what a mistake finds; None if it finds nothing.
+
+    early: it stops when as many as there are beams have finished; keeps: which finished ones count: all, ended (with
+    EOS), cut (without), first; goes_on: finished ones stay among the beams; each_step: sums are divided in every step;
+    per_row: each beam goes on with its own best token; reduces: there are as many beams less as have finished.
+    """
+    step, going = toys.Continues(table), [([bos], 0.0)]
+    ended: list[tuple[list[int], float, str]] = []
+    for n in range(1, max_len + 1):
+        every = []
+        for (tokens, total), scores in zip(going, step([tokens for tokens, _ in going]).double().tolist(), strict=True):
+            here = [([*tokens, token], total + score) for token, score in enumerate(scores)]
+            if each_step:
+                here = [(some, sum_of / penalty(n, alpha)) for some, sum_of in here]
+            every += [max(here, key=lambda one: one[1])] if per_row and n > 1 else here
+        room = beams - len(ended) if reduces else beams
+        every = sorted(every, key=lambda one: -one[1])[:room]
+        going = []
+        for tokens, total in every:
+            if tokens[-1] == eos and not goes_on:
+                ended.append((tokens[1:-1], total if each_step else total / penalty(n, alpha), "ended"))
+            elif n == max_len:
+                rest = tokens[1 : tokens.index(eos, 1)] if goes_on and eos in tokens[1:] else tokens[1:]
+                ended.append((rest, total if each_step else total / penalty(n, alpha), "cut"))
+            else:
+                going.append((tokens, total))
+        if not going or (early and len(ended) >= beams) or (keeps == "first" and ended):
+            break
+    some = [one for one in ended if keeps in ("all", "first") or one[2] == keeps]
+    if keeps == "first":
+        some = some[:1]
+    return best(some, key=lambda one: one[1])[:2] if some else None
+
+
+def finds(
+    beam_search: Remote, lib: Library, table: torch.Tensor, bos: int, eos: int, beams: int, max_len: int, alpha: float
+) -> None:
+    """Fail unless the best hypothesis is found, with its score."""
+    value, asked = lib(toys).Searches(beam_search, table)(bos, eos, beams, max_len, alpha)
+    found, score = expect.items(value, 2, "beam_search should return the tokens and their score")
+    tokens = [int(one) for one in (found.tolist() if type(found) is torch.Tensor else found)]
+    score = expect.number(score, "the score")
+    for rows in asked:
+        told = "`step` was given beginnings that do not begin with `bos`, or of different lengths."
+        assert all(row and row[0] == bos and len(row) == len(rows[0]) for row in rows), told
+        told = "a finished hypothesis goes on growing: what ends with EOS is not continued."
+        assert not any(eos in row[1:] for row in rows), told
+        assert len(rows) <= beams, "more than `beams` hypotheses are open at once."
+    told = "the tokens hold EOS. Leave it out, and BOS, too."
+    assert eos not in tokens, told
+    assert len(tokens) <= max_len, "the hypothesis has more than max_len tokens."
+    but: Callable[..., Any] = partial(searched, table, bos, eos, beams, max_len, alpha)
+    wanted = but()
+    told = "the tokens begin with BOS. Leave it out."
+    assert tokens != [bos, *wanted[0]], told
+    one_less = partial(searched, table, bos, eos, beams)
+    mistakes: dict[str, Any] = {
+        "the search does not stop when as many hypotheses have finished as there are beams, or has fewer by then.": but(
+            early=False
+        ),
+        "the number of beams shrinks as hypotheses finish. In every step the best `beams` continuations are kept.": but(
+            reduces=True
+        ),
+        "the search is greedy: only one hypothesis stays open.": searched(table, bos, eos, 1, max_len, alpha),
+        "each hypothesis goes on with its own best token alone. The best continuations of all together are kept.": but(
+            per_row=True
+        ),
+        "only the first hypothesis to finish counts. The best of all that finished does.": but(keeps="first"),
+        "hypotheses that are open after max_len tokens are lost. They are finished as they stand.": but(keeps="ended"),
+        "finished hypotheses are lost: only those that stay open count.": but(keeps="cut", early=False),
+        "the length penalty is not used.": but(penalty=lambda n, alpha: 1.0),
+        "the penalty counts the tokens without EOS.": but(penalty=lambda n, alpha: ((4 + n) / 6) ** alpha),
+        "the penalty counts BOS, too.": but(penalty=lambda n, alpha: ((6 + n) / 6) ** alpha),
+        "the penalty is n^alpha. It is ((5 + n) / 6)^alpha.": but(penalty=lambda n, alpha: n**alpha),
+        "the sum is multiplied by the penalty. It is divided by it.": but(
+            penalty=lambda n, alpha: ((5 + n) / 6) ** -alpha
+        ),
+        "the penalty is applied in each step. It is applied once, to what has finished.": but(each_step=True),
+        "the worst hypothesis is returned.": but(best=min),
+        "finished hypotheses stay among the beams and grow.": but(goes_on=True, early=False),
+        "the search stops one token early.": one_less(max(1, max_len - 1), alpha),
+        "the search goes one token too far.": one_less(max_len + 1, alpha),
+    }
+    near = partial(math.isclose, rel_tol=1e-4, abs_tol=1e-4)
+    if tokens == wanted[0] and near(score, wanted[1]):
+        return
+    for sentence, guess in mistakes.items():
+        if (
+            guess
+            and tokens == guess[0]
+            and near(score, guess[1])
+            and not (guess[0] == wanted[0] and near(guess[1], wanted[1]))
+        ):
+            raise AssertionError(sentence)
+    if tokens == wanted[0]:
+        raise AssertionError("the best hypothesis is found, and its score is wrong.")
+    raise AssertionError("another hypothesis than the best one is found.")
+
+
+def tables(seed: int, rows: int, V: int) -> torch.Tensor:
+    """Logits of a model whose choices are close to each other."""
+    return 1.5 * normal(rows, V, seed=seed)
+
+
+# Tables in which it matters when a search stops, how many beams it has left, and which of the finished ones it gives.
+TELLING = ((644, 5, 2, 6, 3.0), (194, 5, 3, 8, 2.0), (996, 7, 3, 8, 3.0), (426, 7, 4, 4, 1.0))
+
+
+@check("13.6", points=3, forbids=("generate", *MODELS))
+def beam_search(beam_search, lib):
+    """Greedy with one beam, exhaustive with as many as there are sentences, and as told between these."""
+    for seed, (V, beams, max_len, alpha) in enumerate(
+        [
+            (4, 1, 5, 0.0), (5, 1, 6, 1.0), (5, 3, 5, 0.0), (5, 3, 5, 1.0), (6, 2, 6, 0.7), (4, 4, 4, 2.0),
+            (7, 4, 6, 1.0), (3, 9, 3, 0.0), (5, 2, 1, 1.0), (6, 5, 7, 1.5), (3, 100, 4, 1.0), (5, 4, 8, 0.6),
+            (9, 2, 9, 1.0), (8, 3, 7, 0.0),
+        ]
+    ):  # fmt: skip
+        for start in (0, 20):
+            finds(beam_search, lib, tables(180 + seed + start, 11, V), 0, 1 + seed % 2, beams, max_len, alpha)
+    for seed, V, beams, max_len, alpha in TELLING:
+        finds(beam_search, lib, tables(seed, 11, V), 0, 1, beams, max_len, alpha)
+    for seed in range(3):
+        V, longest = 3, 4
+        table = tables(230 + seed, 7, V)
+        value = beam_search(lib(toys).Continues(table), 0, 1, V**longest, longest, 1.0)
+        found, score = expect.items(value, 2, "beam_search should return the tokens and their score")
+        best = exhaustive(table, 0, 1, longest, 1.0)
+        told = "with as many beams as there are sentences, the best of all is not found."
+        assert [int(one) for one in found] == best[0] and math.isclose(score, best[1], rel_tol=1e-4), told
+    table = tables(235, 7, 5)
+    table[:, 1] = -50.0
+    finds(beam_search, lib, table, 0, 1, 3, 4, 1.0)
+    told = "the search stops where `step` gives its numbers on another device (a GPU)."
+    assert not lib(toys).apart(lib(toys).Searches(beam_search, table), 0, 2, 3, 4, 1.0), told
+
+
+def exhaustive(table: torch.Tensor, bos: int, eos: int, max_len: int, alpha: float) -> tuple[list[int], float]:
+    """The best of all sentences of a table model: those that end, and those that are cut at max_len."""
+    step, V = toys.Continues(table), table.size(1)
+    others, found = [token for token in range(V) if token != eos], []
+    for n in range(1, max_len + 1):
+        for head in itertools.product(others, repeat=n - 1):
+            for last in range(V) if n == max_len else (eos,):
+                tokens = [bos, *head, last]
+                total = sum(float(step([tokens[:place]])[0, tokens[place]]) for place in range(1, len(tokens)))
+                rest = [*head] if last == eos else [*head, last]
+                found.append((rest, total / ((5 + n) / 6) ** alpha))
+    return max(found, key=lambda one: one[1])
+
+
+# 13.7
+
+
+def fused(
+    state: State,
+    x: torch.Tensor,
+    bert: torch.Tensor,
+    allowed: torch.Tensor | None,
+    seen: torch.Tensor | None,
+    *,
+    mix: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = lambda own, other: (own + other) / 2,
+    queries: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = lambda x, own: x,
+    pre: bool = False,
+    norms: Sequence[str] = ("norm1", "norm2"),
+    act: Callable[[torch.Tensor], torch.Tensor] = F.relu,
+    free: bool = False,
+) -> torch.Tensor:
+    """A BERT-fused layer as 13.7 says it, or with a mistake in it.
+
+    queries: of the attention to BERT; free: gradients reach it.
+    """
+    bert = bert if free else bert.detach()
+    inner = normed(state, norms[0], x) if pre else x
+    own = reads(part_of(state, "self_attention"), inner, inner, allowed)
+    other = reads(part_of(state, "bert_attention"), queries(inner, own), bert, seen)
+    if pre:
+        x = x + mix(own, other)
+        return x + fed(state, normed(state, norms[1], x), act)
+    x = normed(state, norms[0], x + mix(own, other))
+    return normed(state, norms[1], x + fed(state, x, act))
+
+
+def fuses(
+    layer: Remote,
+    state: State,
+    x: torch.Tensor,
+    bert: torch.Tensor,
+    allowed: torch.Tensor | None,
+    seen: torch.Tensor | None,
+) -> None:
+    """Fail unless the output is that of a BERT-fused layer."""
+    L = bert.size(1)
+    value = expect.answers(
+        layer, x, bert, allowed, seen, kinds=("RuntimeError", "IndexError"),
+        says=f"with {x.size(1)} words and {L} pieces the layer stops. The BERT's states are the memory, and x asks.",
+    )  # fmt: skip
+    found = expect.floats(value, tuple(x.shape), "the output")
+    but: Callable[..., Any] = partial(partial, fused, state, x, bert, allowed, seen)
+    expect.like(
+        found,
+        fused(state, x, bert, allowed, seen),
+        "the output is not that of 13.7.",
+        {
+            "the two attentions are added, or x is halved, too, which is the same under a norm. Only they are.": but(
+                mix=lambda own, other: own + other
+            ),
+            "the BERT is not used.": but(mix=lambda own, other: own),
+            "only the BERT is attended to.": but(mix=lambda own, other: other),
+            "self-attention is used as it is, and half of the BERT's is added.": but(
+                mix=lambda own, other: own + other / 2
+            ),
+            "the attention to BERT asks with what self-attention gave. Its queries are x.": but(
+                queries=lambda x, own: own
+            ),
+            "the attention to BERT asks with x plus what self-attention gave. Its queries are x.": but(
+                queries=lambda x, own: x + own
+            ),
+            "the attention to BERT asks with the normed sum, as a part of its own. Both read the same x.": but(
+                queries=lambda x, own: normed(state, "norm1", x + own)
+            ),
+            "the norm comes before each part (pre-norm). Here it comes after the sum.": but(pre=True),
+            "one norm is used in two places.": but(norms=("norm1", "norm1")),
+            "the two norms are exchanged.": but(norms=("norm2", "norm1")),
+            "the feed-forward part has a GELU, not a ReLU.": but(act=F.gelu),
+            "the feed-forward part has no ReLU.": but(act=lambda y: y),
+            "`bert_allowed` is ignored: padding of the BERT's pieces is read.": partial(
+                fused, state, x, bert, allowed, None
+            ),
+            "`allowed` is ignored: padding of the source is read.": partial(fused, state, x, bert, None, seen),
+        },
+    )
+
+
+@check("13.7", points=3, forbids=(*LAYERS, *ATTENTION))
+def bert_fused_layer(BertFusedLayer, lib):
+    """Half of self-attention, half of attention to a BERT with another number of pieces, which learns nothing."""
+
+    def build(d: int, read: int, d_ff: int, p: float, seed: int) -> tuple[Remote, State]:
+        attentions = lib(toys).Reads(d, d), lib(toys).Reads(d, read)
+        layer = BertFusedLayer(*attentions, d, d_ff, p)
+        shapes = layer_shapes({"self_attention": d, "bert_attention": read}, d, d_ff)
+        state = expect.weights(layer, shapes, f"BertFusedLayer(self_attention, bert_attention, {d}, {d_ff}, {p})", seed)
+        told = "the layer has attentions of its own, or copies. It keeps the modules that it is given."
+        for one, part in zip(attentions, ("self_attention", "bert_attention"), strict=True):
+            assert expect.agree(one.state_dict(), part_of(state, part)), told
+        return layer, state
+
+    for d, read, d_ff, B, T, L in ((12, 10, 7, 2, 4, 6), (8, 8, 5, 2, 5, 5), (4, 6, 9, 1, 3, 1), (6, 4, 6, 3, 1, 4)):
+        layer, state = build(d, read, d_ff, 0.0, 240 + d)
+        x, bert = normal(B, T, d, seed=241), normal(B, L, read, seed=242)
+        masks = read_mask(B, 1, T, 243), read_mask(B, 1, L, 245)
+        for _ in range(2):
+            fuses(layer, state, x, bert, *masks)
+            fuses(layer, state, x, bert, None, None)
+            layer.eval()
+    d, read, (B, T, L) = 12, 10, (2, 4, 6)
+    layer, state = build(d, read, 7, 1.0, 247)
+    x, bert = normal(B, T, d, seed=248), normal(B, L, read, seed=249)
+    masks = read_mask(B, 1, T, 250), read_mask(B, 1, L, 251)
+    without_parts(layer, x, (bert, *masks), state, ("norm1", "norm2"))
+    found = layer(x, bert, *masks)
+    slopes = lib(toys).gradients(layer, [x, bert], *masks)
+    told = "a gradient reaches the BERT's states. It is frozen: detach them."
+    assert not slopes[1].any(), told
+    learns(lib, layer, (x, bert), masks, state, lambda leaves, x, b: fused(leaves, x, b, *masks))
+    expect.one_device(lib, layer, x, bert, *masks)
+    told = "the output is wrong where the input is not contiguous."
+    expect.close(lib(toys).strided(layer, x, bert, *masks), found, told)
+    expect.close(layer(x, bert), fused(state, x, bert, None, None), "without masks all is read: both may be None.")
+    exact = layer.double()(x.double(), bert.double(), *masks)
+    told = "in double precision the output is not: what you make must have the dtype of x."
+    assert type(exact) is torch.Tensor and exact.dtype is torch.float64, told
+
+
+# 13.8
+
+DRAWS = 300
+
+
+def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int) -> None:
+    """Fail unless so many draws give each part, and their mean, as often as told."""
+    (own, bert, mean, other), again, changed, moved = lib(toys).parts_drawn(drop_net, p, training, seed, DRAWS)
+    assert not changed, "what is given is changed."
+    if training:
+        told = "a call gives something that is neither part nor their mean. There is one draw for the whole tensor."
+        assert not other or p == 0, f"{told} Nothing is scaled."
+    assert not other, "the two parts are added, or scaled. Where neither is left out, their mean is given."
+    assert not moved, "torch's own generator is used. Draw from `generator`."
+    assert again, "equal generators give other draws: there is chance in it that does not come from `generator`."
+    if not training:
+        told = "in evaluation mode a part is left out. It is always the mean."
+        assert mean == DRAWS, told
+        return
+    shares = {"own": p / 2, "bert": p / 2, "mean": 1 - p}
+    counts = {"own": own, "bert": bert, "mean": mean}
+    wrong = {
+        "each part comes alone with probability p. It is p / 2 each.": {"own": min(1, p), "bert": min(1, p)},
+        "the mean comes with probability p, instead of 1 - p.": {"own": (1 - p) / 2, "bert": (1 - p) / 2, "mean": p},
+        "only the BERT is ever left out.": {"own": p, "bert": 0, "mean": 1 - p},
+        "only the layer's own part is ever left out.": {"own": 0, "bert": p, "mean": 1 - p},
+        "each part is left out by a draw of its own.": {"own": p * (1 - p), "bert": p * (1 - p), "mean": 1 - p},
+    }
+    if expect.even(counts, shares, DRAWS, shares):
+        for sentence, guess in wrong.items():
+            rest = 1 - guess["own"] - guess["bert"]
+            assert expect.even(counts, {"mean": max(0.0, rest)} | guess, DRAWS, {}), sentence
+        raise AssertionError("over many draws the parts do not come with probabilities p / 2, p / 2 and 1 - p.")
+
+
+@check("13.8", points=2, forbids=MODELS)
+def drop_net(drop_net, lib):
+    """One draw a call: each part alone with probability p / 2, else the mean; in evaluation mode always the mean."""
+    for p, training in ((0.4, True), (1.0, True), (0.0, True), (0.3, True), (0.8, False), (1.0, False)):
+        dropped(drop_net, lib, p, training, 260)
+    own, bert = normal(2, 3, 4, seed=261), normal(2, 3, 4, seed=262)
+    chance = lib(toys).seeded(263)
+    slopes = lib(toys).gradients(drop_net, [own, bert], 0.5, False, chance)
+    wanted = toys.gradients(lambda a, b: (a + b) / 2, [own, bert])
+    for slope, right in zip(slopes, wanted, strict=True):
+        expect.close(slope, right, "the mean's gradient does not reach both parts, a half each.")
+    for training in (True, False):
+        value = drop_net(own.double(), bert.double(), 0.0, training, chance)
+        told = "in double precision the result is not."
+        assert type(value) is torch.Tensor and value.dtype is torch.float64, told
+        expect.one_device(lib, drop_net, own, bert, 0.0, training, chance)
+        empty = expect.tensor(drop_net(own[:0], bert[:0], 0.5, training, chance), (0, 3, 4), "what is left of no rows")
+        assert not empty.numel()
+
+
+# 13.9
+
+
+@results_check("13.9", points=4, source=translation, notebook=translation.NOTEBOOK)
+def every_run(run_all):
+    """Every experiment with every seed, graded from what the files of the runs hold."""
+
+
+# 13.S1
+
+
+def chrf_of(hypotheses: Sequence[str], references: Sequence[str], beta: float = 2.0) -> float:
+    """chrF of a corpus, 0 to 100: characters without blanks, orders 1 to 6, precisions and recalls averaged."""
+    precisions, recalls = [], []
+    for n in range(1, 7):
+        found = there = wanted = 0
+        for guess, truth in zip(hypotheses, references, strict=True):
+            mine, right = (grams("".join(text.split()), n) for text in (guess, truth))
+            found += sum(min(count, right[one]) for one, count in mine.items())
+            there, wanted = there + sum(mine.values()), wanted + sum(right.values())
+        if there and wanted:
+            precisions.append(found / there)
+            recalls.append(found / wanted)
+    if not precisions:
+        return 0.0
+    p, r = sum(precisions) / len(precisions), sum(recalls) / len(recalls)
+    return 100 * (1 + beta**2) * p * r / (beta**2 * p + r) if p + r else 0.0
+
+
+@stretch("13.S1", forbids=("sacrebleu", "nltk", *MODELS))
+def chrf(chrf):
+    """An F-score of characters: orders 1 to 6, recall counts double, blanks do not count."""
+    texts = [" ".join(pair) for pair in CORPUS]
+    corpora = [
+        CORPUS, CORPUS[:1], CORPUS[2:], [(one, one) for one in texts], [("ab", "abc d")], [("xy", "ab")],
+        [("trois semaines", "trois semaine"), ("a b c", "abc")],
+    ]  # fmt: skip
+    for corpus in corpora:
+        hypotheses, references = [one for one, _ in corpus], [other for _, other in corpus]
+        joined = [[text.replace(" ", "_") for text in side] for side in (hypotheses, references)]
+        expect.number_like(
+            chrf(hypotheses, references),
+            chrf_of(hypotheses, references),
+            "chrF",
+            "the score is not that of chrF.",
+            {
+                "the score goes from 0 to 1. It goes from 0 to 100.": chrf_of(hypotheses, references) / 100,
+                "precision and recall count alike. beta is 2.": chrf_of(hypotheses, references, 1.0),
+                "blanks are counted as characters.": chrf_of(*joined),
+                "precision counts more than recall. It is the other way round.": chrf_of(references, hypotheses),
+            },
+            tolerance=1e-7,
+        )

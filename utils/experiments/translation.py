@@ -1,0 +1,284 @@
+"""The experiments of notebook 13, in the size of each profile, and their recorded runs: translating, maybe with a BERT.
+
+A small encoder-decoder learns English to French from many sentences, or from few. With few, its encoder and decoder may
+also attend to a frozen BERT (Zhu et al. 2020). Every run translates the test sentences three times: greedily, and with
+beams, ranked with and without a length penalty.
+
+Imports nothing heavy: graders read it, too. `utils.experiments.translation_loop` trains.
+"""
+
+import importlib
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from utils.experiments import profiles, runs
+from utils.experiments.experiment import BadRun, Experiment, Metric, Run, parse, read_files
+from utils.experiments.runs import RECORDED_SEEDS, load_table
+
+if TYPE_CHECKING:
+    from utils.experiments.seed_table import Comparison
+    from utils.plots import Picture
+
+IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
+NOTEBOOK = "13_translation"
+RECORDED = Path(__file__).resolve().parents[2] / "data" / "results" / "translation"
+ORDERS = 4  # of n-grams
+GREEDY, BEAMS, PENALISED = "greedy", "beams", "beams, length penalty"
+DECODINGS = (GREEDY, BEAMS, PENALISED)  # in the order of a row of predictions
+LOSS, LENGTH, HYPOTHESES = 0, 1, 2  # of a row: of the reference its loss and its words; then what was translated
+ROW = HYPOTHESES + len(DECODINGS) * (1 + ORDERS)
+POINTS = 6  # of the curve of a run
+
+__all__ = ["RECORDED_SEEDS", "Translation", "experiments", "recorded", "seeds"]
+
+
+def _part(row: Sequence[Any], decoding: int) -> list[int]:
+    """Of one of the translations of a sentence: how many words it has, and its n-grams that the reference has."""
+    start = HYPOTHESES + decoding * (1 + ORDERS)
+    return list(row[start : start + 1 + ORDERS])
+
+
+def _counts(decoding: int, run: Run) -> Any:
+    """What BLEU sums up: words of the reference and of the translation, and for each order matches and n-grams."""
+    found = []
+    for row in run.predictions:
+        length, *matches = _part(row, decoding)
+        found.append([row[LENGTH], length, *matches, *(max(0, length - n) for n in range(ORDERS))])
+    return found
+
+
+def bleu_of(sums: np.ndarray) -> np.ndarray:
+    """BLEU, 0 to 100, of sums (..., 2 + 2 * ORDERS) as `_counts` adds them up: 0 where an order has no match."""
+    reference, length, matches, there = sums[..., 0], sums[..., 1], sums[..., 2 : 2 + ORDERS], sums[..., 2 + ORDERS :]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision = np.exp(np.log(matches / there).mean(-1))
+        brevity = np.exp(np.minimum(0, 1 - reference / length))
+    return np.where((matches > 0).all(-1), 100 * precision * brevity, 0.0)
+
+
+def _losses(run: Run) -> Any:
+    return [(row[LOSS], row[LENGTH] + 1) for row in run.predictions]  # the end is a token, too
+
+
+METRICS = tuple(
+    Metric(f"BLEU, {name}", "BLEU", partial(_counts, place), bleu_of) for place, name in enumerate(DECODINGS)
+)
+LOSS_METRIC = Metric(
+    "test loss", "nats", _losses, lambda sums: sums[..., 0] / sums[..., 1], lower_is_better=True, digits=2
+)
+
+
+@dataclass(frozen=True)
+class Translation(Experiment):
+    """An encoder-decoder that learns to translate, with or without a frozen BERT to attend to.
+
+    A run holds a row for each test sentence: the loss of the reference in nats, and its number of words; then for each
+    of DECODINGS the number of words of the translation, and how many of its 1- to 4-grams the reference has. BLEU is
+    computed from these. Its curve is of the training loss.
+
+    A seed varies the weights, which sentences of the pool it learns from, their order, dropout and drop-net. CLDR's
+    sentences differ between versions of Babel: runs are of one text where their `versions` name one.
+    """
+
+    metrics = (*METRICS, LOSS_METRIC)
+    loop = "utils.experiments.translation_loop"
+
+    language: str
+    pool: int  # pairs, of which a seed draws `examples`
+    examples: int
+    test: int
+    steps: int
+    batch: int
+    lr: float
+    width: int
+    heads: int
+    layers: int  # of the encoder, and of the decoder
+    encoder: str = ""  # tiny, minilm or bert, whose states are attended to; blank: none
+    start: str = ""  # pretrained or random
+    state: int = 0  # which of its states, 0 is the embeddings
+    drop_net: float = 0.0
+    smoothing: float = 0.1
+    dropout: float = 0.1
+    beams: int = 4
+    alpha: float = 1.0  # of the length penalty
+    longest: int = 40  # tokens of a translation
+
+    def __post_init__(self):
+        if self.steps % POINTS or not self.batch <= self.examples <= self.pool:
+            raise ValueError(f"{self.name}: the steps are a multiple of {POINTS}, and a batch is drawn from the pool")
+        if self.start not in (("random", "pretrained") if self.encoder else ("",)):
+            raise ValueError(f"{self.name}: an encoder starts pretrained or random, and none does not start")
+
+    @property
+    def recorded_examples(self) -> str:
+        """That of the recorded runs; blank if there is none of this size."""
+        return next((text for task, test, text in _recorded_lengths() if (task, test) == (self.task, self.test)), "")
+
+    def check(self, run: Run, whole: bool) -> None:
+        """Counts that can be, references as long as those of this text, where it is known, and a curve."""
+        if len(run.predictions) != self.test:
+            raise BadRun(f"it has translations of {len(run.predictions)} sentences instead of {self.test}")
+        kinds = [float] + [int] * (ROW - 1)
+        for row in run.predictions:
+            if type(row) is not list or [*map(type, row)] != kinds or min(row) < 0 or row[LENGTH] < 1:
+                raise BadRun("its predictions are not a loss and counts for each sentence, none below 0")
+            for decoding in range(len(DECODINGS)):
+                length, *matches = _part(row, decoding)
+                most = [max(0, min(length, row[LENGTH]) - n) for n in range(ORDERS)]
+                if any(found > there for found, there in zip(matches, most, strict=True)):
+                    raise BadRun("a translation has more matches than it or its reference has n-grams")
+                if any(after > before for before, after in itertools.pairwise(matches)):
+                    raise BadRun("more long n-grams are found than shorter ones allow")
+        known = _recorded_lengths().get((self.task, self.test, run.versions.get("text", "")))
+        if known is not None and [row[LENGTH] for row in run.predictions] != known:
+            raise BadRun("its references are not as long as those of this text")
+        if len(run.curve) != POINTS or {*run.curve[0]} != {"step", "train_loss"}:
+            raise BadRun(f"its curve is not {POINTS} steps with their training loss")
+
+    def whole_numbers(self, predictions: list[Any]) -> list[list[int]]:
+        """What was counted of the translations."""
+        return [row[HYPOTHESES:] for row in predictions]
+
+    def count_steps(self, folder: Path | str | None = None) -> int:
+        """The points of its curve, and the translations."""
+        return POINTS + len(DECODINGS)
+
+
+@cache
+def _recorded_lengths() -> dict[tuple[str, int, str], list[int]]:
+    """How long each reference is, by task, number of sentences and text of the recorded runs."""
+    found: dict[tuple[str, int, str], list[int]] = {}
+    for text in read_files(RECORDED).values():
+        run = parse(text)
+        about = str(run.experiment["task"]), len(run.predictions), run.versions.get("text", "")
+        found.setdefault(about, [row[LENGTH] for row in run.predictions])
+    return found
+
+
+def decoded(some: Mapping[str, Sequence[Run]]) -> dict[str, list[Run]]:
+    """Every run three times, as if each way to translate were an arm: their first metric is that way's BLEU.
+
+    The names are "arm: way". What comes back is for tables, and no run: only its first translation was made so.
+    """
+    found = {}
+    for name, several in some.items():
+        for place, way in enumerate(DECODINGS):
+            title = f"{name}: {way}"
+            found[title] = [
+                replace(
+                    run,
+                    experiment=run.experiment | {"name": title},
+                    predictions=[[*row[:HYPOTHESES], *_part(row, place)] for row in run.predictions],
+                )
+                for run in several
+            ]
+    return found
+
+
+def _loop() -> Any:
+    return importlib.import_module("utils.experiments.translation_loop")  # which imports this module, and torch
+
+
+def seeds(profile: str | None = None) -> list[int]:
+    """The student's own seeds: five in each size, because there are several experiments. See `runs.seeds`."""
+    return runs.seeds(profile)[:5]
+
+
+# The name of an arm, and what it has besides the size of its profile: many pairs or few, and which BERT.
+MANY, PLAIN, FUSED, DROPPED = "many pairs", "few pairs", "few, BERT", "few, BERT, drop-net"
+ARMS: dict[str, dict[str, Any]] = {
+    MANY: {},
+    PLAIN: {},
+    FUSED: {"start": "pretrained"},
+    DROPPED: {"start": "pretrained", "drop_net": 1.0},
+}
+SIZES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "all": {"task": "made-up-language", "language": "made-up", "pool": 400, "test": 30, "batch": 32, "lr": 1e-2,
+                "width": 32, "heads": 2, "layers": 1, "dropout": 0.0, "beams": 3, "longest": 12},
+        "many": {"examples": 400, "steps": 240}, "few": {"examples": 60, "steps": 240},
+        "bert": {"encoder": "tiny", "state": 1},
+    },
+    "cpu": {
+        "all": {"task": "cldr", "language": "fr", "pool": 6000, "test": 200, "batch": 48, "lr": 2e-3, "width": 96,
+                "heads": 4, "layers": 2},
+        "many": {"examples": 6000, "steps": 600}, "few": {"examples": 1000, "steps": 300},
+        "bert": {"encoder": "minilm", "state": 1},
+    },
+    "gpu": {
+        "all": {"task": "multi30k", "language": "de", "pool": 29_000, "test": 1000, "batch": 64, "lr": 1e-3,
+                "width": 256, "heads": 4, "layers": 3, "longest": 60},
+        "many": {"examples": 29_000, "steps": 6000}, "few": {"examples": 4000, "steps": 2400},
+        "bert": {"encoder": "bert", "state": 1},
+    },
+}  # fmt: skip
+
+
+def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[str, Translation]:
+    """The experiments of notebook 13 by name, in the order of its table: ARMS.
+
+    `profile` is smoke (a made-up language, a tiny encoder), cpu (CLDR, the packaged encoder) or gpu (Multi30k,
+    bert-base-uncased); by default that of this session.
+
+    Raises:
+        ValueError: there is no such notebook or profile.
+    """
+    chosen = profile or profiles.name()
+    if notebook != NOTEBOOK or chosen not in profiles.NAMES:
+        raise ValueError(f"no experiments of {notebook!r} in profile {profile!r}")
+    size, made = SIZES[chosen], {}
+    for name, more in ARMS.items():
+        parts = [size["all"], size["many" if name == MANY else "few"], size["bert"] if more else {}, more]
+        made[name] = Translation(name, **{key: value for part in parts for key, value in part.items()})
+    return made
+
+
+def questions(some: Mapping[str, Sequence[Run]]) -> list[tuple[str, str]]:
+    """The pairs that are compared, the same for everyone, as far as there are runs of both; as `decoded` names them."""
+    arms = [(PLAIN, MANY), (PLAIN, FUSED), (FUSED, DROPPED)]
+    pairs = [(f"{first}: {PENALISED}", f"{second}: {PENALISED}") for first, second in arms if some.get(second)]
+    ways = [(MANY, GREEDY), (PLAIN, GREEDY), (MANY, BEAMS), (PLAIN, BEAMS)]
+    pairs += [(f"{arm}: {way}", f"{arm}: {PENALISED}") for arm, way in ways]
+    known = decoded({name: runs for name, runs in some.items() if runs})
+    return [pair for pair in pairs if pair[0] in known and pair[1] in known]
+
+
+def compared(some: Mapping[str, Sequence[Run]]) -> "list[Comparison]":
+    """What the second of each pair has more than the first, with Holm's correction for all of them together."""
+    from utils.experiments.seed_table import compare, holm
+
+    every = decoded(some)
+    return holm([compare(every[first], every[second], METRICS[0]) for first, second in questions(some)])
+
+
+def picture(some: Mapping[str, Sequence[Run]], alt: str) -> "Picture":
+    """BLEU of each arm, a bar for each way to translate: means over seeds."""
+    from utils import plots
+
+    panels = {
+        way: [float(np.mean([metric.of(run) for run in runs])) for runs in some.values()]
+        for way, metric in zip(DECODINGS, METRICS, strict=True)
+    }
+    return plots.bars(panels, labels=[name.replace(", ", ",\n") for name in some], ylabel="BLEU", alt=alt)
+
+
+def attention_maps(seed: int, place: int = 0) -> dict[str, tuple[list[str], list[str], Any]]:
+    """Of a test sentence, for the arms without a BERT: source, translation, and where each of its words looked.
+
+    The weights (words, source words), an array, are those of cross-attention in the last layer, the mean over heads;
+    both ends are words, too. A model that was not trained in this session is trained now.
+    """
+    some = experiments()
+    return {name: _loop().looked(some[name], seed, place) for name in (MANY, PLAIN)}
+
+
+def recorded() -> dict[str, list[Run]]:
+    """The runs of the profile cpu that come with the course (data/README.md says how they were made), by name."""
+    found = load_table(experiments(profile="cpu"), RECORDED)
+    return {name: some for name, some in found.items() if some}
