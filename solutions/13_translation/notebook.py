@@ -827,11 +827,11 @@ print(*arms.compared(recorded), sep="\n\n")
 # %% [markdown] written="13.W2" points=2
 # ### BEGIN SOLUTION
 # That no difference is shown, unless the intervals say otherwise: with three seeds the interval over seeds alone is
-# wide (t of 2 degrees of freedom is 4.3), and other sentences would move BLEU, too. My table has pairs that differ by more
-# than one BLEU and whose interval contains 0. Next: pair by seed and by sentence (both systems on the same ones), draw
-# both again, more seeds, and a larger test set; say beforehand what is compared, and correct for the number of
-# comparisons; use the same tokens and the same BLEU for both; look at translations. One BLEU that is shown may still
-# matter to nobody.
+# wide (t of 2 degrees of freedom is 4.3), and other sentences would move BLEU, too. My table has pairs that differ by
+# more than one BLEU and whose interval contains 0. Next: pair by seed and by sentence (both systems on the same
+# ones), draw both again, more seeds, and a larger test set; say beforehand what is compared, and correct for the
+# number of comparisons; use the same tokens and the same BLEU for both; look at translations. One BLEU that is shown
+# may still matter to nobody.
 # === BEGIN MARK SCHEME ===
 # One point: not shown as it stands; both kinds of chance, seeds and sentences, with an interval of the own table.
 # One point: a plan that would settle it (paired, more seeds or sentences, decided beforehand, same tokenisation).

@@ -1261,9 +1261,8 @@ def rewound_after_moves(
 
 def leave_gradients(model: nn.Module) -> None:
     """Give each parameter that learns a gradient of ones, as a step that was never made leaves it."""
-    for part in model.parameters():
-        if part.requires_grad:
-            part.grad = torch.ones_like(part)
+    for weights in filter(lambda one: one.requires_grad, model.parameters()):
+        weights.grad = torch.ones_like(weights)
 
 
 class Slow(nn.Module):
