@@ -33,6 +33,7 @@ class Collected:
     """What `collect` took, a line each, and what it refused."""
 
     taken: list[str] = field(default_factory=list)
+    new: list[tuple[NotebookEntry, str]] = field(default_factory=list)  # whose latest hand-in is another one now
     refused: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what somebody should know of whose they are, and of when
 
@@ -83,7 +84,9 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
                 )
             try:
                 runs = _readable(found.runs(), path, result) if entry.has_experiments else {}
-                result.taken.append(_keep(course, entry, student, found, runs, named.told_time(claim, entry), claim))
+                line, counts = _keep(course, entry, student, found, runs, named.told_time(claim, entry), claim)
+                result.taken.append(line)
+                result.new += [(entry, student)] * counts
                 result.notes += late_after_one_in_time(course, entry, student)
             except OSError as bad:
                 if bad.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
@@ -268,9 +271,10 @@ def _keep(
     runs: Files,
     told_time: bool = True,
     claim: Claim | None = None,
-) -> str:
+) -> tuple[str, bool]:
     """File a hand-in; the latest becomes the one that is graded, the others stay beside it.
 
+    Answers with what to say of it, and whether it is new and counts.
     The name of a kept file says when it came, and, if that is when it was downloaded, that its time is
     unknown: late, if the platform said so.
     """
@@ -294,11 +298,11 @@ def _keep(
         origins.note(course, entry, student, claim, found.owner)
     line = f"{student}: {entry.name} from {legible(str(found.path), 300)}"
     if again:
-        return f"{line} (the same as the one that counts)"
+        return f"{line} (the same as the one that counts)", False
     if last is not None and not is_latest:
-        return f"{line} (kept, and does NOT count: the one of {_when(last):%Y-%m-%d %H:%M} UTC came later)"
+        return f"{line} (kept, and does NOT count: the one of {_when(last):%Y-%m-%d %H:%M} UTC came later)", False
     older = len(list(folder.glob("*.ipynb"))) - 1
-    return f"{line} (it counts; {older} earlier one{'s' * (older > 1)} kept)" if older else line
+    return (f"{line} (it counts; {older} earlier one{'s' * (older > 1)} kept)" if older else line), True
 
 
 def kept_hand_ins(course: Course, entry: NotebookEntry, student: str) -> list[Path]:

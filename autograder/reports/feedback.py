@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import metadata
@@ -36,15 +36,19 @@ class FeedbackError(CourseError):
     """Pages that could not be written."""
 
 
-def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 2) -> list[Path]:
-    """A page for every graded hand-in, where nbgrader writes its own; all pages, the new and the old.
+def write_feedback(
+    course: Course, entries: list[NotebookEntry], workers: int = 2, students: Collection[str] | None = None
+) -> list[Path]:
+    """A page for every graded hand-in, of these students or of all, where nbgrader writes its own.
+
+    All pages of the notebooks are named in the end, the new and the old.
 
     Raises:
         CourseError: a graded hand-in is missing in the gradebook.
         FeedbackError: some could not be made; the others are written. The message says why.
     """
     settle(course, entries)
-    stale = [one for entry in entries for one in _stale(course, entry)]
+    stale = [one for entry in entries for one in _stale(course, entry, students)]
     told: list[str] = []
     bar = tqdm(total=len(stale), unit="page", disable=None, file=sys.stderr)
     with bar, ThreadPoolExecutor(workers) as threads:  # each has a child of its own, which does the work
@@ -60,12 +64,16 @@ def write_feedback(course: Course, entries: list[NotebookEntry], workers: int = 
     return sorted(path for entry in entries for path in course.tree.glob(f"feedback/*/{entry.name}/*.html"))
 
 
-def _stale(course: Course, entry: NotebookEntry) -> Iterator[tuple[NotebookEntry, str, Marked]]:
+def _stale(
+    course: Course, entry: NotebookEntry, students: Collection[str] | None
+) -> Iterator[tuple[NotebookEntry, str, Marked]]:
     """The students whose page is missing or would say something new, with what the gradebook says of them."""
     with marks.reading(course) as gradebook:
         marked = marks.marked(gradebook, entry) if gradebook else {}
     for graded in sorted(course.tree.glob(f"autograded/*/{entry.name}/{entry.name}.ipynb")):
         student = graded.parts[-3]
+        if students is not None and student not in students:
+            continue
         if student not in marked:
             raise CourseError(f"the gradebook does not know {student}'s {entry.name}: run `autograder grade` first")
         path = _path(course, entry, student)

@@ -1,0 +1,119 @@
+"""Hand-ins are taken, graded and answered with a feedback page as they arrive in a folder, until somebody ends it."""
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import watchfiles
+
+from autograder.course import ROOT, Course, CourseError, NotebookEntry
+from autograder.grading import grade
+from autograder.grading.records import Options, Record
+from autograder.intake.collect import Collected, collect
+from autograder.reports.feedback import write_feedback
+
+LOOK_SECONDS = 5  # after so long the folder is looked at, whatever the system says of changes
+AGAIN_SECONDS = 30  # after so long what could not be done is tried once more
+UNIT = """\
+[Unit]
+Description=Grades hand-ins of {title} as they arrive
+
+[Service]
+ExecStart="{python}" -m autograder.cli watch "{folder}" --workers {workers}
+WorkingDirectory={root}
+Restart=on-failure
+
+[Install]
+WantedBy=default.target
+"""
+
+
+def watch(
+    course: Course,
+    folder: Path,
+    options: Options,
+    on_collected: Callable[[Collected], None],
+    on_record: Callable[[Record], None],
+    on_failure: Callable[[Exception], None],
+    changes: Iterable[object] | None = None,
+) -> None:
+    """Take what `folder` holds and grade what waits; then the same for what arrives, without an end.
+
+    Files are taken when nothing has been written to the folder for a moment. Nothing is lost when it is ended: begun
+    again, it goes on with what is not graded. The libraries stay loaded in between, in this process and in its fork
+    server.
+
+    Args:
+        folder: hand-ins as `collect` takes them; they stay there.
+        on_failure: is told what stopped a round, such as a full disk. It is tried again a little later.
+        changes: wakes us each time that it yields; by default when the folder changes, and every LOOK_SECONDS.
+
+    Raises:
+        CourseError: there is no such folder, or the first round fails, as `collect`, `grade` and `write_feedback` do.
+    """
+    if not folder.is_dir():
+        raise CourseError(f"{folder} is no folder; hand-ins are watched for in one")
+    seen, tried = _look(folder), time.monotonic()
+    everything = {(entry, "") for entry in course.notebooks}
+    left = _round(course, folder, everything, options, on_collected, on_record)
+    if changes is None:
+        changes = watchfiles.watch(
+            folder, watch_filter=None, rust_timeout=1000 * LOOK_SECONDS, yield_on_timeout=True, raise_interrupt=True
+        )
+    for _ in changes:
+        now = _look(folder)
+        if now == seen and not (left and time.monotonic() - tried >= AGAIN_SECONDS):
+            continue
+        seen, tried = now, time.monotonic()
+        try:
+            left = _round(course, folder, left, options, on_collected, on_record)
+        except CourseError as why:
+            left = everything
+            on_failure(why)
+
+
+def _look(folder: Path) -> dict[str, tuple[int, int]]:
+    """When each file was written, and its size."""
+    found = {}
+    for place, _, names in os.walk(folder):
+        for name in names:
+            path = os.path.join(place, name)
+            with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+                about = os.lstat(path)
+                found[path] = about.st_mtime_ns, about.st_size
+    return found
+
+
+def _round(
+    course: Course,
+    folder: Path,
+    left: set[tuple[NotebookEntry, str]],
+    options: Options,
+    on_collected: Callable[[Collected], None],
+    on_record: Callable[[Record], None],
+) -> set[tuple[NotebookEntry, str]]:
+    """Take and grade what came, and what is left of earlier rounds; what is to be tried again.
+
+    Of notebooks and students, a student "" stands for all.
+    """
+    collected = collect(course, folder)
+    on_collected(collected)
+    retry = set()
+    for entry in course.notebooks:
+        students = {student for notebook, student in {*collected.new, *left} if notebook == entry}
+        if not students:
+            continue
+        some = None if "" in students else sorted(students)
+        records = grade.grade(course, [entry], some, options, on_record=on_record)
+        retry |= {(entry, record.student) for record in records if record.retry}
+        write_feedback(course, [entry], students=some)
+    return retry
+
+
+def unit(course: Course, folder: Path, workers: int) -> str:
+    """The text of a systemd unit that watches the folder, with this Python and this course."""
+    about = {"title": course.title, "python": sys.executable, "root": ROOT, "workers": workers}
+    return UNIT.format(folder=folder.resolve(), **about)

@@ -1,0 +1,156 @@
+"""`autograder watch`: what arrives is graded and answered, once; what fails is tried again; a restart goes on."""
+
+import configparser
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+from typer.testing import CliRunner
+
+from autograder import cli, course, synthetic, watch
+from autograder.course import CourseError
+from autograder.grading.records import GRADED, Options, load_record
+
+NAME = "03_parameter_counting"
+
+
+@pytest.fixture
+def known(workshop):
+    """The course with notebook 03 alone: nothing of it takes long."""
+    return workshop.model_copy(update={"notebooks": (workshop.notebook("03"),)})
+
+
+@pytest.fixture(scope="module")
+def files():
+    """A hand-in of all right answers, and one with a wrong one."""
+    whole = course.load()
+    maker = synthetic.Maker(whole, whole.notebook("03"))
+    (wrong, *_) = [case for case in maker.cases if not case.right and case.exercise == "3.1"]
+    right = dict(maker.reference)
+    return maker.file(right), maker.file(right | {"3.1": wrong.source})
+
+
+def put(folder, student, text, when=0.0):
+    path = folder / student / f"{NAME}.ipynb"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    if when:
+        os.utime(path, (when, when))
+
+
+def watched(known, folder, changes):
+    """What was graded, refused and not done while these changes were made."""
+    found = {"graded": [], "refused": [], "not done": []}
+    watch.watch(
+        known,
+        folder,
+        Options(1),
+        lambda collected: found["refused"].append(len(collected.refused)),
+        lambda record: found["graded"].append((record.student, record.status, record.score)),
+        lambda why: found["not done"].append(str(why)),
+        changes,
+    )
+    return found
+
+
+def page_of(known, student):
+    return known.tree / "feedback" / student / NAME / f"{NAME}.html"
+
+
+def test_what_arrives_is_graded_and_answered_once(known, files, tmp_path):
+    right, wrong = files
+    inbox = tmp_path / "inbox"
+    put(inbox, "ada", wrong, 1_000_000_000)
+    made = []
+
+    def changes():
+        made.append(page_of(known, "ada").read_text())
+        put(inbox, "bob", right)
+        yield {"bob"}
+        yield set()  # half a minute later, nothing is left to do
+        put(inbox, "bob", right)
+        yield {"bob"}  # the same once more
+        put(inbox, "ada", right)
+        yield {"ada"}
+        put(inbox, "eve", b"no notebook")
+        (inbox / "readme.txt").write_text("nothing")
+        yield {"eve"}
+
+    found = watched(known, inbox, changes())
+    scores = [(student, score) for student, status, score in found["graded"] if status == GRADED]
+    full = scores[1][1]
+    assert scores == [("ada", scores[0][1]), ("bob", full), ("ada", full)] and scores[0][1] < full
+    assert [(student, status) for student, status, _ in found["graded"][3:]] == [("eve", "ungradable")]
+    assert found["not done"] == [] and len(found["refused"]) == 5  # nobody looked after half a minute
+    assert page_of(known, "ada").read_text() != made[0] and page_of(known, "bob").exists()
+    assert load_record(known, known.notebooks[0], "ada").score == full
+
+    again = watched(known, inbox, [{"ada"}])
+    assert again["graded"] == [] and len(again["refused"]) == 1
+
+
+def test_what_could_not_be_done_is_told_and_done_later(known, files, tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "AGAIN_SECONDS", 0)
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+
+    def changes():
+        put(inbox, "ada", files[0])
+        with FileLock(known.tree / ".grading.lock"):
+            yield {"ada"}
+        assert load_record(known, known.notebooks[0], "ada") is None
+        yield set()
+
+    found = watched(known, inbox, changes())
+    (why,) = found["not done"]
+    assert "another run is grading" in why and [one[:2] for one in found["graded"]] == [("ada", GRADED)]
+    assert page_of(known, "ada").exists()
+
+
+def test_a_folder_is_needed(known, tmp_path):
+    with pytest.raises(CourseError, match=r"none is no folder"):
+        watched(known, tmp_path / "none", [])
+
+
+def test_the_command_grades_what_arrives_until_it_is_ended(workshop, files, tmp_path):
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    command = [sys.executable, "-m", "autograder.cli", "--tree", str(workshop.tree), "watch", str(inbox)]
+    for student in ("ada", "bob"):  # the second time it is begun again
+        with (tmp_path / "log").open("w+") as log:
+            process = subprocess.Popen(command, cwd=course.ROOT, stdout=log, stderr=subprocess.STDOUT)
+            try:
+                until(lambda: "watching" in (tmp_path / "log").read_text(), process)
+                put(inbox, student, files[0])
+                until(page_of(workshop, student).exists, process)
+            finally:
+                process.send_signal(signal.SIGINT)
+                process.wait(60)
+        said = (tmp_path / "log").read_text()
+        assert said.count(NAME) == 1 and f"{student} {NAME}: " in said and "Traceback" not in said
+
+
+def until(happened, process, seconds=240):
+    """Wait for something that a process does."""
+    end = time.monotonic() + seconds
+    while not happened():
+        assert process.poll() is None and time.monotonic() < end
+        time.sleep(0.2)
+
+
+def test_a_unit_for_systemd_names_this_python_and_this_folder(tmp_path):
+    said = CliRunner().invoke(cli.app, ["watch", str(tmp_path / "my inbox"), "--unit", "--workers", "3"])
+    assert said.exit_code == 0
+    unit = configparser.ConfigParser(interpolation=None)
+    unit.optionxform = str
+    unit.read_string(said.output)
+    program, *rest = shlex.split(unit["Service"]["ExecStart"])
+    assert program == sys.executable and rest[:3] == ["-m", "autograder.cli", "watch"]
+    assert rest[3:] == [str(tmp_path / "my inbox"), "--workers", "3"] and unit["Service"]["Restart"] == "on-failure"
+    assert Path(unit["Service"]["WorkingDirectory"]) == course.ROOT and unit["Install"]["WantedBy"] == "default.target"
