@@ -42,8 +42,8 @@ def watch(
 ) -> None:
     """Take what `folder` holds and grade what waits; then the same for what arrives, without an end.
 
-    Files are taken when nothing has been written to the folder for a moment. Nothing is lost when it is ended: begun
-    again, it goes on with what is not graded. The libraries stay loaded in between, in this process and in its fork
+    A file that was taken while it was being written is taken again when it is whole. Nothing is lost when it is ended:
+    begun again, it goes on with what is not graded. The libraries stay loaded in between, in this process and in its fork
     server.
 
     Args:
