@@ -43,8 +43,8 @@ def watch(
     """Take what `folder` holds and grade what waits; then the same for what arrives, without an end.
 
     A file that was taken while it was being written is taken again when it is whole. Nothing is lost when it is ended:
-    begun again, it goes on with what is not graded. The libraries stay loaded in between, in this process and in its fork
-    server.
+    begun again, it goes on with what is not graded. The libraries stay loaded in between, here and in the
+    fork server.
 
     Args:
         folder: hand-ins as `collect` takes them; they stay there.

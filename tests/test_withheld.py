@@ -71,7 +71,7 @@ def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatc
         if isinstance(check, ResultsCheck):
             continue
         for path, value in readable.items():
-            if path.startswith("utils.experiments.runs"):  # would train
+            if path.startswith("utils.experiments.runs") or path.endswith(".attention_maps"):  # would train
                 continue
             namespace = dict.fromkeys(check.names, value)
             verdict = check.verdict(lambda request, names=namespace: dispatch.answer(names, request), [])
