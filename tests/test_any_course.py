@@ -398,6 +398,7 @@ def test_the_instructors_configuration_holds(lone):
 
 GRADE = """\
 import sys
+from functools import partial
 from pathlib import Path
 from autograder.any_course import directory, grade
 known = directory.open_course(Path(sys.argv[1]))
@@ -408,7 +409,10 @@ grade.grade(known, ["week 1"], on_record=lambda record: print(record.student, fl
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_run_that_is_ended_goes_on_from_there(twin, ours, how):
     command = [sys.executable, "-c", GRADE, str(twin)]
-    running = subprocess.Popen(command, cwd=course.ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a test run in the background ignores it
+    running = subprocess.Popen(
+        command, cwd=course.ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=heard
+    )
     assert running.stdout.readline()  # one is done; others are not
     running.send_signal(how)
     assert running.wait(60) != 0

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -124,7 +125,8 @@ def test_the_command_grades_what_arrives_until_it_is_ended(workshop, files, tmp_
     command = [sys.executable, "-m", "autograder.cli", "--tree", str(workshop.tree), "watch", str(inbox)]
     for student in ("ada", "bob"):  # the second time it is begun again
         with (tmp_path / "log").open("w+") as log:
-            process = subprocess.Popen(command, cwd=course.ROOT, stdout=log, stderr=subprocess.STDOUT)
+            heard = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a test run in the background ignores it
+            process = subprocess.Popen(command, cwd=course.ROOT, stdout=log, stderr=subprocess.STDOUT, preexec_fn=heard)
             try:
                 until(lambda: "watching" in (tmp_path / "log").read_text(), process)
                 put(inbox, student, files[0])

@@ -105,7 +105,9 @@ def course_beside(path: str) -> Path:
 
 def fork_server(preload: tuple[str, ...]) -> ForkServer:
     """This process's fork server for these modules. It lives as long as we do, or until others were asked for since."""
-    if preload not in servers:
+    if preload in servers:
+        servers[preload] = servers.pop(preload)  # the last to go
+    else:
         while len(servers) >= MAX_SERVERS:
             servers.pop(next(iter(servers))).stop()
         servers[preload] = ForkServer(preload)

@@ -263,7 +263,7 @@ def translation_batch(pairs, bos, eos, pad):
 # %% check="13.3"
 checks.translation_batch(translation_batch)
 
-# %%
+# %% tags=["experiment"]
 from data import parallel
 
 LANGUAGE = "fr"  # any that CLDR knows: "de", "es", "tr", "sw", "ja"
