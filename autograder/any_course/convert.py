@@ -28,7 +28,7 @@ from traitlets.utils.importstring import import_item
 from autograder import html_cleaning, limited
 from autograder.any_course import hand_in
 from autograder.any_course.directory import CourseDir, Job, other_language
-from autograder.any_course.hand_in import Refused
+from autograder.any_course.hand_in import NotGradable
 from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, open_kernel
 from autograder.sandbox.launch import Guest
 
@@ -56,16 +56,16 @@ class Reader(NotebookExporter):
         """As nbconvert's.
 
         Raises:
-            Refused: it is no notebook, or too large.
+            NotGradable: it is no notebook, or too large.
         """
         name = resources["metadata"]["name"]
         text = file_stream.read(int(self._most * 2**20) + 1)
         if len(text) > self._most * 2**20:
-            raise Refused(f"{name}.ipynb has more than {self._most:g} MB")
+            raise NotGradable(f"{name}.ipynb has more than {self._most:g} MB")
         try:
             read = limited.call(hand_in.plain, text.encode(errors="replace"))
-        except (Refused, limited.TooCostly) as why:
-            raise Refused(f"{name}.ipynb: {why}") from None
+        except (NotGradable, limited.TooCostly) as why:
+            raise NotGradable(f"{name}.ipynb: {why}") from None
         return self.from_notebook_node(nbformat.reads(read, as_version=4), resources, **named)
 
 
@@ -82,11 +82,11 @@ class InSandbox(Execute):
         A kernel that dies of nothing we know is started once more, from the first cell.
 
         Raises:
-            Refused: it is no Python notebook.
+            NotGradable: it is no Python notebook.
         """
         name = resources["metadata"]["name"]
         if other := other_language(nb.metadata.get("kernelspec")):
-            raise Refused(f"{name}.ipynb asks for the kernel {other}; only Python notebooks are graded")
+            raise NotGradable(f"{name}.ipynb asks for the kernel {other}; only Python notebooks are graded")
         files = Path(resources["metadata"]["path"])
         try:
             stopped = self._run(nb, files, once_more=True)
@@ -191,13 +191,13 @@ def convert(course: CourseDir, cells: Path, job: Job, server: str) -> Converted:
     shutil.rmtree(place, ignore_errors=True)  # of a worker that died of it
     try:
         if not autograde.notebooks:
-            raise Refused("holds no notebook")
+            raise NotGradable("holds no notebook")
         autograde.run_pre_convert_hook()
         autograde.init_assignment(job.assignment, job.student)
         for notebook in autograde.notebooks:
             autograde.convert_single_notebook(notebook)
             _require_marks(place / os.path.basename(notebook))
-    except (Refused, NbGraderException) as why:
+    except (NotGradable, NbGraderException) as why:
         done.reason = str(why)
     except (ValidationError, SchemaTooOldError, SchemaTooNewError) as why:
         done.reason = f"nbgrader refuses its metadata: {html_cleaning.line(getattr(why, 'message', why), 300)}"
@@ -211,7 +211,7 @@ def _require_marks(path: Path) -> None:
     """See that nbgrader can take a mark from each graded cell.
 
     Raises:
-        Refused: of one it cannot; stock nbgrader fails there.
+        NotGradable: of one it cannot; stock nbgrader fails there.
     """
     for cell in nbformat.read(path, as_version=4).cells:
         if is_grade(cell):
@@ -219,4 +219,4 @@ def _require_marks(path: Path) -> None:
                 determine_grade(cell)
             except (ValueError, LookupError) as why:
                 name = cell.metadata.nbgrader.get("grade_id")
-                raise Refused(f"{path.name}, cell {name}: {html_cleaning.line(why, 300)}") from None
+                raise NotGradable(f"{path.name}, cell {name}: {html_cleaning.line(why, 300)}") from None

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from autograder.any_course.hand_in import Refused, digest
+from autograder.any_course.hand_in import NotGradable, digest
 from autograder.course import CourseError, Grading, Limits
 from autograder.sandbox import preload, sandbox
 from utils.files import write
@@ -283,7 +283,7 @@ def jobs(course: CourseDir, assignment: str, students: Collection[str] = ()) -> 
             continue
         try:
             digest(Path(name), content, course.limits.disk_mb * 2**20)
-        except (Refused, OSError) as why:
+        except (NotGradable, OSError) as why:
             unreadable = str(why)
             content.update(unreadable.encode())
         known = course.load_record(assignment, student)

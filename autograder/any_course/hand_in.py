@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 
-class Refused(Exception):
+class NotGradable(Exception):
     """This hand-in cannot be graded; the message says why."""
 
 
@@ -14,7 +14,7 @@ def plain(text: bytes) -> str:
     """A notebook file of any format as the text of one of format 4; for `autograder.limited`.
 
     Raises:
-        Refused: it is no notebook.
+        NotGradable: it is no notebook.
     """
     import nbformat
 
@@ -23,14 +23,14 @@ def plain(text: bytes) -> str:
     except (RecursionError, MemoryError):
         raise
     except Exception:  # whatever stops nbformat on the way
-        raise Refused("it is truncated or no notebook") from None
+        raise NotGradable("it is truncated or no notebook") from None
 
 
 def digest(folder: Path, digest_of: "hashlib._Hash", most: int) -> None:
     """Add all files of a folder to a digest.
 
     Raises:
-        Refused: there is something else than files and folders, or more than `most` bytes.
+        NotGradable: there is something else than files and folders, or more than `most` bytes.
     """
     size = 0
     for place, folders, files in os.walk(folder):
@@ -41,9 +41,9 @@ def digest(folder: Path, digest_of: "hashlib._Hash", most: int) -> None:
             if stat.S_ISDIR(about.st_mode):
                 continue
             if not stat.S_ISREG(about.st_mode):
-                raise Refused(f"{inside} is a link, a pipe or a device; only files are taken")
+                raise NotGradable(f"{inside} is a link, a pipe or a device; only files are taken")
             size += about.st_size
             if size > most:
-                raise Refused(f"its files take more than {most // 2**20} MB")
+                raise NotGradable(f"its files take more than {most // 2**20} MB")
             digest_of.update(f"{inside}\0{about.st_size}\0".encode(errors="surrogateescape"))
             digest_of.update(path.read_bytes())
