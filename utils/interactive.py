@@ -122,7 +122,7 @@ class Interactive:
 
 def interactive(
     draw: Callable[..., Picture], /, *, start: dict[str, Any] | None = None, **choices: Sequence[Any]
-) -> Any:
+) -> Interactive:
     """A figure with a slider for each of `choices`, name -> values, as the last line of a cell.
 
     >>> interactive(lambda temperature: plots.bars(...), temperature=[0.5, 1, 2])

@@ -203,6 +203,21 @@ def layer_shapes(attentions: Mapping[str, int], d: int, d_ff: int) -> dict[str, 
     return shapes
 
 
+def layer_of(
+    Layer: Remote, lib: Library, second: str, d: int, read: int, d_ff: int, p: float, seed: int
+) -> tuple[Remote, State]:
+    """A layer with weights of ours, which has the two attentions it was given: `self_attention` and the `second`."""
+    attentions = lib(toys).Reads(d, d), lib(toys).Reads(d, read)
+    layer, names = Layer(*attentions, d, d_ff, p), ("self_attention", second)
+    shapes = layer_shapes(dict(zip(names, (d, read), strict=True)), d, d_ff)
+    name = "DecoderLayer" if second == "cross_attention" else "BertFusedLayer"
+    state = expect.weights(layer, shapes, f"{name}({', '.join(names)}, {d}, {d_ff}, {p})", seed)
+    told = "the layer has attentions of its own, or copies. It keeps the modules that it is given."
+    for one, part in zip(attentions, names, strict=True):
+        assert expect.agree(one.state_dict(), part_of(state, part)), told
+    return layer, state
+
+
 def reads(state: State, x: torch.Tensor, memory: torch.Tensor, allowed: torch.Tensor | None) -> torch.Tensor:
     """What `toys.Reads` gives, token by token."""
     B, T, S = len(x), x.size(1), memory.size(1)
@@ -360,16 +375,7 @@ def without_parts(layer: Remote, x: torch.Tensor, given: Sequence[Any], state: S
 def decoder_layer(DecoderLayer, lib):
     """Self-attention to the past, attention to the memory, a feed-forward part: post-norm, in this order."""
 
-    def build(d: int, read: int, d_ff: int, p: float, seed: int) -> tuple[Remote, State]:
-        attentions = lib(toys).Reads(d, d), lib(toys).Reads(d, read)
-        layer = DecoderLayer(*attentions, d, d_ff, p)
-        shapes = layer_shapes({"self_attention": d, "cross_attention": read}, d, d_ff)
-        state = expect.weights(layer, shapes, f"DecoderLayer(self_attention, cross_attention, {d}, {d_ff}, {p})", seed)
-        told = "the layer has attentions of its own, or copies. It keeps the modules that it is given."
-        for one, part in zip(attentions, ("self_attention", "cross_attention"), strict=True):
-            assert expect.agree(one.state_dict(), part_of(state, part)), told
-        return layer, state
-
+    build = partial(layer_of, DecoderLayer, lib, "cross_attention")
     for d, read, d_ff, B, T, S in ((12, 12, 7, 2, 4, 6), (8, 8, 5, 2, 5, 5), (4, 7, 9, 1, 1, 3), (6, 6, 6, 3, 3, 1)):
         layer, state = build(d, read, d_ff, 0.0, 150 + d)
         x, memory, allowed = normal(B, T, d, seed=151), normal(B, S, read, seed=152), read_mask(B, 1, S, 153)
@@ -903,16 +909,7 @@ def fuses(
 def bert_fused_layer(BertFusedLayer, lib):
     """Half of self-attention, half of attention to a BERT with another number of pieces, which learns nothing."""
 
-    def build(d: int, read: int, d_ff: int, p: float, seed: int) -> tuple[Remote, State]:
-        attentions = lib(toys).Reads(d, d), lib(toys).Reads(d, read)
-        layer = BertFusedLayer(*attentions, d, d_ff, p)
-        shapes = layer_shapes({"self_attention": d, "bert_attention": read}, d, d_ff)
-        state = expect.weights(layer, shapes, f"BertFusedLayer(self_attention, bert_attention, {d}, {d_ff}, {p})", seed)
-        told = "the layer has attentions of its own, or copies. It keeps the modules that it is given."
-        for one, part in zip(attentions, ("self_attention", "bert_attention"), strict=True):
-            assert expect.agree(one.state_dict(), part_of(state, part)), told
-        return layer, state
-
+    build = partial(layer_of, BertFusedLayer, lib, "bert_attention")
     for d, read, d_ff, B, T, L in ((12, 10, 7, 2, 4, 6), (8, 8, 5, 2, 5, 5), (4, 6, 9, 1, 3, 1), (6, 4, 6, 3, 1, 4)):
         layer, state = build(d, read, d_ff, 0.0, 240 + d)
         x, bert = normal(B, T, d, seed=241), normal(B, L, read, seed=242)

@@ -229,10 +229,7 @@ def experiments(notebook: str = NOTEBOOK, profile: str | None = None) -> dict[st
     Raises:
         ValueError: there is no such notebook or profile.
     """
-    chosen = profile or profiles.name()
-    if notebook != NOTEBOOK or chosen not in profiles.NAMES:
-        raise ValueError(f"no experiments of {notebook!r} in profile {profile!r}")
-    size, made = SIZES[chosen], {}
+    size, made = SIZES[profiles.chosen(profile, notebook, NOTEBOOK)], {}
     for name, more in ARMS.items():
         parts = [size["all"], size["many" if name == MANY else "few"], size["bert"] if more else {}, more]
         made[name] = Translation(name, **{key: value for part in parts for key, value in part.items()})
