@@ -7,6 +7,7 @@ import zipfile
 import nbformat
 import pandas
 import pytest
+import sqlalchemy
 from helpers import copied
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import AssignLatePenalties
@@ -250,6 +251,22 @@ def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
     pages = {path.parts[-3]: path.read_text() for path in feedback.write_feedback(known, [entry])}
     assert f"Late penalty: {0.2 * (points + 2):g} points less, for 24.0 hours." in pages["cy"]
     assert not any("Late penalty" in pages[one] for one in ("ann", "bo", "ed", "flo"))
+
+
+def test_settling_a_student_reads_no_other_students_marks(late_class):
+    """Else the cost of a hand-in grows with the class: it doubled from 1,000 to 10,000."""
+    known, _ = late_class
+    asked = []
+    with recording.open_recorder(known) as recorder:
+        engine = recorder.gradebook.engine
+        sqlalchemy.event.listen(engine, "before_cursor_execute", lambda *of: asked.append((of[2], of[3])))
+        assert recorder.settle(known.notebooks[0], "cy")["cy"][1] > 0
+        sums = [(text, values) for text, values in asked if "sum(" in text]
+        assert len(sums) == 1
+        with engine.connect() as connection:
+            text, values = sums[0]
+            plan = [row.detail for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)]
+    assert any("grade USING" in step for step in plan) and not any(step.startswith("SCAN") for step in plan), plan
 
 
 @pytest.mark.parametrize("line", ["ada,01,soon,", "ada,01,2027-02-10T23:59:00,", "ada,99,1 day,"])

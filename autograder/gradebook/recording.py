@@ -165,6 +165,13 @@ class Recorder:
         database = self.gradebook.db.connection()
         theirs, books = SubmittedAssignment.__table__, SubmittedNotebook.__table__
         score = func.sum(func.coalesce(Grade.manual_score, Grade.auto_score, 0) + func.coalesce(Grade.extra_credit, 0))
+        try:
+            sheet = self._sheet(database, entry)
+        except MissingEntry:  # the gradebook was lost, and nobody is in the new one yet
+            self.gradebook.db.rollback()
+            return {}
+        # nbgrader's indexes begin with the cell and with the notebook: without, all rows are read for each student.
+        marks_of_theirs = (Grade.cell_id.in_(sheet.grades.values()), Grade.notebook_id == books.c.id)
         asked = (
             select(
                 theirs.c.id,
@@ -173,19 +180,18 @@ class Recorder:
                 theirs.c.extension,
                 books.c.id.label("notebook"),
                 books.c.late_submission_penalty,
-                select(score).where(Grade.notebook_id == books.c.id).scalar_subquery().label("score"),
+                select(score).where(*marks_of_theirs).scalar_subquery().label("score"),
             )
             .select_from(theirs)
             .join(books, books.c.assignment_id == theirs.c.id)
-            .join(Assignment, theirs.c.assignment_id == Assignment.id)
-            .where(Assignment.name == entry.name)
+            .where(theirs.c.assignment_id == sheet.assignment, books.c.notebook_id == sheet.notebook)
         )
         if student:
             asked = asked.where(theirs.c.student_id == student)
         granted, found = roster.extensions(self.course), {}
         deadline = course_tree.due(entry)  # course.toml's, which may have changed since the tree was built
         stale = Assignment.duedate.is_distinct_from(deadline)
-        database.execute(update(Assignment).where(Assignment.name == entry.name, stale).values(duedate=deadline))
+        database.execute(update(Assignment).where(Assignment.id == sheet.assignment, stale).values(duedate=deadline))
         for row in database.execute(asked).all():
             seconds, penalty, extension = 0.0, 0.0, None
             if row.timestamp is not None and deadline is not None:

@@ -6,6 +6,7 @@ Without that file everybody is called what the download calls them.
 import contextlib
 import csv
 import datetime
+import functools
 import io
 import re
 import unicodedata
@@ -73,6 +74,15 @@ def load(course: Course) -> Roster | None:
         CourseError: the file is no such list; the message names the line.
     """
     path = course.tree / "students.csv"
+    if not path.exists():
+        return None
+    state = path.stat()
+    return _read(path, (state.st_mtime_ns, state.st_size, state.st_ino))
+
+
+@functools.lru_cache(maxsize=1)
+def _read(path: Path, state: tuple[int, ...]) -> Roster:
+    """The roster in this file, read again when its `state` has changed: it is asked for at each hand-in."""
     students = []
     for line, row in rows(path, COLUMNS):
         identifier = row["id"]
@@ -89,7 +99,7 @@ def load(course: Course) -> Roster | None:
         twice = [value for value, times in Counter(values).items() if times > 1]
         if twice:
             raise CourseError(f"{path}: the {what} {twice[0]} stands there twice; it must be one student's")
-    return Roster(path, students) if path.exists() else None
+    return Roster(path, students)
 
 
 def extensions(course: Course) -> dict[tuple[str, str], Extension]:
