@@ -11,6 +11,7 @@ sys.path[:0] = [str(ROOT), str(DOCS)]
 
 import course_map
 import packages
+import result_tables
 
 project = tomllib.loads((ROOT / "course.toml").read_text())["title"]
 release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -28,6 +29,7 @@ myst_heading_anchors = 3
 
 packages.draw(DOCS / "generated" / "packages.svg")
 course_map.write(DOCS / "generated")
+result_tables.write(DOCS / "generated")
 
 # A page for each module, from the docstrings, whose single backticks are code.
 apidoc_modules = [

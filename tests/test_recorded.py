@@ -1,5 +1,6 @@
 """The recorded runs are what the course says of them, and docs/results.md shows their tables."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from autograder import course, synthetic
 from autograder.author import record
+from autograder.reports import report
 from utils.experiments import extrapolation, likeness, pretraining, rte, tagging, transfer
 from utils.experiments.experiment import path_of, read_files
 from utils.experiments.pair_experiment import PairExperiment
@@ -80,6 +82,24 @@ def test_the_results_page_shows_the_recorded_tables():
     assert len(shown) == 3
     for one in shown:
         assert str(one) in re.sub(r"\s+", " ", text), one
+
+
+def test_the_results_page_ends_with_every_recorded_table(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    importlib.import_module("result_tables").write(tmp_path)
+    page = (tmp_path / "results.md").read_text()
+    rows = 0
+    for entry in ENTRIES:
+        part = page.split(f"### {entry.number} ")[1].split("### ")[0]
+        for table in report.recorded_tables(entry):
+            digits, unit = table.metric.digits, table.metric.unit
+            assert f"| {table.metric.name}, {unit} |" in part
+            for name, row in table.frame().iterrows():
+                mean, sd = row[f"mean, {unit}"], row[f"sd, {table.metric.difference_unit}"]
+                assert f"| {name} | {len(table.runs[name])} | {mean:.{digits}f} ± {sd:.{digits}f} |" in part
+                rows += 1
+    assert rows > 100 and page.count("difference is shown") > 40
+    assert "{include} generated/results.md" in (ROOT / "docs" / "results.md").read_text()
 
 
 def test_the_recorded_schemes_show_what_notebook_02_says_of_them():
