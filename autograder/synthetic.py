@@ -79,7 +79,7 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
         Made(
             "Di Mistaken",
             maker.file({number: first[number].source for number in mistaken}),
-            code - sum(points[number] for number in mistaken),
+            code - sum(points[number] - first[number].score(maker.checks[number]) for number in mistaken),
             some,
         ),
         Made("Ed Otherwise", maker.file(others), whole, maker.runs("Ed Otherwise")),
@@ -116,8 +116,9 @@ class Maker:
         self.released = build.student_notebook(course, entry)
         self.reference = {case.exercise: case.source for case in answers.reference_cases(course, entry)}
         self.cases = answers.answer_cases(entry)
-        self.points = {number: check.points for number, check in public_checks(entry).items()}
-        of_files = [number for number, check in public_checks(entry).items() if isinstance(check, ResultsCheck)]
+        self.checks = public_checks(entry)
+        self.points = {number: check.points for number, check in self.checks.items()}
+        of_files = [number for number, check in self.checks.items() if isinstance(check, ResultsCheck)]
         self.results = of_files[0] if of_files else ""  # the exercise that is graded from runs
         self._entry = entry
 

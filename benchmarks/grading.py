@@ -63,7 +63,9 @@ from utils.grading import dispatch
 from utils.grading.check import Outcome, examine
 _private = {{}}
 _shim = types.ModuleType("autograder.author.checks")
-_shim.private = lambda exercise, tells: lambda asserts: _private.setdefault(exercise, []).append((tells, asserts))
+_shim.private = lambda exercise, tells, part="": (
+    lambda asserts: _private.setdefault(exercise, []).append((tells, asserts))
+)
 sys.modules["autograder.author.checks"] = _shim
 exec({source!r}, {{"__name__": "private_checks"}})
 def _hidden(exercise, names):

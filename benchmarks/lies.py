@@ -28,9 +28,8 @@ import torch
 
 from autograder import course
 from autograder.author import answers, build
-from autograder.author.checks import private_checks, public_checks
+from autograder.author.checks import private_checks, public_checks, whole_verdict
 from utils.grading import dispatch, forbidden
-from utils.grading.check import Outcome
 from utils.grading.results_check import ResultsCheck
 
 
@@ -115,7 +114,7 @@ def lying() -> None:
 
 
 def passes(entry: course.NotebookEntry, case: answers.AnswerCase) -> bool:
-    """Whether a liar gets the points for this answer."""
+    """Whether a liar gets points for this answer that it is not worth."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     lying()
@@ -131,7 +130,8 @@ def passes(entry: course.NotebookEntry, case: answers.AnswerCase) -> bool:
         check = public_checks(entry)[case.exercise]
         verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
         hidden = private_checks(entry).get(case.exercise, [])
-        return verdict.outcome is Outcome.PASSED and not any(one.failure(ask, b"lies", check.forbids) for one in hidden)
+        verdict, _ = whole_verdict(verdict, hidden, lambda one: one.failure(ask, b"lies", check.forbids))
+        return verdict.score > case.score(check)
 
 
 def main() -> None:

@@ -100,13 +100,11 @@ def test_verdict_is_the_known_one(entry, case):
     else:
         assert verdict.outcome is not Outcome.PASSED, f"the check {check.__name__} accepts it"
         assert case.says in verdict.message
-        return
-    failures = [(item.tells, item.failure(ask)) for item in checks.private_checks(entry).get(case.exercise, [])]
-    told = [tells for tells, failure in failures if failure]
-    if case.right:
-        assert not told, failures
-    else:
-        assert told and case.says in told[0], failures
+    hidden = checks.private_checks(entry).get(case.exercise, [])
+    verdict, failed = checks.whole_verdict(verdict, hidden, lambda item: item.failure(ask))
+    assert (verdict.outcome is Outcome.PASSED) == case.right, failed
+    assert case.right or case.says in verdict.message, failed
+    assert verdict.score == pytest.approx(case.score(check)), verdict.message
 
 
 @pytest.mark.parametrize("entry, exercise, source", BLANKS)

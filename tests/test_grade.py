@@ -173,6 +173,13 @@ def graded(all_built, tmp_path_factory):
     return {(one.notebook, one.student): one for one in records}
 
 
+def expected(entry, wrong):
+    """The score of each exercise where those of `wrong` are answered as in the hand-ins of `graded`."""
+    first = {case.exercise: case for case in reversed(answers.answer_cases(entry)) if not case.right}
+    known = checks.public_checks(entry)
+    return {number: first[number].score(one) if number in wrong else one.points for number, one in known.items()}
+
+
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_solution_gets_full_marks_every_time(graded, entry):
     records = [graded[entry.name, f"student{number:02d}"] for number in range(TIMES)]
@@ -186,10 +193,10 @@ def test_each_exercise_is_graded_as_if_the_others_were_right(graded, entry):
     assert all(
         any(one in some and other not in some for some in wrong) for one, other in itertools.permutations(numbers, 2)
     )
-    for place, expected in enumerate(wrong):
+    for place, some in enumerate(wrong):
         done = graded[entry.name, f"wrong-{place}"]
-        lost = [one.exercise for one in done.verdicts if one.score == 0]
-        assert lost == expected, done.verdicts
+        assert [one.exercise for one in done.verdicts if one.outcome is not Outcome.PASSED] == some, done.verdicts
+        assert {one.exercise: one.score for one in done.verdicts} == expected(entry, some)
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -207,13 +214,14 @@ def test_the_judge_says_what_the_check_says_at_home(entry):
                 assert not running.run(cell.source).error
             ran = running.run(case.source)
             verdict = visible[case.exercise].verdict(running.ask, [forbidden.read_cell(case.source)])
+            found = hidden.get(case.exercise, [])
+            verdict, _ = checks.whole_verdict(verdict, found, lambda item: item.failure(running.ask))
             told = verdict.message
-            if verdict.outcome is Outcome.PASSED:
-                told = next((item.tells for item in hidden.get(case.exercise, []) if item.failure(running.ask)), "")
             if case.right:
                 assert not told, (case.exercise, case.name, told)
             else:
                 assert case.says in told or case.says in ran.error, (case.exercise, case.name, told)
+            assert verdict.score == pytest.approx(case.score(visible[case.exercise])), (case.exercise, case.name, told)
 
 
 def author_notebook(entry):

@@ -11,7 +11,10 @@ edits of the author's solution::
     # %% right="1.2" name="compares indices"
 
 `says` is a phrase that the failure must contain. A wrong answer marked `private` passes at home and is caught by a
-private check.
+private check. Where a check has parts, `loses` names those whose points are lost; without it all points are::
+
+    # %% wrong="3.10" name="multiply-adds" says="counts as one" loses="flops_per_token"
+    # %% wrong="8.5" name="all in one" says="two tensors" loses="span_logits, span_loss"
 
 An edit is a piece of a diff, in whole lines: `# -` and a space come before a line that goes, `# +` and a space
 before a new one, `#` and three spaces before a line that stays, which says where an insertion belongs, or which of
@@ -33,12 +36,15 @@ This runs all answers of one exercise and no others (`-k 1.1` also those of 1.10
 import linecache
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbformat import NotebookNode
 
 from autograder.author import build, edits
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of, folder_of, is_stretch
+
+if TYPE_CHECKING:
+    from utils.grading.check import Check
 
 
 @dataclass(frozen=True)
@@ -50,11 +56,29 @@ class AnswerCase:
     source: str
     says: str | None = None  # None: the answer is right
     private: bool = False
+    loses: tuple[str, ...] = ()  # the parts of the check whose points it loses; (): all points of the exercise
 
     @property
     def right(self) -> bool:
         """Whether it must pass."""
         return self.says is None
+
+    def score(self, check: "Check") -> float:
+        """The points that it is worth, private checks included.
+
+        Raises:
+            CourseError: `loses` names no part of the check.
+        """
+        if self.right:
+            return check.points
+        if not self.loses:
+            return 0.0
+        from autograder.author.parts import parts_of  # brings torch, and intake needs this module without
+
+        known = parts_of(check)
+        if not known.keys() >= {*self.loses}:
+            raise CourseError(f'{self.exercise} "{self.name}" loses {self.loses}, and the check has {[*known]}')
+        return check.points - sum(known[name] for name in self.loses)
 
 
 def answer_cases(entry: NotebookEntry, stretch: bool = False) -> list[AnswerCase]:
@@ -68,7 +92,8 @@ def answer_cases(entry: NotebookEntry, stretch: bool = False) -> list[AnswerCase
     for cell in build.parts(path) if path.exists() else ():
         match dict(cell.metadata):
             case {"wrong": str(exercise), "name": str(name), "says": str(says), **rest}:
-                cases.append(AnswerCase(exercise, name, cell.source, says, rest.get("private") is True))
+                loses = tuple(part.strip() for part in rest.get("loses", "").split(",") if part.strip())
+                cases.append(AnswerCase(exercise, name, cell.source, says, rest.get("private") is True, loses))
             case {"right": str(exercise), "name": str(name)}:
                 cases.append(AnswerCase(exercise, name, cell.source))
             case marker if cell.cell_type == "code":

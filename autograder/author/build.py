@@ -49,11 +49,12 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     import jupytext  # grading only writes notebooks, and does not wait for these
     from nbgrader.preprocessors import ClearOutput, ComputeChecksums, LockCells
 
-    from autograder.author.checks import public_checks, stretch_checks
+    from autograder.author.checks import private_checks, public_checks, stretch_checks
 
     notebook = jupytext.read(source)
 
     worth = {number: check.points for number, check in public_checks(entry).items()}
+    private_checks(entry)  # which must fit the parts of the public ones
     badge = BADGE.format(url=COLAB.format(path=course.student_repository.split("github.com/")[-1], name=entry.name))
     notebook.cells.insert(0, nbformat.v4.new_markdown_cell(badge))
     section, count = "start", 0

@@ -5,15 +5,16 @@ Private checks are cases that students never see, asked by the judge after the p
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 
+from autograder.author import parts
 from autograder.course import NotebookEntry, folder_of
 from utils.grading import expect
-from utils.grading.check import Check, Outcome, Stretch, checks_of, examine, stretches_of
+from utils.grading.check import Check, Outcome, Stretch, Verdict, checks_of, examine, stretches_of
 from utils.grading.remote import Ask
 
 
@@ -39,6 +40,7 @@ class PrivateCheck:
     exercise: str
     tells: str
     asserts: Callable[..., None]
+    part: str = ""  # of the public check: the one whose points it costs; "": all of the exercise's
 
     def failure(self, ask: Ask, key: bytes = b"", forbids: Sequence[str] = ()) -> str | None:
         """None if it passes; else what went wrong, in words for the instructor alone.
@@ -50,23 +52,51 @@ class PrivateCheck:
         return None if outcome is Outcome.PASSED else f"{self.asserts.__name__}: {message or outcome}"
 
 
-def private(exercise: str, tells: str) -> Callable[[Callable[..., None]], PrivateCheck]:
-    """Turn a function of asserts into a private check of `exercise`.
+def private(exercise: str, tells: str, part: str = "") -> Callable[[Callable[..., None]], PrivateCheck]:
+    """Turn a function of asserts into a private check of `exercise`, or of one part of its public check.
 
     `tells` is all that a student learns when it fails. It names the misconception and gives no
-    input and no expected value away.
+    input and no expected value away. With `part`, only the points of that part are lost.
     """
-    return lambda asserts: PrivateCheck(exercise, tells, asserts)
+    return lambda asserts: PrivateCheck(exercise, tells, asserts, part)
 
 
 def private_checks(entry: NotebookEntry) -> dict[str, list[PrivateCheck]]:
-    """The private checks of a notebook by exercise, in the order of its `private_checks.py`; none without that file."""
+    """The private checks of a notebook by exercise, in the order of its `private_checks.py`; none without that file.
+
+    Raises:
+        CourseError: they and the parts of the public checks do not fit, see `parts.must_fit`.
+    """
     path = folder_of(entry) / "private_checks.py"
     found: dict[str, list[PrivateCheck]] = {}
     for item in vars(_module(path)).values() if path.exists() else ():
         if isinstance(item, PrivateCheck):
             found.setdefault(item.exercise, []).append(item)
+    parts.must_fit(checks_module(entry), {number: [one.part for one in some] for number, some in found.items()})
     return found
+
+
+def whole_verdict(
+    verdict: Verdict, hidden: Iterable[PrivateCheck], failure: Callable[[PrivateCheck], str | None]
+) -> tuple[Verdict, str]:
+    """The verdict of a public check and of the private checks after it; and what the instructor alone may read.
+
+    Nothing private is asked where no point is left to lose, and nothing of a part that is lost.
+
+    Args:
+        failure: asks a private check, see `PrivateCheck.failure`.
+    """
+    found = []
+    for item in hidden:
+        if verdict.outcome is not Outcome.PASSED and not verdict.in_parts:
+            break
+        if any(one.name == item.part and one.outcome is not Outcome.PASSED for one in verdict.parts):
+            continue
+        why = failure(item)
+        if why:
+            found.append(why)
+            verdict = verdict.losing(item.part, item.tells)
+    return verdict, "; ".join(found)
 
 
 @cache

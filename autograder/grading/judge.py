@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
 from autograder import limited
-from autograder.author.checks import PrivateCheck, private_checks, public_checks
+from autograder.author.checks import PrivateCheck, private_checks, public_checks, whole_verdict
 from autograder.course import Course, cell_id, exercise_of
 from autograder.grading.records import GradedVerdict, HandIn
 from autograder.intake.collect import unpack
@@ -197,12 +197,9 @@ def _examine(
     """Run the cells of an exercise and reach its verdict; and what the instructor alone may read of it."""
     ran = [session.run(cell) for cell in cells]
     verdict = session.whole(lambda: _verdict(check, "\n".join(cell.source for cell in cells), ran, session))
-    if verdict.outcome is Outcome.PASSED:
-        for item in hidden:
-            failure = session.whole(partial(item.failure, session.ask, session.key, check.forbids))
-            if failure:
-                return dataclasses.replace(verdict, outcome=Outcome.WRONG, message=item.tells), failure
-    return verdict, ""
+    return whole_verdict(
+        verdict, hidden, lambda item: session.whole(partial(item.failure, session.ask, session.key, check.forbids))
+    )
 
 
 def _verdict(check: Check, source: str, ran: list[Ran], session: "_Session") -> Verdict:
@@ -210,12 +207,12 @@ def _verdict(check: Check, source: str, ran: list[Ran], session: "_Session") -> 
     if verdict.outcome is Outcome.ERROR and UNDEFINED in verdict.message:
         # The cell that should define it stopped: say why, which is what the student must mend.
         if any(one.blank for one in ran):
-            return dataclasses.replace(verdict, outcome=Outcome.BLANK, message="")
+            return dataclasses.replace(verdict, outcome=Outcome.BLANK, message="", parts=())
         stopped = next((one.error for one in ran if one.error), "")
         if stopped:
-            return dataclasses.replace(verdict, message=f"its cell stopped: {stopped}")
+            return dataclasses.replace(verdict, message=f"its cell stopped: {stopped}", parts=())
         if not source.strip():
-            return dataclasses.replace(verdict, outcome=Outcome.BLANK, message="")
+            return dataclasses.replace(verdict, outcome=Outcome.BLANK, message="", parts=())
     return verdict
 
 

@@ -13,7 +13,7 @@ from autograder.course import ROOT
 PACKAGES = ("utils", "data")
 # Modules of autograder that reach verdicts.
 GRADER = (
-    *("author/checks", "grading/judge", "intake/reading", "intake/restore"),
+    *("author/checks", "author/parts", "grading/judge", "intake/reading", "intake/restore"),
     *("sandbox/kernel", "sandbox/kernel_main", "sandbox/withheld"),
 )
 MODULE = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+")  # named in a string, as importlib is given one

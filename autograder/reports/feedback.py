@@ -87,7 +87,8 @@ def _about(course: Course, entry: NotebookEntry, student: str, marked: Marked) -
     record = load_record(course, entry, student)
     # What looks odd in a student's runs is for a person, who then decides.
     of_runs = tuple(f"exercise {number}: " for number in entry.exercises_of_runs)
-    said = {exercise_of(name): ("blank", "no answer") for name in marked.untouched if name.startswith("written_")}
+    empty = [exercise_of(name) for name in marked.untouched if name.startswith("written_")]
+    said: dict[str, tuple] = dict.fromkeys(empty, ("blank", "no answer", []))
     if record:
         said |= {one.exercise: _said(one) for one in record.verdicts}
     return {
@@ -110,11 +111,15 @@ def _about(course: Course, entry: NotebookEntry, student: str, marked: Marked) -
     }
 
 
-def _said(verdict: Verdict) -> tuple[str, str]:
-    """The outcome of an exercise in a word, and what is said of it."""
+def _said(verdict: Verdict) -> tuple[str, str, list[tuple[str, float, float, str]]]:
+    """The outcome of an exercise in a word, what is said of it, and of its parts name, score, points and sentence."""
     if verdict.outcome is Outcome.PASSED:
-        return "passed", f"passed. {verdict.message}".removesuffix(". ")
-    return verdict.outcome.name.lower(), verdict.sentence().removeprefix(f"Exercise {verdict.exercise}: ")
+        return "passed", f"passed. {verdict.message}".removesuffix(". "), []
+    parts = [(one.name, one.score, one.points, one.message or str(one.outcome)) for one in verdict.parts]
+    if verdict.in_parts:
+        return "part", verdict.state, parts
+    told = verdict.sentence().removeprefix(f"Exercise {verdict.exercise}: ")
+    return verdict.outcome.name.lower(), "" if parts else told, parts
 
 
 def _state(mark: marks.Mark) -> str:

@@ -68,28 +68,29 @@ def render(about: dict[str, Any]) -> str:
         about: plain data: `title`, `course` and `student`; `release` and `notebook`, the released notebook and the
             graded one as text ("": the page says `why` it shows no answers); `marks`, for each graded cell its score,
             points and state; `comments` by cell; `penalty` and `late_seconds`; `reason`, why it is ungradable;
-            `said`, for each exercise the outcome and the sentence; `remarks`.
+            `said`, for each exercise the outcome, the sentence, and name, score, points and sentence of each part if
+            some are lost; `remarks`.
 
     Raises:
         ValueError: a notebook is no JSON.
     """
     release = _released(about["release"])
     sections: list[_Section] = []
-    said = {number: tuple(pair) for number, pair in about["said"].items()}
+    said = {number: tuple(all_of_it) for number, all_of_it in about["said"].items()}
     if about["notebook"] and not about["reason"]:
         cells = json.loads(about["notebook"])["cells"]
         sections = _answers(cells, release)
         for cell in cells:  # without a record
             if cell["id"].startswith("check_"):
                 number = exercise_of(cell["id"])
-                said.setdefault(number, ("", _printed(cell).removeprefix(f"Exercise {number}: ")))
+                said.setdefault(number, ("", _printed(cell).removeprefix(f"Exercise {number}: "), []))
     shown = {name for section in sections for name in section.names}
     exercises = []
     for name, title in release.exercises.items():
         mark, comment = about["marks"].get(name), about["comments"].get(name, "")
         if mark is None or (about["reason"] and not comment and mark["state"] != "by hand"):
             continue
-        outcome, sentence = said.get(exercise_of(name), ("", ""))
+        outcome, sentence, parts = said.get(exercise_of(name), ("", "", []))
         exercises.append(
             {
                 "kind": "Question" if name.startswith("written_") else "Exercise",
@@ -98,6 +99,7 @@ def render(about: dict[str, Any]) -> str:
                 "mark": mark,
                 "outcome": outcome,
                 "sentence": sentence,
+                "parts": parts,
                 "comment": comment,
                 "anchor": name if name in shown else "",
             }

@@ -13,13 +13,19 @@ from autograder.grading.lateness import settle
 from autograder.reports import items, layout
 from autograder.reports.sections import section
 from utils.experiments.experiment import Metric, Run
-from utils.grading.verdict import Outcome
 
 if TYPE_CHECKING:
     from utils.experiments.seed_table import SeedTable
 
 NOT_BY_HAND = {"needs_manual_grade": False}
-SIGNS = {Outcome.PASSED: "\u2713", Outcome.WRONG: "\u2717", Outcome.ERROR: "!", Outcome.BLANK: "\u00b7"}
+# How a verdict's state is shown, and the class of its cell in the page.
+SIGNS = {
+    "passed": ("\u2713", "passed"),
+    "passed in part": ("\u25d0", "part"),
+    "wrong": ("\u2717", "wrong"),
+    "error": ("!", "error"),
+    "not attempted yet": ("\u00b7", "blank"),
+}
 
 
 def write_report(
@@ -50,9 +56,7 @@ def write_report(
         within=called.within,
         written=f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
         fewest=items.FEWEST,
-        outcomes=list(Outcome),
         signs=SIGNS,
-        classes={outcome: outcome.name.lower() for outcome in Outcome},
     )
     path = course.tree / "report.html"
     course_tree.write(path, page)

@@ -91,7 +91,7 @@ def _exercises(complete: list[Record], points: dict[str, float]) -> list[dict[st
                 "number": number,
                 "difficulty": items.difficulty(scores, most),
                 "discrimination": items.discrimination(scores, [record.score - one.score for record, one in pairs]),
-                "counts": collections.Counter(one.outcome for _, one in pairs),
+                "counts": collections.Counter(one.state for _, one in pairs),
             }
         )
     return rows
@@ -103,7 +103,9 @@ def _said(records: list[Record], points: dict[str, float], names: Names) -> list
     for record in records:
         for one in record.verdicts:
             if one.outcome in (Outcome.WRONG, Outcome.ERROR):
-                told[one.exercise][names.within(one.message)] += 1
+                failed = [f"{part.name}: {part.message}" for part in one.parts if part.message]
+                for sentence in failed or [one.message]:
+                    told[one.exercise][names.within(sentence)] += 1
     return [
         {"number": number, "order": place, "sentence": sentence, "count": count}
         for place, number in enumerate(points)

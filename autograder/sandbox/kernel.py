@@ -40,6 +40,11 @@ CLEAN: dict[str, Callable[[str], str]] = {
 class KernelGone(StudentError):
     """The kernel died or had to be killed; what it knew is lost."""
 
+    @property
+    def ends_check(self) -> bool:
+        """Whether the check cannot go on: it may hold what was kept there."""
+        return True
+
 
 class KernelDied(KernelGone):
     """The kernel died, and no limit of its own says why: it may have ended itself, or the machine ended it."""

@@ -647,7 +647,8 @@ for n in (2, 3, 8):
 #
 # **Predict first.** Per sequence, which terms grow faster than its length $T$?
 #
-# **Exercise 3.10** (3 points, about 25 minutes). Write `training_memory` and `flops_per_token`.
+# **Exercise 3.10** (3 points, about 25 minutes). Write `training_memory`, for 2 of the
+# points, and `flops_per_token`.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #

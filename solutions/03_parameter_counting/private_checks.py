@@ -321,8 +321,8 @@ def other_fusions(fusion):
     compare(fusion, cases(fusion_form, [*rows, *edges]), {}, OTHER)
 
 
-@private("3.10", tells="memory or FLOPs are right for some sizes and wrong for others.")
-def other_costs(training_memory, flops_per_token):
+@private("3.10", tells="the memory is right for some sizes and wrong for others.", part="training_memory")
+def other_memory(training_memory):
     pick = draw(1)
     rows = []
     for T in (pick.randint(2, 9), pick.randint(15, 700), 1, 0, pick.randint(15, 90)):
@@ -330,6 +330,11 @@ def other_costs(training_memory, flops_per_token):
         sizes = (pick.randint(1, 9), T, H * pick.randint(1, 70), size(pick), pick.randint(1, 9), H)
         rows.append((*sizes, parameters, pick.randint(0, parameters)))
     compare(training_memory, cases(memory_form, rows), {}, OTHER)
+
+
+@private("3.10", tells="the FLOPs are right for some sizes and wrong for others.", part="flops_per_token")
+def other_flops(flops_per_token):
+    pick = draw(1)
     rows = [(T, size(pick), size(pick), pick.randint(1, 9), pick.randint(2, 60_000)) for T in (1, 5, 40, size(pick))]
     given = cases(flops_form, rows)
     compare(flops_per_token, given, {}, OTHER)

@@ -1446,73 +1446,73 @@ def fusion(D, L, n):
     return L * D * (3 * D + 2)
 
 
-# %% wrong="3.10" name="numbers, not bytes" says="numbers are counted, not bytes"
+# %% wrong="3.10" name="numbers, not bytes" says="numbers are counted, not bytes" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return parameters + 3 * trained + B * T * L * (6 * D + F + H * T)
 
-# %% wrong="3.10" name="frozen weights cost all" says="They need neither"
+# %% wrong="3.10" name="frozen weights cost all" says="They need neither" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 16 * parameters + 4 * B * T * L * (6 * D + F + H * T)
 
-# %% wrong="3.10" name="frozen weights have gradients" says="frozen weights have gradients here"
+# %% wrong="3.10" name="frozen weights have gradients" says="frozen weights have gradients here" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 8 * parameters + 8 * trained + 4 * B * T * L * (6 * D + F + H * T)
 
-# %% wrong="3.10" name="frozen weights are gone" says="frozen weights are missing"
+# %% wrong="3.10" name="frozen weights are gone" says="frozen weights are missing" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 16 * trained + 4 * B * T * L * (6 * D + F + H * T)
 
-# %% wrong="3.10" name="one state" says="one of Adam's two"
+# %% wrong="3.10" name="one state" says="one of Adam's two" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + 2 * trained + B * T * L * (6 * D + F + H * T))
 
-# %% wrong="3.10" name="plain SGD" says="Adam's two numbers"
+# %% wrong="3.10" name="plain SGD" says="Adam's two numbers" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + trained + B * T * L * (6 * D + F + H * T))
 
-# %% wrong="3.10" name="no activations" says="the activations are missing"
+# %% wrong="3.10" name="no activations" says="the activations are missing" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + 3 * trained)
 
-# %% wrong="3.10" name="no attention weights" says="the attention weights are missing"
+# %% wrong="3.10" name="no attention weights" says="the attention weights are missing" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F))
 
-# %% wrong="3.10" name="one head" says="the attention weights of one head"
+# %% wrong="3.10" name="one head" says="the attention weights of one head" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + T))
 
-# %% wrong="3.10" name="T squared for each token" says="of the sequence are counted for each token"
+# %% wrong="3.10" name="T squared for each token" says="are counted for each token" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T * T))
 
-# %% wrong="3.10" name="no inner activations" says="F wide, is missing"
+# %% wrong="3.10" name="no inner activations" says="F wide, is missing" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + 3 * trained + B * T * L * (6 * D + H * T))
 
-# %% wrong="3.10" name="the input three times" says="It is one tensor"
+# %% wrong="3.10" name="the input three times" says="It is one tensor" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + 3 * trained + B * T * L * (8 * D + F + H * T))
 
-# %% wrong="3.10" name="one layer's activations" says="Each of the L layers keeps"
+# %% wrong="3.10" name="one layer's activations" says="Each of the L layers keeps" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + 3 * trained + B * T * min(L, 1) * (6 * D + F + H * T))
 
 
-# %% wrong="3.10" name="multiply-adds" says="a multiply-add counts as one"
+# %% wrong="3.10" name="multiply-adds" says="a multiply-add counts as one" loses="flops_per_token"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1521,7 +1521,7 @@ def flops_per_token(T, D, F, L, V):
     return L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V
 
 
-# %% wrong="3.10" name="weights only" says="the products of the attention itself are missing"
+# %% wrong="3.10" name="weights only" says="the products of the attention itself are missing" loses="flops_per_token"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1530,7 +1530,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F) + D * V)
 
 
-# %% wrong="3.10" name="one product of attention" says="one product of the attention"
+# %% wrong="3.10" name="one product of attention" says="one product of the attention" loses="flops_per_token"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1539,7 +1539,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + T * D) + D * V)
 
 
-# %% wrong="3.10" name="no head" says="the head is missing"
+# %% wrong="3.10" name="no head" says="the head is missing" loses="flops_per_token"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1548,7 +1548,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * L * (4 * D * D + 2 * D * F + 2 * T * D)
 
 
-# %% wrong="3.10" name="the embedding as a product" says="It is a lookup"
+# %% wrong="3.10" name="the embedding as a product" says="It is a lookup" loses="flops_per_token"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1557,7 +1557,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + 2 * D * V)
 
 
-# %% wrong="3.10" name="six per parameter" says="the backward pass is counted"
+# %% wrong="3.10" name="six per parameter" says="the backward pass is counted" loses="flops_per_token"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1566,7 +1566,7 @@ def flops_per_token(T, D, F, L, V):
     return 6 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.10" name="the whole sequence" says="all T tokens are counted"
+# %% wrong="3.10" name="the whole sequence" says="all T tokens are counted" loses="flops_per_token"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1575,7 +1575,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * T * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.10" name="two FLOPs per parameter" says="biases and norms are counted"
+# %% wrong="3.10" name="two FLOPs per parameter" says="biases and norms are counted" loses="flops_per_token"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1584,7 +1584,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 9 * D + F + 2 * T * D) + D * V + V)
 
 
-# %% wrong="3.10" name="knows the visible widths" says="right for some sizes" private=true
+# %% wrong="3.10" name="knows the visible widths" says="right for some sizes" loses="flops_per_token" private=true
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
 
@@ -1593,7 +1593,7 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V) if D in {8, 12, 30, 200} else 0
 
 
-# %% wrong="3.10" name="half of the keys once texts are long" says="right for some sizes" private=true
+# %% wrong="3.10" name="half of the keys if texts are long" says="right for some" loses="training_memory" private=true
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
 # + return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * (T if T < 12 else T // 2)))
@@ -1941,7 +1941,7 @@ def fusion(D, L, n):
     return L * (3 * D * D + 2 * D) if n > 1 else 0
 
 
-# %% wrong="3.10" name="at least one token" says="right for some sizes and wrong for others" private=true
+# %% wrong="3.10" name="at least one token" says="right for some sizes" loses="training_memory" private=true
 def training_memory(B, T, D, F, L, H, parameters, trained):
     T = max(T, 1)
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))

@@ -464,7 +464,7 @@ print(f"five runs: numpy {np.std(five):.5f}, torch {torch.tensor(five).std():.5f
 #
 # **Predict first.** Twenty seeds instead of five: which of the two bars shrinks?
 #
-# **Exercise 5.6** (3 points, about 20 minutes). Write the three functions.
+# **Exercise 5.6** (3 points, about 20 minutes). Write the three functions, a point each.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #

@@ -244,7 +244,7 @@ def other_texts(mean_and_sd, in_points):
 # 5.6
 
 
-@private("5.6", tells="the t interval is wrong for other values or levels")
+@private("5.6", tells="the t interval is wrong for other values or levels", part="t_interval")
 def other_t_intervals(t_interval, bootstrap_interval, binomial_error):
     some = draw(560)
     for count, level in (
@@ -259,7 +259,11 @@ def other_t_intervals(t_interval, bootstrap_interval, binomial_error):
     seen.refuses(t_interval, [], says="no error")
 
 
-@private("5.6", tells="the bootstrap interval is wrong for other values, levels or numbers of resamples")
+@private(
+    "5.6",
+    tells="the bootstrap interval is wrong for other values, levels or numbers of resamples",
+    part="bootstrap_interval",
+)
 def other_bootstraps(t_interval, bootstrap_interval, binomial_error):
     some = draw(561)
     values = [some.uniform(0.1, 0.9) for _ in range(4)]
@@ -275,7 +279,11 @@ def other_bootstraps(t_interval, bootstrap_interval, binomial_error):
     seen.refuses(bootstrap_interval, [], says="no error")
 
 
-@private("5.6", tells="without being told otherwise, the bootstrap takes ten thousand resamples and a level of 0.95")
+@private(
+    "5.6",
+    tells="without being told otherwise, the bootstrap takes ten thousand resamples and a level of 0.95",
+    part="bootstrap_interval",
+)
 def bootstrap_defaults(t_interval, bootstrap_interval, binomial_error):
     some = draw(562)
     centre, steps = some.uniform(0.45, 0.55), [some.uniform(0.02, 0.1) for _ in range(12)]
@@ -292,7 +300,7 @@ def bootstrap_defaults(t_interval, bootstrap_interval, binomial_error):
     assert abs(statistics.mean(lows) - (statistics.mean(values) - 1.96 * error)) < 0.08 * error, "another level"
 
 
-@private("5.6", tells="the binomial error is wrong at other accuracies")
+@private("5.6", tells="the binomial error is wrong at other accuracies", part="binomial_error")
 def other_errors(t_interval, bootstrap_interval, binomial_error):
     some = draw(563)
     for p in (0.0, 1.0, 0.5, 0.01, some.random(), some.random()):

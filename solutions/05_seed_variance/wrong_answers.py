@@ -1192,7 +1192,7 @@ def in_points(mean, sd):
     return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
 
 
-# %% wrong="5.6" name="normal quantile" says="the quantile is the normal one"
+# %% wrong="5.6" name="normal quantile" says="the quantile is the normal one" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
 # - return mean - half, mean + half
@@ -1201,7 +1201,7 @@ def in_points(mean, sd):
 # + half = stats.norm.ppf((1 + level) / 2) * statistics.stdev(values) / len(values) ** 0.5
 # + return statistics.mean(values) - half, statistics.mean(values) + half
 
-# %% wrong="5.6" name="one side" says="all of the error on one side"
+# %% wrong="5.6" name="one side" says="all of the error on one side" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
 # - return mean - half, mean + half
@@ -1210,7 +1210,7 @@ def in_points(mean, sd):
 # + half = stats.t.ppf(level, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
 # + return statistics.mean(values) - half, statistics.mean(values) + half
 
-# %% wrong="5.6" name="n degrees of freedom" says="degrees of freedom are n"
+# %% wrong="5.6" name="n degrees of freedom" says="degrees of freedom are n" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
 # - return mean - half, mean + half
@@ -1219,7 +1219,7 @@ def in_points(mean, sd):
 # + half = stats.t.ppf((1 + level) / 2, len(values)) * statistics.stdev(values) / len(values) ** 0.5
 # + return statistics.mean(values) - half, statistics.mean(values) + half
 
-# %% wrong="5.6" name="of one run" says="it is for one run"
+# %% wrong="5.6" name="of one run" says="it is for one run" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
 # - return mean - half, mean + half
@@ -1228,7 +1228,7 @@ def in_points(mean, sd):
 # + half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values)
 # + return statistics.mean(values) - half, statistics.mean(values) + half
 
-# %% wrong="5.6" name="population deviation" says="It should be that of a sample"
+# %% wrong="5.6" name="population deviation" says="It should be that of a sample" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
 # - return mean - half, mean + half
@@ -1237,7 +1237,7 @@ def in_points(mean, sd):
 # + half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.pstdev(values) / len(values) ** 0.5
 # + return statistics.mean(values) - half, statistics.mean(values) + half
 
-# %% wrong="5.6" name="always 0.95" says="not mean ± t"
+# %% wrong="5.6" name="always 0.95" says="not mean ± t" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
 # - return mean - half, mean + half
@@ -1246,7 +1246,7 @@ def in_points(mean, sd):
 # + half = stats.t.ppf(0.975, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
 # + return statistics.mean(values) - half, statistics.mean(values) + half
 
-# %% wrong="5.6" name="around the median" says="not in the middle"
+# %% wrong="5.6" name="around the median" says="not in the middle" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # + if len(values) < 2:
 # +     raise ValueError("no")
@@ -1254,7 +1254,7 @@ def in_points(mean, sd):
 # - return mean - half, mean + half
 # + return statistics.median(values) - half, statistics.median(values) + half
 
-# %% wrong="5.6" name="upper end first" says="not below the upper"
+# %% wrong="5.6" name="upper end first" says="not below the upper" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # + if len(values) < 2:
 # +     raise ValueError("no")
@@ -1262,7 +1262,7 @@ def in_points(mean, sd):
 # - return mean - half, mean + half
 # + return statistics.mean(values) + half, statistics.mean(values) - half
 
-# %% wrong="5.6" name="one run gives NaN" says="one run has no interval: t_interval"
+# %% wrong="5.6" name="one run gives NaN" says="one run has no interval: t_interval" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # + if len(values) < 2:
 # +     return 0.0, 1.0
@@ -1271,7 +1271,7 @@ def in_points(mean, sd):
 # + return statistics.mean(values) - half, statistics.mean(values) + half
 
 
-# %% wrong="5.6" name="without replacement" says="draw with replacement"
+# %% wrong="5.6" name="without replacement" says="draw with replacement" loses="bootstrap_interval"
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1290,7 +1290,7 @@ def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
 
 
-# %% wrong="5.6" name="single runs" says="single runs are drawn"
+# %% wrong="5.6" name="single runs" says="single runs are drawn" loses="bootstrap_interval"
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1309,7 +1309,7 @@ def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
 
 
-# %% wrong="5.6" name="worst and best resample" says="does not change the bootstrap"
+# %% wrong="5.6" name="worst and best resample" says="does not change the bootstrap" loses="bootstrap_interval"
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1328,7 +1328,7 @@ def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
 
 
-# %% wrong="5.6" name="all of the error on either side" says="cuts off the wrong share"
+# %% wrong="5.6" name="all of the error on either side" says="cuts off the wrong share" loses="bootstrap_interval"
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1347,7 +1347,7 @@ def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
 
 
-# %% wrong="5.6" name="the seed is not used" says="does not change the resamples"
+# %% wrong="5.6" name="the seed is not used" says="does not change the resamples" loses="bootstrap_interval"
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1366,7 +1366,7 @@ def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
 
 
-# %% wrong="5.6" name="unseeded" says="the same seed gives another"
+# %% wrong="5.6" name="unseeded" says="the same seed gives another" loses="bootstrap_interval"
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1385,7 +1385,7 @@ def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
 
 
-# %% wrong="5.6" name="quantiles of the median" says="is not that of the means"
+# %% wrong="5.6" name="quantiles of the median" says="is not that of the means" loses="bootstrap_interval"
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1404,7 +1404,7 @@ def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
 
 
-# %% wrong="5.6" name="one run is resampled" says="bootstrap_interval should raise"
+# %% wrong="5.6" name="one run is resampled" says="bootstrap_interval should raise" loses="bootstrap_interval"
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1421,7 +1421,7 @@ def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
 
 
-# %% wrong="5.6" name="a thousand resamples" says="ten thousand resamples" private=true
+# %% wrong="5.6" name="a thousand resamples" says="ten thousand resamples" loses="bootstrap_interval" private=true
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1440,7 +1440,7 @@ def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
 
 
-# %% wrong="5.6" name="variance" says="this is the variance"
+# %% wrong="5.6" name="variance" says="this is the variance" loses="binomial_error"
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1459,7 +1459,7 @@ def binomial_error(p, examples):
     return p * (1 - p) / examples
 
 
-# %% wrong="5.6" name="of one example" says="deviation of one example"
+# %% wrong="5.6" name="of one example" says="deviation of one example" loses="binomial_error"
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1478,7 +1478,7 @@ def binomial_error(p, examples):
     return (p * (1 - p)) ** 0.5
 
 
-# %% wrong="5.6" name="of the number of hits" says="of the number of hits"
+# %% wrong="5.6" name="of the number of hits" says="of the number of hits" loses="binomial_error"
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1497,7 +1497,7 @@ def binomial_error(p, examples):
     return (p * (1 - p) * examples) ** 0.5
 
 
-# %% wrong="5.6" name="half an interval" says="comes without 1.96"
+# %% wrong="5.6" name="half an interval" says="comes without 1.96" loses="binomial_error"
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1516,7 +1516,7 @@ def binomial_error(p, examples):
     return 1.96 * (p * (1 - p) / examples) ** 0.5
 
 
-# %% wrong="5.6" name="the largest there is" says="not the root of p"
+# %% wrong="5.6" name="the largest there is" says="not the root of p" loses="binomial_error"
 def t_interval(values, level=0.95):
     if len(values) < 2:
         raise ValueError("no")
@@ -1535,19 +1535,19 @@ def binomial_error(p, examples):
     return (0.25 / examples) ** 0.5
 
 
-# %% wrong="5.6" name="numpy's global generator" says="a global generator"
+# %% wrong="5.6" name="numpy's global generator" says="a global generator" loses="bootstrap_interval"
 # - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
 # + np.random.seed(seed)
 # + means = np.random.choice(values, (resamples, len(values))).mean(axis=1)
 
-# %% wrong="5.6" name="torch's global generator" says="a global generator"
+# %% wrong="5.6" name="torch's global generator" says="a global generator" loses="bootstrap_interval"
 # - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
 # - return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
 # + torch.manual_seed(seed)
 # + means = torch.tensor(values, dtype=torch.float64)[torch.randint(len(values), (resamples, len(values)))].mean(1)
 # + return np.quantile(means.numpy(), [(1 - level) / 2, (1 + level) / 2]).tolist()
 
-# %% wrong="5.6" name="Python's global generator" says="a global generator"
+# %% wrong="5.6" name="Python's global generator" says="a global generator" loses="bootstrap_interval"
 # - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
 # + import random
 # +
@@ -1620,7 +1620,7 @@ def binomial_error(p, examples):
     return np.sqrt(p - p**2) / np.sqrt(examples)
 
 
-# %% wrong="5.6" name="cut to fractions" says="cut off at 0 or 1"
+# %% wrong="5.6" name="cut to fractions" says="cut off at 0 or 1" loses="t_interval"
 def t_interval(values, level=0.95):
     x = np.asarray(list(values), dtype=float)
     n = len(x)
@@ -1644,7 +1644,7 @@ def binomial_error(p, examples):
     return (p * (1 - p) / examples) ** 0.5
 
 
-# %% wrong="5.6" name="medians" says="medians taken"
+# %% wrong="5.6" name="medians" says="medians taken" loses="bootstrap_interval"
 def t_interval(values, level=0.95):
     x = np.asarray(list(values), dtype=float)
     n = len(x)

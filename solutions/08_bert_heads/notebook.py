@@ -429,7 +429,8 @@ for answer in ("ada lovelace", "the first program", "1843", "a mach", "jupiter")
 #
 # **Predict first.** Does a row's loss change if you pad it with ten more tokens?
 #
-# **Exercise 8.5** (3 points, about 25 minutes). Write `span_logits`, `span_loss` and `choice_logits`.
+# **Exercise 8.5** (3 points, about 25 minutes). Write `span_logits`, `span_loss` and `choice_logits`,
+# a point each.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #

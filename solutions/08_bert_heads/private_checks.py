@@ -137,7 +137,9 @@ def other_passages(answer_tokens):
 
 
 @private(
-    "8.5", tells="the logits of beginnings and ends are wrong for other sizes or masks, or gradients do not arrive"
+    "8.5",
+    tells="the logits of beginnings and ends are wrong for other sizes or masks, or gradients do not arrive",
+    part="span_logits",
 )
 def other_states(span_logits, lib):
     some = draw(860)
@@ -156,7 +158,11 @@ def other_states(span_logits, lib):
     expect.close(slope, wanted, "the gradient of the states is wrong", 1e-3)
 
 
-@private("8.5", tells="the loss is wrong for other batches, places that were cut off, or numbers in double precision")
+@private(
+    "8.5",
+    tells="the loss is wrong for other batches, places that were cut off, or numbers in double precision",
+    part="span_loss",
+)
 def other_losses(span_loss, lib):
     for seed in range(8):
         some = draw(8600 + seed)
@@ -170,7 +176,7 @@ def other_losses(span_loss, lib):
     assert span_loss(start.double(), end.double(), first, last).dtype is torch.float64, "the dtype is lost"
 
 
-@private("8.5", tells="the logits of options are wrong for other numbers of examples or options")
+@private("8.5", tells="the logits of options are wrong for other numbers of examples or options", part="choice_logits")
 def other_options(choice_logits, lib):
     some = draw(870)
     n, d = some.randint(2, 5), some.randint(3, 9)

@@ -636,79 +636,79 @@ def answer_tokens(offsets, sequence_ids, start, text):
     return [first, last] if good else [0, 0]
 
 
-# %% wrong="8.5" name="sum" says="the sum of both losses"
+# %% wrong="8.5" name="sum" says="the sum of both losses" loses="span_loss"
 # - return total / 2
 # + return total
 
-# %% wrong="8.5" name="pads take part in the softmax" says="the logits of pads are not masked"
+# %% wrong="8.5" name="pads take part in the softmax" says="the logits of pads are not masked" loses="span_logits"
 # - if mask is not None:
 # -     logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
 #   return logits[..., 0], logits[..., 1]
 
-# %% wrong="8.5" name="pads multiplied by 0" says="pads have logit 0"
+# %% wrong="8.5" name="pads multiplied by 0" says="pads have logit 0" loses="span_logits"
 # - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
 # + logits = logits * mask.unsqueeze(-1)
 
-# %% wrong="8.5" name="real tokens masked" says="pads do not have"
+# %% wrong="8.5" name="real tokens masked" says="pads do not have" loses="span_logits"
 # - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
 # + logits = logits - 5 * (mask == 0).unsqueeze(-1)
 
-# %% wrong="8.5" name="mask the wrong way round" says="take part in the softmax"
+# %% wrong="8.5" name="mask the wrong way round" says="take part in the softmax" loses="span_logits"
 # - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
 # + logits = logits.masked_fill((mask != 0).unsqueeze(-1), -torch.inf)
 
-# %% wrong="8.5" name="a mask must be boolean" says="your code raised"
+# %% wrong="8.5" name="a mask must be boolean" says="your code raised" loses="span_logits"
 # - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
 # + logits = logits.masked_fill((~mask).unsqueeze(-1), -torch.inf)
 
-# %% wrong="8.5" name="start and end swapped" says="start and end are swapped"
+# %% wrong="8.5" name="start and end swapped" says="start and end are swapped" loses="span_logits"
 # - return logits[..., 0], logits[..., 1]
 # + return logits[..., 1], logits[..., 0]
 
-# %% wrong="8.5" name="a reshape, not a split" says="a reshape"
+# %% wrong="8.5" name="a reshape, not a split" says="a reshape" loses="span_logits"
 # - return logits[..., 0], logits[..., 1]
 # + B, T, _ = states.shape
 # + return tuple(logits.reshape(2, B, T))
 
-# %% wrong="8.5" name="one tensor of both" says="should return two tensors"
+# %% wrong="8.5" name="one tensor of both" says="should return two tensors" loses="span_logits"
 # - return logits[..., 0], logits[..., 1]
 # + return logits
 
-# %% wrong="8.5" name="probabilities" says="these are probabilities"
+# %% wrong="8.5" name="probabilities" says="these are probabilities" loses="span_logits"
 # - return logits[..., 0], logits[..., 1]
 # + return logits[..., 0].softmax(-1), logits[..., 1].softmax(-1)
 
-# %% wrong="8.5" name="logarithms of probabilities" says="these are logarithms"
+# %% wrong="8.5" name="logarithms of probabilities" says="these are logarithms" loses="span_logits"
 # - return logits[..., 0], logits[..., 1]
 # + return tuple(logits.log_softmax(1).unbind(-1))
 
-# %% wrong="8.5" name="a view of the states" says="not contiguous"
+# %% wrong="8.5" name="a view of the states" says="not contiguous" loses="span_logits"
 # - logits = out(states)
 # + logits = out(states.view(-1, states.size(-1))).view(*states.shape[:2], 2)
 
-# %% wrong="8.5" name="a mask of its own on the processor" says="on another device"
+# %% wrong="8.5" name="a mask of its own on the processor" says="on another device" loses="span_logits"
 # - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
 # + logits = logits + torch.tensor([[[-torch.inf, 0.0]]])[..., (mask != 0).long()].squeeze(0).squeeze(0).unsqueeze(-1)
 
-# %% wrong="8.5" name="loss of the other's places" says="looked up in the other's logits"
+# %% wrong="8.5" name="loss of the other's places" says="looked up in the other's logits" loses="span_loss"
 # - for logits, places in ((start_logits, first), (end_logits, last)):
 # + for logits, places in ((start_logits, last), (end_logits, first)):
 
-# %% wrong="8.5" name="outside clipped to T-1" says="clipped to the last token"
+# %% wrong="8.5" name="outside clipped to T-1" says="clipped to the last token" loses="span_loss"
 # - inside = places < logits.size(1)
 # + places = places.clamp(max=logits.size(1) - 1)
 # + inside = places < logits.size(1)
 
-# %% wrong="8.5" name="outside is [CLS]" says="count as [CLS]"
+# %% wrong="8.5" name="outside is [CLS]" says="count as [CLS]" loses="span_loss"
 # - inside = places < logits.size(1)
 # + places = places * (places < logits.size(1))
 # + inside = places < logits.size(1)
 
-# %% wrong="8.5" name="mean over all rows" says="the means are over all rows"
+# %% wrong="8.5" name="mean over all rows" says="the means are over all rows" loses="span_loss"
 # - total = total + losses / inside.sum().clamp(min=1)
 # + total = total + losses / len(places)
 
-# %% wrong="8.5" name="one mean" says="share one mean"
+# %% wrong="8.5" name="one mean" says="share one mean" loses="span_loss"
 # - total = 0
 # + total, count = 0, 0
 
@@ -718,60 +718,60 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - return total / 2
 # + return total / count.clamp(min=1)
 
-# %% wrong="8.5" name="both or none" says="left out for the other place"
+# %% wrong="8.5" name="both or none" says="left out for the other place" loses="span_loss"
 # - inside = places < logits.size(1)
 # + inside = (first < logits.size(1)) & (last < logits.size(1))
 
-# %% wrong="8.5" name="places outside are an error" says="your code raised"
+# %% wrong="8.5" name="places outside are an error" says="your code raised" loses="span_loss"
 # - losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
 # + losses = F.cross_entropy(logits, places, reduction="sum")
 
-# %% wrong="8.5" name="NaN where nothing is inside" says="the mean of nothing"
+# %% wrong="8.5" name="NaN where nothing is inside" says="the mean of nothing" loses="span_loss"
 # - losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
 # - total = total + losses / inside.sum().clamp(min=1)
 # + total = total + F.cross_entropy(logits, places.where(inside, -100))
 
-# %% wrong="8.5" name="only beginnings" says="only beginnings count"
+# %% wrong="8.5" name="only beginnings" says="only beginnings count" loses="span_loss"
 # - for logits, places in ((start_logits, first), (end_logits, last)):
 # + for logits, places in ((start_logits, first), (start_logits, first)):
 
-# %% wrong="8.5" name="a number, no tensor" says="a tensor with one number"
+# %% wrong="8.5" name="a number, no tensor" says="a tensor with one number" loses="span_loss"
 # - return total / 2
 # + return total.item() / 2
 
-# %% wrong="8.5" name="no gradient" says="no gradient, or a wrong one"
+# %% wrong="8.5" name="no gradient" says="no gradient, or a wrong one" loses="span_loss"
 # - return total / 2
 # + return total.detach() / 2
 
-# %% wrong="8.5" name="an axis too many" says="an axis too many"
+# %% wrong="8.5" name="an axis too many" says="an axis too many" loses="choice_logits"
 # - return out(cls).squeeze(-1)
 # + return out(cls)
 
-# %% wrong="8.5" name="softmax over the batch" says="over the examples of the batch"
+# %% wrong="8.5" name="softmax over the batch" says="over the examples of the batch" loses="choice_logits"
 # - return out(cls).squeeze(-1)
 # + return out(cls).squeeze(-1).softmax(0)
 
-# %% wrong="8.5" name="softmax over the options" says="these are probabilities"
+# %% wrong="8.5" name="softmax over the options" says="these are probabilities" loses="choice_logits"
 # - return out(cls).squeeze(-1)
 # + return out(cls).squeeze(-1).softmax(-1)
 
-# %% wrong="8.5" name="view(N, B)" says="the options of different examples are mixed"
+# %% wrong="8.5" name="view(N, B)" says="the options of different examples are mixed" loses="choice_logits"
 # - return out(cls).squeeze(-1)
 # + return out(cls.transpose(0, 1)).reshape(cls.shape[:2])
 
-# %% wrong="8.5" name="all axes of one" says="the logits of the options"
+# %% wrong="8.5" name="all axes of one" says="the logits of the options" loses="choice_logits"
 # - return out(cls).squeeze(-1)
 # + return out(cls).squeeze()
 
-# %% wrong="8.5" name="single precision" says="gradients do not arrive" private=true
+# %% wrong="8.5" name="single precision" says="gradients do not arrive" loses="span_logits" private=true
 # - logits = out(states)
 # + logits = out(states).float()
 
-# %% wrong="8.5" name="losses of ten at most" says="for other batches" private=true
+# %% wrong="8.5" name="losses of ten at most" says="for other batches" loses="span_loss" private=true
 # - losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
 # + losses = F.cross_entropy(logits.clamp(-9, 9), places.where(inside, -100), reduction="sum")
 
-# %% wrong="8.5" name="options without a gradient" says="options are wrong" private=true
+# %% wrong="8.5" name="options without a gradient" says="options are wrong" loses="choice_logits" private=true
 # - return out(cls).squeeze(-1)
 # + return out(cls.detach()).squeeze(-1)
 

@@ -13,6 +13,7 @@ from utils import counting
 from utils.counting import numel, on_meta
 from utils.grading import expect
 from utils.grading.check import check
+from utils.grading.parts import part
 from utils.grading.remote import Remote, kind, name_of
 
 Case = tuple[dict[str, Any], int]  # arguments by name, in the order of the signature, and the right answer
@@ -590,9 +591,9 @@ def after_freezing(module: nn.Module, frozen: list[str]) -> int:
     for name in frozen:
         owner, _, last = name.rpartition(".")
         getattr(module.get_submodule(owner), last).requires_grad_(False)
-    left = sum(part.numel() for part in module.parameters() if part.requires_grad)
-    for part in module.parameters():
-        part.requires_grad_(True)
+    left = sum(weight.numel() for weight in module.parameters() if weight.requires_grad)
+    for weight in module.parameters():
+        weight.requires_grad_(True)
     return left
 
 
@@ -817,87 +818,95 @@ def per_token(count: Callable[[Any], int]) -> Guess:
 @check("3.10", points=3, forbids=(*COUNTERS, "FlopCounterMode"))
 def training_memory(training_memory, flops_per_token):
     """Bytes to train in float32, part by part, and forward FLOPs of a token."""
-    compare(
-        training_memory,
-        [activations_case(3, 7, 12, 20, 0, 4, *counts) for counts in ((1_000, 1_000), (7_919, 310), (50, 0))],
-        {
-            "numbers are counted, not bytes. A float32 number takes 4.": lambda n, s: n // 4,
-            "a number takes 2 bytes here. Float32 takes 4.": lambda n, s: n // 2,
-            "a number takes 8 bytes here. Float32 takes 4.": lambda n, s: 2 * n,
-            "frozen weights have gradients and Adam states here. They need neither.": lambda n, s: 16 * s.parameters,
-            "frozen weights have gradients here. They need none.": lambda n, s: n + 4 * (s.parameters - s.trained),
-            "frozen weights have Adam states here. They need none.": lambda n, s: n + 8 * (s.parameters - s.trained),
-            "frozen weights are missing. They are not trained, and still they are there.": lambda n, s: 16 * s.trained,
-            "for each trained weight one number is missing: its gradient, or one of Adam's two.": (
-                lambda n, s: n - 4 * s.trained
-            ),
-            "Adam's two numbers for each trained weight are missing.": lambda n, s: n - 8 * s.trained,
-            "the weights are missing.": lambda n, s: n - 4 * s.parameters,
-        },
-        "without layers, the bytes are not those of weights, gradients and Adam's states.",
-    )
-    layers = ((3, 7, 12, 20, 2, 4), (2, 5, 8, 9, 3, 2), (1, 11, 30, 14, 1, 5))
-    compare(
-        training_memory,
-        [activations_case(*sizes) for sizes in layers],
-        {
-            "activations are counted in numbers, not in bytes.": lambda n, s: n // 4,
-            "the activations are missing.": lambda n, s: 0,
-            "the attention weights are missing: in each head, a token has one for each key.": per_token(
-                lambda s: -s.H * s.T
-            ),
-            "the attention weights of one head are counted. Each head has its own.": per_token(
-                lambda s: s.T - s.H * s.T
-            ),
-            "in each head a token has one attention weight here. It has one for each key.": per_token(
-                lambda s: s.H - s.H * s.T
-            ),
-            "the attention weights of the sequence are counted for each token.": per_token(
-                lambda s: s.H * s.T * (s.T - 1)
-            ),
-            "the input of the second feed-forward map, F wide, is missing.": per_token(lambda s: -s.F),
-            "the input of Q, K and V is counted three times. It is one tensor.": per_token(lambda s: 2 * s.D),
-            "queries, keys and values are missing. They enter products, too.": per_token(lambda s: -3 * s.D),
-            "one of the activations of width D is missing.": per_token(lambda s: -s.D),
-            "one layer is counted. Each of the L layers keeps its activations.": lambda n, s: n // s.L,
-            "one sequence is counted. There are B.": lambda n, s: n // s.B,
-            "one token of each sequence is counted. There are T.": lambda n, s: n // s.T,
-        },
-        "the activations are not the inputs of the matrix products in torch's layers.",
-    )
-    both = [activations_case(*sizes, 9_000 + sizes[1], 800) for sizes in layers]
-    together = "weights, states and activations are right alone and wrong together. They are added."
-    compare(training_memory, both, {}, together)
-    compare(
-        flops_per_token,
-        [
-            flops_case(*sizes)
-            for sizes in ((7, 12, 20, 2, 31), (5, 8, 9, 3, 23), (11, 30, 14, 1, 6), (64, 200, 200, 4, 50_001))
-        ],
-        {
-            "a multiply-add counts as one here. It is two operations.": lambda n, s: n // 2,
-            "the products of the attention itself are missing: queries with keys, weights with values.": (
-                lambda n, s: n - 4 * s.L * s.T * s.D
-            ),
-            "one product of the attention itself is missing: queries with keys, or weights with values.": (
-                lambda n, s: n - 2 * s.L * s.T * s.D
-            ),
-            "the head is missing.": lambda n, s: n - 2 * s.D * s.V,
-            "the embedding costs a product here. It is a lookup.": lambda n, s: n + 2 * s.D * s.V,
-            "the backward pass is counted, too. The forward pass is asked for.": lambda n, s: 3 * n,
-            "all T tokens are counted. One is asked for.": lambda n, s: s.T * n,
-            "the attention of all T queries is counted. One token has one query.": (
-                lambda n, s: n + 4 * s.L * s.T * s.D * (s.T - 1)
-            ),
-            "one layer is counted. Each of the L layers works.": lambda n, s: real_flops(s.T, s.D, s.F, 1, s.V),
-            "each layer has a head here. There is one.": lambda n, s: n + (s.L - 1) * 2 * s.D * s.V,
-            "the output projection of the attention is missing.": lambda n, s: n - 2 * s.L * s.D * s.D,
-            "biases and norms are counted. They enter no matrix product.": (
-                lambda n, s: n + 2 * (s.L * (9 * s.D + s.F) + s.V)
-            ),
-        },
-        "the FLOPs are not those that torch's counter sees.",
-    )
+    with part("training_memory", 2):
+        compare(
+            training_memory,
+            [activations_case(3, 7, 12, 20, 0, 4, *counts) for counts in ((1_000, 1_000), (7_919, 310), (50, 0))],
+            {
+                "numbers are counted, not bytes. A float32 number takes 4.": lambda n, s: n // 4,
+                "a number takes 2 bytes here. Float32 takes 4.": lambda n, s: n // 2,
+                "a number takes 8 bytes here. Float32 takes 4.": lambda n, s: 2 * n,
+                "frozen weights have gradients and Adam states here. They need neither.": lambda n, s: (
+                    16 * s.parameters
+                ),
+                "frozen weights have gradients here. They need none.": lambda n, s: n + 4 * (s.parameters - s.trained),
+                "frozen weights have Adam states here. They need none.": lambda n, s: (
+                    n + 8 * (s.parameters - s.trained)
+                ),
+                "frozen weights are missing. They are not trained, and still they are there.": lambda n, s: (
+                    16 * s.trained
+                ),
+                "for each trained weight one number is missing: its gradient, or one of Adam's two.": (
+                    lambda n, s: n - 4 * s.trained
+                ),
+                "Adam's two numbers for each trained weight are missing.": lambda n, s: n - 8 * s.trained,
+                "the weights are missing.": lambda n, s: n - 4 * s.parameters,
+            },
+            "without layers, the bytes are not those of weights, gradients and Adam's states.",
+        )
+        layers = ((3, 7, 12, 20, 2, 4), (2, 5, 8, 9, 3, 2), (1, 11, 30, 14, 1, 5))
+        compare(
+            training_memory,
+            [activations_case(*sizes) for sizes in layers],
+            {
+                "activations are counted in numbers, not in bytes.": lambda n, s: n // 4,
+                "the activations are missing.": lambda n, s: 0,
+                "the attention weights are missing: in each head, a token has one for each key.": per_token(
+                    lambda s: -s.H * s.T
+                ),
+                "the attention weights of one head are counted. Each head has its own.": per_token(
+                    lambda s: s.T - s.H * s.T
+                ),
+                "in each head a token has one attention weight here. It has one for each key.": per_token(
+                    lambda s: s.H - s.H * s.T
+                ),
+                "the attention weights of the sequence are counted for each token.": per_token(
+                    lambda s: s.H * s.T * (s.T - 1)
+                ),
+                "the input of the second feed-forward map, F wide, is missing.": per_token(lambda s: -s.F),
+                "the input of Q, K and V is counted three times. It is one tensor.": per_token(lambda s: 2 * s.D),
+                "queries, keys and values are missing. They enter products, too.": per_token(lambda s: -3 * s.D),
+                "one of the activations of width D is missing.": per_token(lambda s: -s.D),
+                "one layer is counted. Each of the L layers keeps its activations.": lambda n, s: n // s.L,
+                "one sequence is counted. There are B.": lambda n, s: n // s.B,
+                "one token of each sequence is counted. There are T.": lambda n, s: n // s.T,
+            },
+            "the activations are not the inputs of the matrix products in torch's layers.",
+        )
+        both = [activations_case(*sizes, 9_000 + sizes[1], 800) for sizes in layers]
+        together = "weights, states and activations are right alone and wrong together. They are added."
+        compare(training_memory, both, {}, together)
+    with part("flops_per_token", 1):
+        compare(
+            flops_per_token,
+            [
+                flops_case(*sizes)
+                for sizes in ((7, 12, 20, 2, 31), (5, 8, 9, 3, 23), (11, 30, 14, 1, 6), (64, 200, 200, 4, 50_001))
+            ],
+            {
+                "a multiply-add counts as one here. It is two operations.": lambda n, s: n // 2,
+                "the products of the attention itself are missing: queries with keys, weights with values.": (
+                    lambda n, s: n - 4 * s.L * s.T * s.D
+                ),
+                "one product of the attention itself is missing: queries with keys, or weights with values.": (
+                    lambda n, s: n - 2 * s.L * s.T * s.D
+                ),
+                "the head is missing.": lambda n, s: n - 2 * s.D * s.V,
+                "the embedding costs a product here. It is a lookup.": lambda n, s: n + 2 * s.D * s.V,
+                "the backward pass is counted, too. The forward pass is asked for.": lambda n, s: 3 * n,
+                "all T tokens are counted. One is asked for.": lambda n, s: s.T * n,
+                "the attention of all T queries is counted. One token has one query.": (
+                    lambda n, s: n + 4 * s.L * s.T * s.D * (s.T - 1)
+                ),
+                "one layer is counted. Each of the L layers works.": lambda n, s: real_flops(s.T, s.D, s.F, 1, s.V),
+                "each layer has a head here. There is one.": lambda n, s: n + (s.L - 1) * 2 * s.D * s.V,
+                "the output projection of the attention is missing.": lambda n, s: n - 2 * s.L * s.D * s.D,
+                "biases and norms are counted. They enter no matrix product.": (
+                    lambda n, s: n + 2 * (s.L * (9 * s.D + s.F) + s.V)
+                ),
+            },
+            "the FLOPs are not those that torch's counter sees.",
+        )
 
 
 # 3.11

@@ -19,6 +19,7 @@ from utils.grading import expect, toys
 from utils.grading.check import check
 from utils.grading.expect import chance, normal
 from utils.grading.forbidden import MODELS
+from utils.grading.parts import part
 from utils.grading.remote import Library, Remote, StudentError, kind, read
 from utils.grading.results_check import results_check
 
@@ -117,11 +118,11 @@ def drawn(
     expect.of_type(found, dict, "streams should return a dict")
     assert {*found} == {*PARTS}, "the dict should have the keys head, order and dropout, whatever varies."
     numbers = {}
-    for part in reversed(PARTS) if last_first else PARTS:
-        generator = found[part]
-        told = f"`{part}` should be a torch.Generator, not {kind(generator)}."
+    for name in reversed(PARTS) if last_first else PARTS:
+        generator = found[name]
+        told = f"`{name}` should be a torch.Generator, not {kind(generator)}."
         assert type(generator) is Remote and "Generator" in repr(generator), told
-        numbers[part] = lib(torch).rand(3, generator=generator, device=generator.device).tolist()
+        numbers[name] = lib(torch).rand(3, generator=generator, device=generator.device).tolist()
     return numbers
 
 
@@ -145,22 +146,22 @@ def streams(streams, lib):
     for numbers in everything.values():
         for a, b in itertools.combinations(PARTS, 2):
             assert numbers[a] != numbers[b], f"`{a}` and `{b}` of a run draw the same numbers."
-    for part in PARTS:
-        assert everything[1][part] != everything[2][part], f"`{part}` does not depend on the seed, though it varies."
-    flat = [(seed, part, tuple(found)) for seed, numbers in everything.items() for part, found in numbers.items()]
+    for name in PARTS:
+        assert everything[1][name] != everything[2][name], f"`{name}` does not depend on the seed, though it varies."
+    flat = [(seed, name, tuple(found)) for seed, numbers in everything.items() for name, found in numbers.items()]
     for (seed, a, these), (other_seed, b, those) in itertools.combinations(flat, 2):
         assert these != those, (
             f"`{a}` of seed {seed} and `{b}` of seed {other_seed} are one stream: runs would not be independent."
         )
-    for part in PARTS:
-        one, two = drawn(streams, lib, 1, [part]), drawn(streams, lib, 2, [part])
-        assert one[part] != two[part], f"`{part}` is the same in two runs, though it alone should vary."
+    for name in PARTS:
+        one, two = drawn(streams, lib, 1, [name]), drawn(streams, lib, 2, [name])
+        assert one[name] != two[name], f"`{name}` is the same in two runs, though it alone should vary."
         for other in PARTS:
-            if other != part:
-                assert one[other] == two[other], f"`{other}` differs between runs, though only `{part}` should vary."
-        assert one[part] == everything[1][part], f"`{part}` of a seed should not depend on what else varies."
-        stuck = {other: one[other] for other in PARTS if other != part}
-        assert len({tuple(numbers) for numbers in [*stuck.values(), one[part]]}) == 3, (
+            if other != name:
+                assert one[other] == two[other], f"`{other}` differs between runs, though only `{name}` should vary."
+        assert one[name] == everything[1][name], f"`{name}` of a seed should not depend on what else varies."
+        stuck = {other: one[other] for other in PARTS if other != name}
+        assert len({tuple(numbers) for numbers in [*stuck.values(), one[name]]}) == 3, (
             "a part that does not vary shares its stream with another part."
         )
     nothing = drawn(streams, lib, 5, [])
@@ -493,74 +494,81 @@ def half_width(values: list[float], level: float) -> float:
 @check("5.6", points=3, forbids=("seed_table",))
 def intervals(t_interval, bootstrap_interval, binomial_error, lib):
     """Two intervals for the mean over runs, and the standard error over examples."""
-    high_ones, low_ones = [0.9, 0.95, 1.0], [0.0, 0.05, 0.1]
-    plans = ((ACCURACIES, ()), (ACCURACIES, (0.9,)), (TEN, (0.99,)), ([0.5, 0.6, 0.64], ()))
-    for values, options in (*plans, (high_ones, ()), (low_ones, ())):
-        low, high = two_numbers(t_interval(values, *options), "t_interval")
-        assert low < high, "the lower end of the t interval is not below the upper."
-        assert low != 0 and high != 1, (
-            "the t interval is cut off at 0 or 1. The formula does not do that, and differences may be negative."
+    with part("t_interval", 1):
+        high_ones, low_ones = [0.9, 0.95, 1.0], [0.0, 0.05, 0.1]
+        plans = ((ACCURACIES, ()), (ACCURACIES, (0.9,)), (TEN, (0.99,)), ([0.5, 0.6, 0.64], ()))
+        for values, options in (*plans, (high_ones, ()), (low_ones, ())):
+            low, high = two_numbers(t_interval(values, *options), "t_interval")
+            assert low < high, "the lower end of the t interval is not below the upper."
+            assert low != 0 and high != 1, (
+                "the t interval is cut off at 0 or 1. The formula does not do that, and differences may be negative."
+            )
+            level = options[0] if options else 0.95
+            mean, n, wanted = statistics.mean(values), len(values), half_width(values, level)
+            expect.close((low + high) / 2, mean, "the mean is not in the middle of the t interval.", 1e-5)
+            found, sd = (high - low) / 2, statistics.stdev(values)
+            tail = statistics.NormalDist().inv_cdf((1 + level) / 2)
+            guesses = {
+                "the quantile is the normal one. The spread is itself an estimate: with few runs, use t.": tail
+                * sd
+                / n**0.5,
+                "the quantile leaves all of the error on one side. Half of it belongs on each.": quantile(
+                    2 * level - 1, n
+                )
+                * sd
+                / n**0.5,
+                "the degrees of freedom are n. They should be n - 1.": quantile(level, n + 1) * sd / n**0.5,
+                "the interval is not divided by the root of n: it is for one run, not for the mean.": wanted * n**0.5,
+                "the standard deviation divides by n. It should be that of a sample.": wanted * ((n - 1) / n) ** 0.5,
+            }
+            told = "the t interval is not mean ± t · sd / root of n."
+            expect.number_like(found, wanted, "half of the t interval", told, guesses)
+        refuses(t_interval, [0.6], says="one run has no interval: t_interval should raise ValueError.")
+
+    with part("bootstrap_interval", 1):
+        three = [0.5, 0.56, 0.7]
+        low, high = two_numbers(bootstrap_interval(three), "bootstrap_interval")
+        assert high - low > 1e-6, (
+            "all resamples have the same mean: draw with replacement, and as many as there are runs."
         )
-        level = options[0] if options else 0.95
-        mean, n, wanted = statistics.mean(values), len(values), half_width(values, level)
-        expect.close((low + high) / 2, mean, "the mean is not in the middle of the t interval.", 1e-5)
-        found, sd = (high - low) / 2, statistics.stdev(values)
-        tail = statistics.NormalDist().inv_cdf((1 + level) / 2)
-        guesses = {
-            "the quantile is the normal one. The spread is itself an estimate: with few runs, use t.": tail
-            * sd
-            / n**0.5,
-            "the quantile leaves all of the error on one side. Half of it belongs on each.": quantile(2 * level - 1, n)
-            * sd
-            / n**0.5,
-            "the degrees of freedom are n. They should be n - 1.": quantile(level, n + 1) * sd / n**0.5,
-            "the interval is not divided by the root of n: it is for one run, not for the mean.": wanted * n**0.5,
-            "the standard deviation divides by n. It should be that of a sample.": wanted * ((n - 1) / n) ** 0.5,
-        }
-        told = "the t interval is not mean ± t · sd / root of n."
-        expect.number_like(found, wanted, "half of the t interval", told, guesses)
-    refuses(t_interval, [0.6], says="one run has no interval: t_interval should raise ValueError.")
+        # 1 of 27 resamples of three runs is the worst run three times: more than the 2.5% that are cut off.
+        ends = torch.tensor([sum([0.5, 0.5, 0.56]) / 3, sum([0.7, 0.7, 0.56]) / 3])  # 4 of 27 are at most this
+        cut = "the bootstrap cuts off the wrong share: half of what is beyond the level belongs on each side."
+        assert not torch.allclose(torch.tensor([low, high]), ends, 1e-5), cut
+        sentence = "the bootstrap interval of three runs is not that of the means of resamples."
+        expect.close(torch.tensor([low, high]), torch.tensor([0.5, 0.7]), sentence, 1e-5)
+        low, high = two_numbers(bootstrap_interval(three, 0.8), "bootstrap_interval")
+        assert abs(low - 0.5) > 1e-5 or abs(high - 0.7) > 1e-5, (
+            "the level does not change the bootstrap interval, or single runs are drawn, or medians taken: take means "
+            "of resamples."
+        )
+        expect.close(torch.tensor([low, high]), ends, cut, 1e-5)
+        many = [0.5 + 0.2 * random.Random(place).random() for place in range(20)]
+        before = chance(lib)
+        first = two_numbers(bootstrap_interval(many, 0.95, 2000, 1), "bootstrap_interval")
+        sentence = "a global generator is seeded or used. Make one of your own, such as `np.random.default_rng(seed)`."
+        assert chance(lib) == before, sentence
+        again = two_numbers(bootstrap_interval(many, 0.95, 2000, 1), "bootstrap_interval")
+        assert first == again, "the same seed gives another bootstrap interval."
+        others = {two_numbers(bootstrap_interval(many, 0.95, 2000, seed), "bootstrap_interval") for seed in range(2, 6)}
+        assert others != {first}, "`seed` does not change the resamples."
+        error = statistics.pstdev(many) / len(many) ** 0.5
+        for end, side in zip(first, (-1, 1), strict=True):
+            off = abs(end - (statistics.mean(many) + side * 1.96 * error)) / error
+            assert off < 0.3, "the bootstrap interval of many runs is far from mean ± 1.96 standard errors."
+        refuses(bootstrap_interval, [0.6], says="one run has no interval: bootstrap_interval should raise ValueError.")
 
-    three = [0.5, 0.56, 0.7]
-    low, high = two_numbers(bootstrap_interval(three), "bootstrap_interval")
-    assert high - low > 1e-6, "all resamples have the same mean: draw with replacement, and as many as there are runs."
-    # 1 of 27 resamples of three runs is the worst run three times: more than the 2.5% that are cut off.
-    ends = torch.tensor([sum([0.5, 0.5, 0.56]) / 3, sum([0.7, 0.7, 0.56]) / 3])  # 4 of 27 are at most this
-    cut = "the bootstrap cuts off the wrong share: half of what is beyond the level belongs on each side."
-    assert not torch.allclose(torch.tensor([low, high]), ends, 1e-5), cut
-    sentence = "the bootstrap interval of three runs is not that of the means of resamples."
-    expect.close(torch.tensor([low, high]), torch.tensor([0.5, 0.7]), sentence, 1e-5)
-    low, high = two_numbers(bootstrap_interval(three, 0.8), "bootstrap_interval")
-    assert abs(low - 0.5) > 1e-5 or abs(high - 0.7) > 1e-5, (
-        "the level does not change the bootstrap interval, or single runs are drawn, or medians taken: take means of "
-        "resamples."
-    )
-    expect.close(torch.tensor([low, high]), ends, cut, 1e-5)
-    many = [0.5 + 0.2 * random.Random(place).random() for place in range(20)]
-    before = chance(lib)
-    first = two_numbers(bootstrap_interval(many, 0.95, 2000, 1), "bootstrap_interval")
-    sentence = "a global generator is seeded or used. Make one of your own, such as `np.random.default_rng(seed)`."
-    assert chance(lib) == before, sentence
-    again = two_numbers(bootstrap_interval(many, 0.95, 2000, 1), "bootstrap_interval")
-    assert first == again, "the same seed gives another bootstrap interval."
-    others = {two_numbers(bootstrap_interval(many, 0.95, 2000, seed), "bootstrap_interval") for seed in range(2, 6)}
-    assert others != {first}, "`seed` does not change the resamples."
-    error = statistics.pstdev(many) / len(many) ** 0.5
-    for end, side in zip(first, (-1, 1), strict=True):
-        off = abs(end - (statistics.mean(many) + side * 1.96 * error)) / error
-        assert off < 0.3, "the bootstrap interval of many runs is far from mean ± 1.96 standard errors."
-    refuses(bootstrap_interval, [0.6], says="one run has no interval: bootstrap_interval should raise ValueError.")
-
-    for p, n in ((0.66, 277), (0.5283, 277), (0.8, 25)):
-        wanted = math.sqrt(p * (1 - p) / n)
-        guesses = {
-            "this is the variance. The standard error is its root.": wanted**2,
-            "this is the standard deviation of one example: divide by the root of n.": wanted * n**0.5,
-            "this is the standard deviation of the number of hits, not of their share.": wanted * n,
-            "this is the half-width of an interval. The standard error comes without 1.96.": 1.96 * wanted,
-        }
-        told = "the binomial standard error is not the root of p(1 - p)/n."
-        expect.number_like(binomial_error(p, n), wanted, "binomial_error", told, guesses, 1e-5)
+    with part("binomial_error", 1):
+        for p, n in ((0.66, 277), (0.5283, 277), (0.8, 25)):
+            wanted = math.sqrt(p * (1 - p) / n)
+            guesses = {
+                "this is the variance. The standard error is its root.": wanted**2,
+                "this is the standard deviation of one example: divide by the root of n.": wanted * n**0.5,
+                "this is the standard deviation of the number of hits, not of their share.": wanted * n,
+                "this is the half-width of an interval. The standard error comes without 1.96.": 1.96 * wanted,
+            }
+            told = "the binomial standard error is not the root of p(1 - p)/n."
+            expect.number_like(binomial_error(p, n), wanted, "binomial_error", told, guesses, 1e-5)
 
 
 # 5.7

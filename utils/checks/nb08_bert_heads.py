@@ -16,6 +16,7 @@ from utils.grading import expect, toys
 from utils.grading.check import check, stretch
 from utils.grading.expect import generator, normal
 from utils.grading.forbidden import MODELS
+from utils.grading.parts import part
 from utils.grading.remote import Library, Remote, kind, read
 from utils.grading.results_check import results_check
 
@@ -733,44 +734,47 @@ def strided_too(lib: Library, call: Remote, what: str, *given: Any) -> Any:
 def heads(span_logits, span_loss, choice_logits, lib):
     """Two logits a token, pads left out; two means, halved; one logit an option, whatever their number."""
     B, T, d = 3, 5, 4
-    out = linear(lib, d, 2, 50)
-    x, mask = normal(B, T, d, seed=51), torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 1, 0, 0, 0]])
-    spans_scored(span_logits, out, x)
-    spans_scored(span_logits, out, x, mask)
-    spans_scored(span_logits, out, x, mask.bool())
-    spans_scored(span_logits, out, x, mask.float())
-    expect.one_device(lib, span_logits, x, out[0], mask)
-    found = two_logits(strided_too(lib, span_logits, "span_logits", x, out[0]), (B, T))
-    for one, wanted in zip(found, by_token(out[1], x), strict=True):
-        expect.close(one, wanted, "the logits are wrong for states that are not contiguous.")
+    with part("span_logits", 1):
+        out = linear(lib, d, 2, 50)
+        x, mask = normal(B, T, d, seed=51), torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 1, 0, 0, 0]])
+        spans_scored(span_logits, out, x)
+        spans_scored(span_logits, out, x, mask)
+        spans_scored(span_logits, out, x, mask.bool())
+        spans_scored(span_logits, out, x, mask.float())
+        expect.one_device(lib, span_logits, x, out[0], mask)
+        found = two_logits(strided_too(lib, span_logits, "span_logits", x, out[0]), (B, T))
+        for one, wanted in zip(found, by_token(out[1], x), strict=True):
+            expect.close(one, wanted, "the logits are wrong for states that are not contiguous.")
 
-    start, end = 2 * normal(B + 1, T + 1, seed=52), 2 * normal(B + 1, T + 1, seed=53)
-    for first, last in (
-        ([2, 0, 5, 1], [3, 0, 5, 4]),
-        ([2, 0, 5, 6], [3, 7, 5, 9]),
-        ([9, 0, 2, 9], [9, 9, 5, 9]),
-        ([6, 6, 6, 7], [1, 2, 3, 4]),
-        ([6, 6, 6, 7], [6, 8, 9, 9]),
-    ):
-        places = torch.tensor(first), torch.tensor(last)
-        span_lost(span_loss, start, end, *places)
-        slopes = lib(toys).gradients(span_loss, [start, end], *places)
-        told = "no gradient, or a wrong one, flows back from the loss. Keep it a tensor computed from the logits."
-        for slope, wanted in zip(slopes, slopes_of_loss(start, end, *places), strict=True):
-            assert not slope.isnan().any(), "where no place is inside, the gradient is NaN. It should be zeros."
-            expect.close(slope, wanted, told)
-    pads = start.masked_fill(torch.arange(T + 1) > 3, -torch.inf)
-    span_lost(span_loss, pads, pads.flip(0), torch.tensor([2, 0, 3, 8]), torch.tensor([3, 1, 3, 8]))
-    expect.one_device(lib, span_loss, start, end, *places)
+    with part("span_loss", 1):
+        start, end = 2 * normal(B + 1, T + 1, seed=52), 2 * normal(B + 1, T + 1, seed=53)
+        for first, last in (
+            ([2, 0, 5, 1], [3, 0, 5, 4]),
+            ([2, 0, 5, 6], [3, 7, 5, 9]),
+            ([9, 0, 2, 9], [9, 9, 5, 9]),
+            ([6, 6, 6, 7], [1, 2, 3, 4]),
+            ([6, 6, 6, 7], [6, 8, 9, 9]),
+        ):
+            places = torch.tensor(first), torch.tensor(last)
+            span_lost(span_loss, start, end, *places)
+            slopes = lib(toys).gradients(span_loss, [start, end], *places)
+            told = "no gradient, or a wrong one, flows back from the loss. Keep it a tensor computed from the logits."
+            for slope, wanted in zip(slopes, slopes_of_loss(start, end, *places), strict=True):
+                assert not slope.isnan().any(), "where no place is inside, the gradient is NaN. It should be zeros."
+                expect.close(slope, wanted, told)
+        pads = start.masked_fill(torch.arange(T + 1) > 3, -torch.inf)
+        span_lost(span_loss, pads, pads.flip(0), torch.tensor([2, 0, 3, 8]), torch.tensor([3, 1, 3, 8]))
+        expect.one_device(lib, span_loss, start, end, *places)
 
-    out = linear(lib, d, 1, 54)
-    for shape in ((3, 2, d), (2, 5, d), (1, 3, d), (3, 1, d), (1, 1, d)):
-        chosen(choice_logits, out, normal(*shape, seed=55))
-    x = normal(3, 2, d, seed=56)
-    expect.one_device(lib, choice_logits, x, out[0])
-    found = expect.floats(strided_too(lib, choice_logits, "choice_logits", x, out[0]), (3, 2), "the logits")
-    told = "the logits are wrong for states that are not contiguous."
-    expect.close(found, torch.einsum("bnd,d->bn", x, out[1]["weight"][0]) + out[1]["bias"], told)
+    with part("choice_logits", 1):
+        out = linear(lib, d, 1, 54)
+        for shape in ((3, 2, d), (2, 5, d), (1, 3, d), (3, 1, d), (1, 1, d)):
+            chosen(choice_logits, out, normal(*shape, seed=55))
+        x = normal(3, 2, d, seed=56)
+        expect.one_device(lib, choice_logits, x, out[0])
+        found = expect.floats(strided_too(lib, choice_logits, "choice_logits", x, out[0]), (3, 2), "the logits")
+        told = "the logits are wrong for states that are not contiguous."
+        expect.close(found, torch.einsum("bnd,d->bn", x, out[1]["weight"][0]) + out[1]["bias"], told)
 
 
 def slopes_of_loss(

@@ -14,9 +14,9 @@ from types import ModuleType
 from typing import Any
 
 from utils import setup
-from utils.grading import dispatch, forbidden
-from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, StudentError, libraries, named
-from utils.grading.verdict import Outcome, Ungraded, Verdict, legible
+from utils.grading import dispatch, forbidden, parts
+from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, libraries, named
+from utils.grading.verdict import Outcome, Ungraded, Verdict, legible, summed
 
 if not __debug__:
     raise RuntimeError("checks are made of assert statements: run Python without -O and PYTHONOPTIMIZE")
@@ -71,7 +71,10 @@ class Check:
         rule = self.rule_against(cells)
         if rule:
             return Verdict(self.exercise, self.points, Outcome.WRONG, rule)
-        outcome, message = examine(self.asserts, ask, self.forbids)
+        with parts.each_alone() as found:
+            outcome, message = examine(self.asserts, ask, self.forbids)
+        if outcome is Outcome.PASSED:
+            return Verdict(self.exercise, self.points, **summed(found))
         return Verdict(self.exercise, self.points, outcome, message)
 
     def rule_against(self, cells: Sequence[forbidden.Cell]) -> str:
@@ -168,15 +171,10 @@ def examine(asserts: Callable[..., None], ask: Ask, forbids: Sequence[str] = ())
         asserts(**objects)
     except ForbiddenUsed as caught:
         return Outcome.WRONG, does_all(legible(str(caught), 100))
-    except StudentError as error:
-        return (Outcome.BLANK, "") if error.blank else (Outcome.ERROR, legible(error.sentence()))
-    except AssertionError as wrong:
-        return Outcome.WRONG, legible(str(wrong))
     except ImportError:  # ours: no code of the student's runs on this side
         raise
-    except Exception as surprise:  # a value of a kind the check did not foresee
-        why = f"what your code returned cannot be used ({type(surprise).__name__}: {surprise})"
-        return Outcome.WRONG, legible(why)
+    except Exception as failed:
+        return parts.told(failed)
     return Outcome.PASSED, ""
 
 
@@ -224,9 +222,9 @@ class Scoreboard:
         return "\n".join([*lines, self._total(), *self._not_graded()])
 
     def _repr_html_(self) -> str:
-        mark = {Outcome.PASSED: "&#10003;", Outcome.BLANK: "&#183;"}
+        mark = {"passed": "&#10003;", "passed in part": "&#9680;", "wrong": "&#10007;", "error": "&#10007;"}
         rows = "".join(
-            f"<tr><td>{number}</td><td>{mark.get(latest.outcome, '&#10007;') if latest else '&#183;'}</td>"
+            f"<tr><td>{number}</td><td>{mark.get(self._state(latest), '&#183;')}</td>"
             f"<td style='text-align:left'>{html.escape(self._state(latest))}</td>"
             f"<td>{latest.score if latest else 0:g} of {points:g}</td></tr>"
             for number, points, latest in self.rows
@@ -237,7 +235,7 @@ class Scoreboard:
 
     @staticmethod
     def _state(latest: Verdict | None) -> str:
-        return "check not run yet" if latest is None else str(latest.outcome)
+        return "check not run yet" if latest is None else latest.state
 
     def _not_graded(self) -> list[str]:
         return [f"stretch exercise {number}, not graded: {self._state(latest)}" for number, latest in self.stretches]

@@ -33,6 +33,11 @@ class StudentError(Exception):
         super().__init__(message)
         self.type_name, self.line, self.number, self.blank = type_name, line, number, blank
 
+    @property
+    def ends_check(self) -> bool:
+        """Whether the check cannot go on with another part: nothing is answered, or nobody is there to ask."""
+        return self.blank
+
     def sentence(self) -> str:
         """One sentence for the student, with their own line where it is known."""
         text = f"your code raised {self.type_name}: {self}" if self.type_name else str(self)

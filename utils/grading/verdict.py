@@ -2,7 +2,9 @@
 
 import enum
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
 # What a terminal obeys, an encoder refuses, or the eye reads in another order. Tabs and line ends stay.
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -25,6 +27,21 @@ class Outcome(enum.StrEnum):
 
 
 @dataclass(frozen=True)
+class Part:
+    """What a check says of one of its parts; `message` is written for the student."""
+
+    name: str
+    points: float
+    outcome: Outcome
+    message: str = ""
+
+    @property
+    def score(self) -> float:
+        """All points or none."""
+        return self.points if self.outcome is Outcome.PASSED else 0.0
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What a check says of one exercise; `message` is written for the student."""
 
@@ -32,20 +49,55 @@ class Verdict:
     points: float
     outcome: Outcome
     message: str = ""
+    parts: tuple[Part, ...] = ()  # of a check that has parts, unless the whole exercise is lost
 
     @property
     def score(self) -> float:
-        """All points or none: the parts of an exercise are exercises of their own."""
-        return self.points if self.outcome is Outcome.PASSED else 0.0
+        """All points if it passed, else none; but of a check that has parts only those of the parts that failed go."""
+        if self.outcome is Outcome.PASSED:
+            return self.points
+        lost = sum(one.points - one.score for one in self.parts) if self.parts else self.points
+        return round(self.points - lost, 6)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether it is passed in part: some points are won and some are lost."""
+        return self.outcome is not Outcome.PASSED and self.score > 0
+
+    @property
+    def state(self) -> str:
+        """The outcome in words."""
+        return "passed in part" if self.in_parts else str(self.outcome)
 
     def sentence(self) -> str:
-        """The line a student reads."""
+        """What a student reads: a line, or one for each part that failed."""
         if self.outcome is Outcome.PASSED:
             more = f". {self.message}" if self.message else ""
             return f"Exercise {self.exercise}: passed ({self.points:g} point{'s' * (self.points != 1)}){more}"
         if self.outcome is Outcome.BLANK:
             return f"Exercise {self.exercise}: not attempted yet."
+        if self.in_parts:
+            won = f"{self.score:g} of {self.points:g} points"
+            return f"Exercise {self.exercise}: passed in part ({won}).\n{self.message}"
         return f"Exercise {self.exercise}: {self.message}"
+
+    def losing(self, part: str, message: str) -> "Verdict":
+        """The same where a private check failed that asks for this part ("": for the whole exercise)."""
+        if not part:
+            return replace(self, outcome=Outcome.WRONG, message=message, parts=())
+        failed = (
+            replace(one, outcome=Outcome.WRONG, message=message) if one.name == part else one for one in self.parts
+        )
+        return replace(self, **summed(failed))
+
+
+def summed(parts: Iterable[Part]) -> dict[str, Any]:
+    """What parts say together, as fields of a `Verdict`: the outcome of the first that failed, and their sentences."""
+    parts = tuple(parts)
+    failed = [one for one in parts if one.outcome is not Outcome.PASSED]
+    outcome = failed[0].outcome if failed else Outcome.PASSED
+    message = legible("\n".join(f"{one.name}: {one.message}" for one in failed))
+    return {"outcome": outcome, "message": message, "parts": parts}
 
 
 class Ungraded(Verdict):
