@@ -16,7 +16,8 @@ from autograder import course as courses
 from autograder.course import Course, CourseError
 
 HELP = (
-    "Build, release, collect and grade the notebooks of the course in course.toml.\n\n"
+    "Build, release, collect and grade the notebooks of the course in course.toml, of this folder or one above it. "
+    "[b]new-course[/b] DIR begins another one.\n\n"
     "The usual way: [b]build[/b], [b]release[/b] --to DIR, then for each deadline [b]collect[/b] SOURCE, "
     "[b]grade[/b], [b]feedback[/b], [b]report[/b], [b]export[/b]. Try it without students: [b]demo[/b]."
 )
@@ -81,6 +82,22 @@ def build(
         return
     course_tree.build_tree(course)
     console.print(f"wrote {', '.join(stale) or 'nothing: all was up to date'}; the course tree is {course.tree}")
+
+
+@app.command("new-course")
+def new_course(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="An empty folder, or one that is not there yet.")],
+    title: Annotated[str, typer.Option(help="Of the course; default: the folder's name.", show_default=False)] = "",
+) -> None:
+    """Write the skeleton of another course: a notebook with an exercise and a written question, which can be graded.
+
+    Commands work on the course in the folder where they are given, or above it.
+    """
+    from autograder import new_course as making
+
+    files = making.write(folder, title)
+    console.print(f"{len(files)} files in {folder}. Go there, and do what its README.md says:", soft_wrap=True)
+    console.print(f"  cd {folder}\n  autograder build\n  autograder demo", markup=False, soft_wrap=True)
 
 
 @app.command()

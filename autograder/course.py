@@ -3,6 +3,7 @@
 import datetime
 import importlib.util
 import math
+import os
 import re
 import tomllib
 import zoneinfo
@@ -16,7 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 if TYPE_CHECKING:
     from utils.experiments.experiment import Experiment, Experiments
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[1]  # of the packages autograder, utils and data
+HELPERS = ("utils", "data")  # packages that students have, too
+CHECKS = "utils/checks"  # the public checks, below the folder of their course
 HOUR, DAY = 3600, 86400  # seconds
 Name = Annotated[str, StringConstraints(pattern=r"^\d\d_[a-z0-9_]+$")]
 
@@ -38,6 +41,44 @@ def is_stretch(exercise: str) -> bool:
 
 class CourseError(Exception):
     """Something about the course is not as it must be; the message says what to do."""
+
+
+def _folder() -> Path:
+    """The folder of the course that commands work on.
+
+    AUTOGRADER_COURSE names it; else it is the nearest one with a course.toml, from the current folder upwards; else
+    the course that comes with this package.
+    """
+    if stated := os.environ.get("AUTOGRADER_COURSE"):
+        return Path(stated).resolve()
+    try:
+        here = Path.cwd()
+    except OSError:  # it was removed
+        return ROOT
+    return next((one for one in (here, *here.parents) if os.path.isfile(one / "course.toml")), ROOT)
+
+
+FOLDER = _folder()  # with course.toml, solutions/, notebooks/, utils/checks/ and .course/
+if FOLDER != ROOT:  # its checks in the place of ours, and what other modules it has beside ours
+    for _name in ("utils", "utils.checks", "utils.experiments", "data"):
+        _inside, _path = _name.replace(".", "/"), importlib.import_module(_name).__path__
+        _path[:] = [*([] if _inside == CHECKS else _path), str(FOLDER / _inside)]
+
+
+def helpers(root: Path = ROOT, folder: Path = FOLDER) -> dict[str, Path]:
+    """The files of `HELPERS` as students of the course have them, by their paths below the student repository.
+
+    Of another course that is the Python of the package in `root`, without our checks, and what its own folder has.
+    """
+    found = {}
+    for place in dict.fromkeys((root, folder)):
+        for package in HELPERS:
+            for path in sorted((place / package).rglob("*")):
+                name = path.relative_to(place).as_posix()
+                ours = path.suffix == ".py" and (path.name == "__init__.py" or not name.startswith(CHECKS))
+                if path.is_file() and path.suffix != ".pyc" and (place == folder or ours):
+                    found[name] = path
+    return found
 
 
 class _Section(BaseModel):
@@ -201,7 +242,7 @@ class Course(_Section):
     late: Late = Late()
     platforms: tuple[Platform, ...] = ()  # besides those that `autograder.intake.platforms` knows
     timezone: str = ""  # of the learning platform, whose downloads name none, such as Europe/Berlin
-    tree: Path = ROOT / ".course"
+    tree: Path = FOLDER / ".course"
 
     @field_validator("student_repository")
     @classmethod
@@ -261,12 +302,14 @@ class Course(_Section):
         return list(dict.fromkeys(self.notebook(name) for name in names) if names else self.notebooks)
 
 
-def load(path: Path = ROOT / "course.toml", tree: Path | None = None, database: str = "") -> Course:
+def load(path: Path = FOLDER / "course.toml", tree: Path | None = None, database: str = "") -> Course:
     """Read and check `course.toml`; `tree` replaces the course tree `.course/`, `database` the gradebook's URL.
 
     Raises:
         CourseError: the file is missing or says something it may not; the message names the line or key.
     """
+    if path == FOLDER / "course.toml":
+        _must_be_ours(path)
     try:
         stated = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as bad:
@@ -284,9 +327,33 @@ def load(path: Path = ROOT / "course.toml", tree: Path | None = None, database: 
         raise CourseError(f"{path} is not a course:\n" + "\n".join(lines)) from None
     for entry in course.notebooks:
         if not folder_of(entry).is_dir():
-            known = ", ".join(sorted(one.name for one in (ROOT / "solutions").glob("[0-9][0-9]_*") if one.is_dir()))
+            known = ", ".join(sorted(one.name for one in (FOLDER / "solutions").glob("[0-9][0-9]_*") if one.is_dir()))
             raise CourseError(f"{path} names {entry.name}, and solutions/{entry.name} is missing; there are {known}")
     return course
+
+
+def _must_be_ours(path: Path) -> None:
+    """Refuse a course that only lies near by: its checks would run as us.
+
+    Raises:
+        CourseError: there is no course, or another user's, or one whose modules have names of ours.
+    """
+    if not path.exists():
+        raise CourseError(
+            f"there is no course.toml in {os.environ.get('AUTOGRADER_COURSE', 'this folder or above it')}: go into "
+            "the folder of a course, or make one, `autograder new-course DIR`"
+        )
+    if FOLDER == ROOT:
+        return
+    if path.stat().st_uid not in (os.getuid(), 0) and "AUTOGRADER_COURSE" not in os.environ:
+        raise CourseError(
+            f"{path} belongs to another user, whose checks would run as you: if you trust them, "
+            f"set AUTOGRADER_COURSE={FOLDER}"
+        )
+    own = (file.relative_to(FOLDER) for package in HELPERS for file in (FOLDER / package).rglob("*.py"))
+    twice = [str(one) for one in own if (ROOT / one).is_file() and not one.as_posix().startswith(CHECKS)]
+    if twice:
+        raise CourseError(f"{', '.join(twice)} of {FOLDER}: modules of autograder have these names, choose others")
 
 
 def _key(place: tuple[int | str, ...], stated: dict[str, Any]) -> str:
@@ -309,4 +376,4 @@ def _told(kind: str, message: str) -> str:
 
 def folder_of(entry: NotebookEntry) -> Path:
     """The author's folder of a notebook."""
-    return ROOT / "solutions" / entry.name
+    return FOLDER / "solutions" / entry.name

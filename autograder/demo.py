@@ -8,7 +8,7 @@ from rich.table import Table
 
 from autograder import course as courses
 from autograder.author import build
-from autograder.course import ROOT, Course
+from autograder.course import FOLDER, Course
 from autograder.gradebook import course_tree
 from autograder.grading import grade
 from autograder.grading.records import GRADED, Options
@@ -16,7 +16,7 @@ from autograder.intake import collect as collecting
 from autograder.reports import feedback, report
 from autograder.synthetic import Made, made_up_class, zipped
 
-TREE = ROOT / ".demo"
+TREE = FOLDER / ".demo"
 CELL_SECONDS = 3.0  # so that the endless loop does not keep you waiting
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from autograder.course import ROOT, Course, CourseError
+from autograder.course import FOLDER, ROOT, Course, CourseError
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LOW_MB, NONE_MB = 2048, 200  # free on the disk of the course tree
@@ -75,12 +75,8 @@ def python() -> Finding:
 
 def versions() -> Finding:
     """Whether the packages that grading uses are there, at the versions of constraints.txt."""
-    from packaging.requirements import Requirement
-
-    project = _project()
-    stated = [*project["dependencies"], *project["optional-dependencies"]["instructor"]]
-    wanted = [one.name for one in map(Requirement, stated) if one.marker is None or one.marker.evaluate()]
-    pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / "constraints.txt").read_text(), re.M))
+    wanted = packages()
+    pinned = dict(re.findall(r"^([\w.-]+)==(\S+)$", _constraints(), re.M))
     missing, others = [], []
     for name in wanted:
         try:
@@ -98,6 +94,15 @@ def versions() -> Finding:
             "packages", State.DOES_NOT, f"the checks are proved with other versions: {', '.join(others)}", do
         )
     return Finding("packages", State.WORKS, f"{len(wanted)}, at the versions of constraints.txt")
+
+
+def packages() -> list[str]:
+    """The names of the packages that grading needs here."""
+    from packaging.requirements import Requirement
+
+    project = _project()
+    stated = [*project["dependencies"], *project["optional-dependencies"]["instructor"]]
+    return [one.name for one in map(Requirement, stated) if one.marker is None or one.marker.evaluate()]
 
 
 def user_namespaces() -> Finding:
@@ -287,10 +292,28 @@ def browser() -> Finding:
 
 
 def _project() -> dict:
-    """What pyproject.toml says of the project."""
+    """What the project needs, as pyproject.toml says; where it is installed without that file, as the package says."""
     import tomllib
 
-    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    path = ROOT / "pyproject.toml"
+    if path.is_file():
+        return tomllib.loads(path.read_text())["project"]
+    said = metadata.metadata("attention-graded")
+    stated = [one.partition(";") for one in said.get_all("Requires-Dist", [])]
+    extra = re.compile(r"""(?: and )?extra == ["'](\w+)["']""")
+    groups: dict[str, list[str]] = {"": []}
+    for name, _, marker in stated:
+        named = extra.search(marker)
+        rest = extra.sub("", marker).strip()
+        groups.setdefault(named[1] if named else "", []).append(f"{name};{rest}" if rest else name)
+    wanted = {"dependencies": groups.pop(""), "optional-dependencies": groups}
+    return wanted | {"requires-python": said["Requires-Python"]}
+
+
+def _constraints() -> str:
+    """The versions that the course is proved with."""
+    path = FOLDER / "constraints.txt"
+    return path.read_text() if path.is_file() else ""
 
 
 def _setting(name: str) -> str:

@@ -154,20 +154,26 @@ class Maker:
         return nbformat.writes(notebook, version=nbformat.NO_CONVERT).encode()
 
     def shuffle(self, notebook: NotebookNode) -> None:
-        """Delete, duplicate, retype and move graded cells, as students do by accident."""
+        """Delete, duplicate, retype and move graded cells, as students do by accident; each another one."""
         checks = [cell for cell in notebook.cells if cell.id.startswith("check_")]
         exercises = [cell for cell in notebook.cells if cell.id.startswith("exercise_")]
-        notebook.cells.remove(checks[0])
         twin = nbformat.from_dict(dict(exercises[0], id="twin"))
         notebook.cells.insert(notebook.cells.index(exercises[0]), twin)
-        again = nbformat.from_dict(dict(checks[1], id="again"))
-        notebook.cells.append(again)
-        checks[2].cell_type = "markdown"
-        checks[2].pop("outputs", None)
-        checks[2].pop("execution_count", None)
-        notebook.cells.remove(checks[3])
-        notebook.cells.insert(0, checks[3])
-        checks[4].source = "print('I pass')"
+        for place, cell in enumerate(checks):
+            match place:
+                case 0:
+                    notebook.cells.remove(cell)
+                case 1:
+                    notebook.cells.append(nbformat.from_dict(dict(cell, id="again")))
+                case 2:
+                    cell.cell_type = "markdown"
+                    cell.pop("outputs", None)
+                    cell.pop("execution_count", None)
+                case 3:
+                    notebook.cells.remove(cell)
+                    notebook.cells.insert(0, cell)
+                case 4:
+                    cell.source = "print('I pass')"
 
     def cheat(self, notebook: NotebookNode) -> None:
         """Patch and forge everything within reach, and answer nothing."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import watchfiles
 
-from autograder.course import ROOT, Course, CourseError, NotebookEntry
+from autograder.course import FOLDER, Course, CourseError, NotebookEntry
 from autograder.grading import grade
 from autograder.grading.records import Options, Record
 from autograder.intake.collect import Collected, collect
@@ -22,7 +22,7 @@ UNIT = """\
 Description=Grades hand-ins of {title} as they arrive
 
 [Service]
-ExecStart="{python}" -m autograder.cli watch "{folder}" --workers {workers}
+ExecStart="{python}" -P -m autograder.cli watch "{folder}" --workers {workers}
 WorkingDirectory={root}
 Restart=on-failure
 
@@ -115,5 +115,16 @@ def _round(
 
 def unit(course: Course, folder: Path, workers: int) -> str:
     """The text of a systemd unit that watches the folder, with this Python and this course."""
-    about = {"title": course.title, "python": sys.executable, "root": ROOT, "workers": workers}
-    return UNIT.format(folder=folder.resolve(), **about)
+    place = _specified(str(FOLDER))
+    about = {"title": _specified(course.title), "python": _quoted(sys.executable), "root": place, "workers": workers}
+    return UNIT.format(folder=_quoted(str(folder.resolve())), **about)
+
+
+def _specified(text: str) -> str:
+    """The text as a unit states it: a percent sign begins a specifier, see systemd.unit(5)."""
+    return text.replace("%", "%%")
+
+
+def _quoted(text: str) -> str:
+    """The same between double quotes in a command, where variables and escapes are read, see systemd.service(5)."""
+    return _specified(text).replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$")

@@ -57,6 +57,7 @@ def project(tmp_path_factory):
 )
 def test_what_changes_makes_stale_what_can_reach_it(all_built, project, monkeypatch, path, stale):
     monkeypatch.setattr(fingerprints, "ROOT", project)
+    monkeypatch.setattr(fingerprints, "FOLDER", project)
     monkeypatch.setattr(fingerprints, "folder_of", lambda entry: project / "solutions" / entry.name)
 
     def all_fingerprints():
@@ -86,10 +87,10 @@ def test_what_imports_reach_is_found_step_by_step(tmp_path):
     }
     for name, text in pieces.items():
         (tmp_path / name).write_text(text)
-    reached = reach.digest([tmp_path / "utils/start.py"], "", tmp_path)
+    reached = reach.digest([tmp_path / "utils/start.py"], "", [tmp_path])
     for name in pieces:
         (tmp_path / name).write_text(pieces[name] + "\n\n")
-        changed = reach.digest([tmp_path / "utils/start.py"], "", tmp_path) != reached
+        changed = reach.digest([tmp_path / "utils/start.py"], "", [tmp_path]) != reached
         assert changed == (name in ("utils/one.py", "utils/two.py", "data/results/gold.json")), name
         (tmp_path / name).write_text(pieces[name])
-        reached = reach.digest([tmp_path / "utils/start.py"], "", tmp_path)
+        reached = reach.digest([tmp_path / "utils/start.py"], "", [tmp_path])

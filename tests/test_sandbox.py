@@ -196,11 +196,12 @@ def test_the_filter_costs_little(small):
     assert inside < 2, inside  # seconds for 100,000 calls
 
 
-def test_the_course_is_covered_where_the_system_shows_it(small, monkeypatch, tmp_path):
+@pytest.mark.parametrize("name", ["ROOT", "FOLDER"])
+def test_the_course_is_covered_where_the_system_shows_it(small, monkeypatch, name):
     """A clone below a folder that every sandbox shows would otherwise lie open there."""
     shown = Path("/usr/share/zoneinfo")
     inside = next(path for path in sorted(shown.iterdir()) if path.is_dir() and any(path.iterdir()))
-    monkeypatch.setattr(sandbox, "ROOT", inside)
+    monkeypatch.setattr(sandbox, name, inside)
     with sandbox.Sandbox(small.limits) as made:
         assert os.listdir(made.path(str(inside))) == []
         assert os.listdir(made.path(str(shown))) != [inside.name]

@@ -18,7 +18,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.course import ROOT, Course, CourseError, NotebookEntry, cell_id, exercise_of, folder_of, is_stretch
+from autograder.course import FOLDER, Course, CourseError, NotebookEntry, cell_id, exercise_of, folder_of, is_stretch
 from utils import files
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -159,7 +159,7 @@ def _must_fit(notebook: NotebookNode, entry: NotebookEntry, wanted: set[str], so
 
 def notebook_path(entry: NotebookEntry) -> Path:
     """The committed student notebook."""
-    return ROOT / "notebooks" / f"{entry.name}.ipynb"
+    return FOLDER / "notebooks" / f"{entry.name}.ipynb"
 
 
 def build_notebooks(course: Course, check: bool = False) -> list[str]:

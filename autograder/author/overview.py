@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 
 from autograder.author import build
-from autograder.course import ROOT, Course, NotebookEntry, exercise_of
+from autograder.course import FOLDER, Course, NotebookEntry, exercise_of
 from utils import files
 
-README = ROOT / "README.md"
+README = FOLDER / "README.md"
 BEGIN, END = "<!-- from course.toml, by autograder build -->", "<!-- end -->"
 HEADS = "| notebook | what you build | what you measure |\n|---|---|---|\n"
 TITLE = re.compile(r"## (\d+\.S?\d+) (.+)")

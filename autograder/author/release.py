@@ -1,15 +1,16 @@
 """The student repository: notebooks, what they import, and nothing of the instructor's."""
 
+import re
 import shutil
+from importlib import metadata
 from pathlib import Path
 
 import nbformat
 
 from autograder.author import build
 from autograder.author.checks import checks_module
-from autograder.course import ROOT, Course, CourseError, folder_of
+from autograder.course import FOLDER, ROOT, Course, CourseError, folder_of, helpers
 
-FOLDERS = ("utils", "data")
 FILES = ("environment.yml", "requirements.txt", "constraints.txt", "LICENSE")
 RECORDERS = ("search.py",)  # in authors' folders; they made the results that students get, and hold no answer
 README = """\
@@ -25,12 +26,14 @@ environment:
     pip install -r requirements.txt
     jupyter lab notebooks/
 
-Or with conda: `conda env create -f environment.yml`, `conda activate attention-graded`. If you have an NVIDIA GPU,
+{conda}If you have an NVIDIA GPU,
 `pip install -c constraints.txt torch` first; else torch comes without its CUDA libraries, which saves gigabytes.
 
-Answer the cells that say `YOUR CODE HERE`, run the check below each, and hand in the notebook; of a notebook with
-`STUDENT` in it, the zip that its cell `pack` makes. There, write your name before you train. `COURSE_PROFILE` (`smoke`,
-`cpu`, `gpu`) says how much is trained; without it, `gpu` where there is one, else `cpu`.
+Answer the cells that say `YOUR CODE HERE`, run the check below each, and hand in the notebook.
+"""
+RUNS = """
+Of a notebook with `STUDENT` in it, hand in the zip that its cell `pack` makes. There, write your name before you train.
+`COURSE_PROFILE` (`smoke`, `cpu`, `gpu`) says how much is trained; without it, `gpu` where there is one, else `cpu`.
 """
 
 
@@ -49,15 +52,34 @@ def release(course: Course, target: Path) -> list[Path]:
     (target / "notebooks").mkdir(parents=True, exist_ok=True)
     for entry in course.notebooks:
         shutil.copy(build.notebook_path(entry), target / "notebooks")
-    for folder in FOLDERS:
-        shutil.copytree(
-            ROOT / folder, target / folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__")
-        )
+    for name, path in helpers().items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target / name)
     for name in FILES:
-        shutil.copy(ROOT / name, target)
+        if (FOLDER / name).is_file():
+            shutil.copy(FOLDER / name, target)
+    if FOLDER != ROOT:
+        shutil.copy(_licence(), target / "utils")  # of the helpers; the course may have another one
     rows = "\n".join(f"- [{entry.title}](notebooks/{entry.name}.ipynb)" for entry in course.notebooks)
-    (target / "README.md").write_text(README.format(title=course.title, rows=rows))
+    text = README.format(title=course.title, rows=rows, conda=_conda())
+    (target / "README.md").write_text(text + RUNS * any(entry.has_experiments for entry in course.notebooks))
     return sorted(path for path in target.rglob("*") if path.is_file())
+
+
+def _licence() -> Path:
+    """The licence of this package: beside it, or where it was installed."""
+    files = metadata.files("attention-graded") or ()
+    found = [Path(str(one.locate())) for one in files if one.name == "LICENSE"]
+    return next(path for path in (ROOT / "LICENSE", *found) if path.is_file())
+
+
+def _conda() -> str:
+    """README's words on conda, where the course has an environment for it."""
+    path = FOLDER / "environment.yml"
+    named = re.search(r"^name: (\S+)$", path.read_text() if path.is_file() else "", re.MULTILINE)
+    if named is None:
+        return ""
+    return f"Or with conda: `conda env create -f environment.yml`, `conda activate {named[1]}`. "
 
 
 def secret_lines(course: Course) -> set[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autograder import html_cleaning
-from autograder.course import Course, CourseError, NotebookEntry, exercise_of
+from autograder.course import FOLDER, Course, CourseError, NotebookEntry, exercise_of
 from utils.files import write
 
 if TYPE_CHECKING:  # who only looks where something lies does not wait for these
@@ -23,7 +23,10 @@ if TYPE_CHECKING:  # who only looks where something lies does not wait for these
 SECRET_BYTES = 32
 NBGRADER_CONFIG = """\
 # Written by `autograder build` from course.toml. nbgrader's commands read it when run in this folder.
+import os
+
 c = get_config()
+os.environ["AUTOGRADER_COURSE"] = {folder!r}
 c.CourseDirectory.root = {root!r}
 c.CourseDirectory.course_id = {course_id!r}
 c.CourseDirectory.db_url = {database!r}
@@ -156,6 +159,7 @@ def write_settings(course: Course) -> None:
     """Write nbgrader's configuration, which also says what its commands may do to hand-ins."""
     settings = NBGRADER_CONFIG.format(
         root=str(course.tree),
+        folder=str(FOLDER),
         course_id=course.course_id,
         tags=html_cleaning.TAGS,
         database=database(course),

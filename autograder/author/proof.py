@@ -1,0 +1,49 @@
+"""Whether the checks of a notebook give each answer whose verdict is known that verdict, as at a student's desk."""
+
+from functools import partial
+
+from nbformat import NotebookNode
+
+from autograder.author import answers
+from autograder.author.answers import AnswerCase
+from autograder.author.checks import private_checks, public_checks, stretch_checks
+from autograder.course import Course, NotebookEntry
+from utils.grading import dispatch, forbidden
+from utils.grading.check import Check, Outcome
+
+
+def checks_of(entry: NotebookEntry) -> dict[str, Check]:
+    """The public checks of graded and of stretch exercises by number."""
+    return public_checks(entry) | stretch_checks(entry)
+
+
+def cases(course: Course, entry: NotebookEntry) -> list[AnswerCase]:
+    """Every answer of a notebook whose verdict is known: the solutions, and what is written in `wrong_answers.py`."""
+    found = [case for stretch in (False, True) for case in answers.reference_cases(course, entry, stretch)]
+    return [*found, *answers.answer_cases(entry), *answers.answer_cases(entry, stretch=True)]
+
+
+def surprise(entry: NotebookEntry, case: AnswerCase, released: NotebookNode) -> str:
+    """What is not as it must be of the verdict on an answer, in a sentence; "" if it is the known one.
+
+    A right answer passes all checks. A wrong one fails the public check with the words that it says, or, if it is
+    `private`, passes that and fails a private one with them. `released` is the notebook as students have it.
+    """
+    ask = partial(dispatch.answer, answers.at_home(released, case.source, case.name))
+    check = checks_of(entry)[case.exercise]
+    verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
+    passed = verdict.outcome is Outcome.PASSED
+    if not (case.right or case.private):
+        if passed:
+            return f"the check {check.__name__} accepts it"
+        said = verdict.message
+    else:
+        if not passed:
+            return f"the check {check.__name__} refuses it: {verdict.message}"
+        failed = [(one.tells, why) for one in private_checks(entry).get(case.exercise, []) if (why := one.failure(ask))]
+        if case.right:
+            return f"private checks refuse it: {failed}" if failed else ""
+        if not failed:
+            return "every private check accepts it"
+        said = failed[0][0]
+    return "" if str(case.says) in said else f'"{case.says}" is not in "{said}"'
