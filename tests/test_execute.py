@@ -24,6 +24,9 @@ def test_the_solution_runs_whole_and_passes_every_check(entry, monkeypatch, tmp_
     monkeypatch.setenv("COURSE_CACHE", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     notebook = build.solution_notebook(COURSE, entry)
+    for cell in notebook.cells:
+        if "variants." in cell.source:  # of 05 and later the seeds are those of somebody without a name
+            cell.source = cell.source.replace('STUDENT = ""', 'STUDENT = "Ada Lovelace"')
     desk = tmp_path / "notebooks"  # what it writes is no part of the course
     desk.mkdir()
     (desk / f"{entry.name}.ipynb").write_text(build.write(notebook))

@@ -209,11 +209,13 @@ def test_the_judge_says_what_the_check_says_at_home(entry):
     with open_kernel(
         COURSE.model_copy(update={"limits": COURSE.limits.model_copy(update={"notebook_seconds": 600})})
     ) as running:
+        running.run(judging.ANSWER_FOR.format(answers.SOMEBODY))
         for case in cases:
             for cell in answers.preamble(notebook):  # anew: an answer may have changed what it defines
                 assert not running.run(cell.source).error
             ran = running.run(case.source)
-            verdict = visible[case.exercise].verdict(running.ask, [forbidden.read_cell(case.source)])
+            cells = [forbidden.read_cell(case.source)]
+            verdict = visible[case.exercise].verdict(running.ask, cells, [answers.SOMEBODY])
             found = hidden.get(case.exercise, [])
             verdict, _ = checks.whole_verdict(verdict, found, lambda item: item.failure(running.ask))
             told = verdict.message

@@ -42,6 +42,9 @@ from nbformat import NotebookNode
 
 from autograder.author import build, edits
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of, folder_of, is_stretch
+from utils import variants
+
+SOMEBODY = "Ada Lovelace"  # whose numbers an exercise has, where it has a student's own
 
 if TYPE_CHECKING:
     from utils.grading.check import Check
@@ -139,7 +142,8 @@ def preamble(notebook: NotebookNode) -> list[NotebookNode]:
 
 
 def at_home(notebook: NotebookNode, source: str, name: str) -> dict[str, Any]:
-    """Run the preamble and one exercise cell as a student's kernel would; return the namespace."""
+    """Run the preamble and one exercise cell as the kernel of the student SOMEBODY would; return the namespace."""
+    variants.answer_for(SOMEBODY)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for label, text in [*((cell.id, cell.source) for cell in preamble(notebook)), (name, source)]:
         filename = f"<student's {label}>"

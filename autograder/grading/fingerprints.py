@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from autograder.course import CHECKS, FOLDER, ROOT, Course, NotebookEntry, folde
 from autograder.gradebook import course_tree
 from autograder.grading import reach
 from utils.files import write
+from utils.variants import canonical
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -72,6 +74,34 @@ def _fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
         name: hashlib.sha256((shared + own.get(name, "")).encode()).hexdigest()
         for name in course_tree.exercises(course, entry)
     }
+
+
+def with_names(graders: dict[str, str], entry: NotebookEntry, names: Collection[str]) -> dict[str, str]:
+    """The fingerprints for one student: of exercises with numbers of the student's own they hang on the names, too."""
+    own = _with_variants((ROOT / "utils" / "checks" / f"nb{entry.name}.py").read_text())
+    whose = json.dumps(sorted({canonical(name) for name in names}))
+    return {
+        number: hashlib.sha256((grader + whose).encode()).hexdigest() if number in own else grader
+        for number, grader in graders.items()
+    }
+
+
+def has_variants(entry: NotebookEntry) -> bool:
+    """Whether a notebook has exercises with numbers of the student's own."""
+    return bool(_with_variants((ROOT / "utils" / "checks" / f"nb{entry.name}.py").read_text()))
+
+
+@lru_cache(maxsize=64)
+def _with_variants(text: str) -> frozenset[str]:
+    """The exercises of a check module whose decorator names a variant."""
+    if "variant=" not in text:
+        return frozenset()
+    return frozenset(
+        _exercise(node)
+        for node in ast.parse(text).body
+        for decorator in getattr(node, "decorator_list", ())
+        if isinstance(decorator, ast.Call) and any(one.arg == "variant" for one in decorator.keywords)
+    )
 
 
 def combined_digest(graders: dict[str, str]) -> str:

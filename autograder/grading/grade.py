@@ -26,6 +26,7 @@ from autograder.grading.records import (
     Options,
     Record,
     combined_digest,
+    flags,
     hand_in,
     jobs,
     make_plain,
@@ -71,8 +72,8 @@ def grade(
         waiting: list[Job] = []
         for job in (job for entry in entries for job in jobs(course, entry, students)):
             (waiting if again or job.state(options.trusted) else settled).append(job)
-            if job.known and job.known.flags != [*job.copied.flags]:  # another hand-in came, or a person decided
-                job.known.flags = [*job.copied.flags]
+            if job.known and job.known.flags != (now := flags(course, job, job.known)):
+                job.known.flags = now  # another hand-in came, or a person decided
                 course_tree.write_json(verdict_path(course, job.entry, job.student), asdict(job.known))
         with _Run(course, entries, options, on_record) as run:
             run.begin(waiting)
@@ -244,7 +245,7 @@ def keep(course: Course, recorder: "Recorder", job: Job, done: Record, notebook:
     if done.retry and job.only:
         return done  # the verdicts that there are still hold
     same = job.known is not None and job.known.hand_in == job.digest
-    done.hand_in, done.trusted, done.flags = job.digest, trusted, [*job.copied.flags]
+    done.hand_in, done.trusted, done.flags = job.digest, trusted, flags(course, job, done)
     done.graded_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     if done.status == GRADED:
         cells = {cell_id("check", number) for number in job.only} if job.only else None

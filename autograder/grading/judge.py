@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from nbformat import NotebookNode
-from nbformat.v4 import new_output
+from nbformat.v4 import new_code_cell, new_output
 
 from autograder import limited
 from autograder.author.checks import PrivateCheck, private_checks, public_checks, whole_verdict
@@ -33,6 +33,8 @@ SKIPPED = "experiment"
 UNDEFINED = "is not defined"
 NO_MEMORY = ("MemoryError", "of memory", "allocate memory")  # Python's, ours, torch's
 SCOREBOARD = "scoreboard(checks)"
+# What a kernel is told before anything of the hand-in runs: whose numbers its cells show. The judge draws its own.
+ANSWER_FOR = "from utils import variants; variants.answer_for({!r}); del variants"
 T = TypeVar("T")
 LONG = 20_000  # characters of a cell; Python's parser takes a fifth of a second for the worst of them
 
@@ -69,7 +71,9 @@ def judge(
         shown = {*shown, *spare(notebook, {number: public[number] for number in only})}
     left = set(only)
     with ExitStack() as stack:
-        session = _Session(course.running([entry]), (trusted, server), stack, judged, hand_in.drawn_for)
+        own = any(check.variant for check in public.values())
+        whose = hand_in.names or (hand_in.student,) if own else ()
+        session = _Session(course.running([entry]), (trusted, server), stack, judged, hand_in.drawn_for, whose)
         put_off: list[NotebookNode] = []
         for exercise, cells in _sections(notebook):
             mine = [cell for cell in cells if _runs(cell)]
@@ -203,7 +207,7 @@ def _examine(
 
 
 def _verdict(check: Check, source: str, ran: list[Ran], session: "_Session") -> Verdict:
-    verdict = check.verdict(session.ask, session.cells)
+    verdict = check.verdict(session.ask, session.cells, session.whose)
     if verdict.outcome is Outcome.ERROR and UNDEFINED in verdict.message:
         # The cell that should define it stopped: say why, which is what the student must mend.
         if any(one.blank for one in ran):
@@ -227,9 +231,18 @@ def _write(cell: NotebookNode, verdict: Verdict) -> None:
 class _Session:
     """The kernel of one hand-in; if it dies, the next one replays what ran before and goes on."""
 
-    def __init__(self, course: Course, how: tuple[bool, str], stack: ExitStack, judged: Judged, key: bytes):
+    def __init__(
+        self,
+        course: Course,
+        how: tuple[bool, str],
+        stack: ExitStack,
+        judged: Judged,
+        key: bytes,
+        whose: tuple[str, ...] = (),
+    ):
         self.course, self.how, self.stack, self.judged, self.key = course, how, stack, judged, key
-        self.history: list[NotebookNode] = []
+        self.whose = whose  # what the student may be called, if numbers are drawn from that
+        self.history: list[NotebookNode] = [new_code_cell(ANSWER_FOR.format(whose[0]))] if whose else []
         self.cells: list[forbidden.Cell] = []  # all that ran, as `forbidden` reads them
         self.exercise = ""  # the one that is being judged
         self.kernels, self.chances, self.died = 0, SECOND_CHANCES, False

@@ -11,8 +11,10 @@ from pydantic import ConfigDict, TypeAdapter
 
 from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.gradebook import course_tree
-from autograder.grading.fingerprints import combined_digest, fingerprints
+from autograder.gradebook import course_tree, roster
+from autograder.grading.fingerprints import combined_digest, fingerprints, has_variants, with_names
+from autograder.intake.origins import names_of
+from utils import variants
 from utils.experiments.standing import NO_STANDING, Standing
 from utils.grading.verdict import Verdict, legible
 
@@ -89,6 +91,7 @@ class HandIn:
     results: bytes = b""  # the runs that came with it
     release: str = ""  # the released notebook
     copied: Standing = NO_STANDING  # what all hand-ins together say of its runs
+    names: tuple[str, ...] = ()  # what the student may be called, for numbers of the student's own; (): by `student`
     drawn_for: bytes = b""  # what the questions of private checks follow from
     only: tuple[str, ...] = ()  # these exercises are judged, the rest is taken from `known` and `stored`; (): all are
     known: Record | None = None
@@ -107,6 +110,7 @@ class Job:
     known: Record | None = None
     only: tuple[str, ...] = ()  # these exercises; (): all
     copied: Standing = NO_STANDING  # what all hand-ins together say of its runs
+    names: tuple[str, ...] = ()  # what the student may be called, where a notebook has numbers of the student's own
     unreadable: str = ""  # why there is nothing to grade, if the tree does not give it
 
     def state(self, trusted: bool = False) -> str:
@@ -173,8 +177,11 @@ def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None
 
         copied = copied_runs.of(course, entry)
     found = []
+    own = bool(there) and has_variants(entry)
+    known_students = roster.load(course) if own else None
     for student in there:
         whose, unreadable = copied.get(student, NO_STANDING), ""
+        names = names_of(course, entry, student, known_students) if own else ()
         try:
             content = b"".join(handed_in(course, entry, student))
         except OSError as bad:
@@ -182,8 +189,37 @@ def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None
             content = unreadable.encode()
         digest = hashlib.sha256(content + "".join(whose.against).encode()).hexdigest()
         known = load_record(course, entry, student)
-        found.append(Job(entry, student, digest, release, graders, known, copied=whose, unreadable=unreadable))
+        mine = with_names(graders, entry, names) if own else graders
+        found.append(Job(entry, student, digest, release, mine, known, (), whose, names, unreadable))
     return found
+
+
+def flags(course: Course, job: Job, done: Record) -> list[str]:
+    """What the instructor should look at: runs that are also another's, answers to another id's numbers."""
+    found = [*job.copied.flags]
+    for one in done.verdicts:
+        if one.another:
+            whose = _with_numbers(course, job, one)
+            found.append(
+                f"exercise {one.exercise} is right for the numbers of {whose}, not for its own: "
+                "the name in STUDENT was another one, or the answer is"
+            )
+    return found
+
+
+def _with_numbers(course: Course, job: Job, verdict: Verdict) -> str:
+    """The other students of the class who have the numbers for which an answer is right."""
+    variant, known = variants.of_exercise(verdict.exercise), roster.load(course)
+    everybody = {path.name for folder in ("handins", "submitted") for path in course.tree.glob(f"{folder}/*")}
+    found = [
+        student
+        for student in sorted({*everybody, *(known.students if known else ())} - {job.student})
+        if variant
+        and any(
+            variants.stated(variant.of(name)) == verdict.another for name in names_of(course, job.entry, student, known)
+        )
+    ]
+    return " and ".join(found) or "an id that nobody in the class has"
 
 
 def hand_in(course: Course, job: Job) -> HandIn:
@@ -191,7 +227,9 @@ def hand_in(course: Course, job: Job) -> HandIn:
     text, results = handed_in(course, job.entry, job.student)
     stored = course_tree.place(course, "autograded", job.entry, job.student).read_text() if job.only else ""
     known, drawn_for = job.known if job.only else None, key_of(course, job.entry, job.student, text)
-    return HandIn(job.entry, job.student, text, results, job.release, job.copied, drawn_for, job.only, known, stored)
+    return HandIn(
+        *(job.entry, job.student, text, results, job.release, job.copied, job.names, drawn_for, job.only, known, stored)
+    )
 
 
 def handed_in(course: Course, entry: NotebookEntry, student: str) -> tuple[bytes, bytes]:

@@ -2,7 +2,7 @@
 
 from autograder.course import Course, NotebookEntry
 from autograder.gradebook import marks
-from autograder.grading.records import GRADED, jobs, load_record, students_of
+from autograder.grading.records import GRADED, flags, jobs, load_record, students_of
 
 STATES = ("graded", "waiting", "ungradable")
 
@@ -20,8 +20,8 @@ def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
         if waits or job.known is None:
             found["waiting"][job.student] = waits
         elif job.known.status == GRADED:
-            flags = [f"for you to look at: {flag}" for flag in job.copied.flags]
-            found["graded"][job.student] = "; ".join([*(["without a sandbox"] if trusted else []), *flags])
+            told = [f"for you to look at: {flag}" for flag in flags(course, job, job.known)]
+            found["graded"][job.student] = "; ".join([*(["without a sandbox"] if trusted else []), *told])
         else:
             found["ungradable"][job.student] = job.known.reason
     return found

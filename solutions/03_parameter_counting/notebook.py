@@ -37,11 +37,19 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from utils import counting, plots
+from utils import counting, plots, variants
 from utils.checks import nb03_parameter_counting as checks
 from utils.experiments import profiles, training
 from utils.grading.check import scoreboard
 from utils.interactive import interactive
+
+# %% [markdown]
+# In exercise 3.12 everybody counts another model. Its sizes follow from your name: write the one under which you hand
+# in between the quotes.
+
+# %%
+STUDENT = ""
+own = variants.MODEL.numbers(STUDENT)
 
 # %% [markdown]
 # ## 3.1 Tables, maps, norms
@@ -790,6 +798,67 @@ plots.curves(
 # %% [markdown]
 # The lab's model costs about half of what the rule says as long as texts are short: one of its two tables is only
 # read. In a wide and deep model with a tied head the rule holds as long as texts are short against `even_length`.
+
+# %% [markdown]
+# ## 3.12 A model of your own
+#
+# A model's page gives its sizes, and you work out whether it fits your machine. Here is one that nobody has built, of
+# Llama's kind: no biases, rotary positions, a tied head. In each of $L$ layers are two RMSNorms, attention as in
+# 3.3, and a feed-forward part of three maps, two from $D$ to $F$ and one back. One more norm follows the last
+# layer. Every head is 64 wide:
+#
+# $$D = 64 H, \qquad G = H / \mathrm{share}.$$
+#
+# Your sizes stand below; `STUDENT`, at the top, decides them.
+#
+# **Predict first.** A number takes 2 bytes. What is larger: the weights, or the cache of one text of $T$ tokens?
+#
+# **Exercise 3.12** (1 point, about 10 minutes). Write `own_parameters` and `own_cache` for your sizes, by hand or with
+# Python.
+#
+# <details><summary>Hint 1: a function to look up</summary>
+#
+# `own.V` is your `V`, and so on. Your answers to 3.1 and 3.3 can do most of it.
+# </details>
+#
+# <details><summary>Hint 2: a bug to avoid</summary>
+#
+# The sizes are those of the name in `STUDENT`. After you have changed it, run its cell and this one again.
+# </details>
+
+# %%
+print("STUDENT, at the top, is blank" if own is None else variants.stated(own))
+
+
+# %% exercise="3.12"
+def own_parameters():
+    """Parameters of the model with your sizes, a whole number."""
+    ### BEGIN SOLUTION
+    D, F = 64 * own.H, own.F
+    layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
+    return own.V * D + own.L * layer + D
+    ### END SOLUTION
+
+
+def own_cache():
+    """Bytes of the keys and values that it keeps of one text of T tokens, 2 for each number."""
+    ### BEGIN SOLUTION
+    return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
+    ### END SOLUTION
+
+
+# %% check="3.12"
+checks.own_model(own_parameters, own_cache)
+
+# %%
+if own is not None:
+    weights, cache = 2 * own_parameters() / 2**30, own_cache() / 2**30
+    print(f"weights {weights:.2f} GiB, the cache of one text {cache:.2f} GiB")
+    print(f"so many texts at a time cost as much as the weights: {weights / cache:.1f}")
+
+# %% [markdown]
+# For one text the weights win, mostly by far. A server that writes many texts at a time spends its memory on caches:
+# that is what the shared heads are for.
 
 # %% [markdown]
 # ## Measurements

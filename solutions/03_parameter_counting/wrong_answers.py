@@ -1949,3 +1949,205 @@ def training_memory(B, T, D, F, L, H, parameters, trained):
 
 def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+
+
+# %% wrong="3.12" name="two tables" says="tied to the embedding"
+# - return own.V * D + own.L * layer + D
+# + return 2 * own.V * D + own.L * layer + D
+
+
+# %% wrong="3.12" name="layers alone" says="the embedding is missing"
+# - return own.V * D + own.L * layer + D
+# + return own.L * layer + D
+
+
+# %% wrong="3.12" name="no last norm" says="the norm after the last layer"
+# - return own.V * D + own.L * layer + D
+# + return own.V * D + own.L * layer
+
+
+# %% wrong="3.12" name="layer norms" says="the norms have a shift"
+# - layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
+# - return own.V * D + own.L * layer + D
+# + layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F + 4 * D
+# + return own.V * D + own.L * layer + 2 * D
+
+
+# %% wrong="3.12" name="one norm in a layer" says="one norm of each layer is missing"
+# - layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
+# + layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F + D
+
+
+# %% wrong="3.12" name="no norms" says="the norms are missing"
+# - layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
+# - return own.V * D + own.L * layer + D
+# + layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F
+# + return own.V * D + own.L * layer
+
+
+# %% wrong="3.12" name="nothing is shared" says="all H heads have keys and values"
+# - layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
+# + layer = 4 * D * D + 3 * D * F + 2 * D
+
+
+# %% wrong="3.12" name="keys alone" says="own_parameters: keys or values are missing"
+# - layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
+# + layer = 2 * D * D + D * (D // own.share) + 3 * D * F + 2 * D
+
+
+# %% wrong="3.12" name="no output map" says="the output map of the attention"
+# - layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
+# + layer = D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
+
+
+# %% wrong="3.12" name="two maps forward" says="has two maps here"
+# - layer = 2 * D * D + 2 * D * (D // own.share) + 3 * D * F + 2 * D
+# + layer = 2 * D * D + 2 * D * (D // own.share) + 2 * D * F + 2 * D
+
+
+# %% wrong="3.12" name="one layer" says="own_parameters: one layer is counted"
+# - return own.V * D + own.L * layer + D
+# + return own.V * D + layer + D
+
+
+# %% wrong="3.12" name="learned positions" says="a table of positions"
+# - return own.V * D + own.L * layer + D
+# + return (own.V + own.T) * D + own.L * layer + D
+
+
+# %% wrong="3.12" name="biases" says="biases are counted"
+# - return own.V * D + own.L * layer + D
+# + layer += 2 * D + 2 * D // own.share + 2 * F + D
+# + return own.V * D + own.L * layer + D
+
+
+# %% wrong="3.12" name="in millions" says="what own_parameters returns is a float"
+# - return own.V * D + own.L * layer + D
+# + return (own.V * D + own.L * layer + D) / 1e6
+
+
+# %% wrong="3.12" name="as it is printed" says="own_parameters returns should be a whole number"
+# - return own.V * D + own.L * layer + D
+# + return f"{own.V * D + own.L * layer + D:,}"
+
+
+# %% wrong="3.12" name="commas as thousands" says="is a comma too many"
+def own_parameters():
+    return 124, 439, 808
+
+
+def own_cache():
+    return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
+
+
+# %% wrong="3.12" name="of another model" says="not the count of this model"
+def own_parameters():
+    return 124_439_808
+
+
+def own_cache():
+    return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
+
+
+# %% wrong="3.12" name="of another id" says="right for the numbers of another id"
+def own_parameters():
+    other = variants.MODEL.of("somebody else")
+    D = 64 * other.H
+    layer = 2 * D * D + 2 * D * (D // other.share) + 3 * D * other.F + 2 * D
+    return other.V * D + other.L * layer + D
+
+
+def own_cache():
+    other = variants.MODEL.of("somebody else")
+    return 2 * 2 * other.T * other.L * (other.H // other.share) * 64
+
+
+# %% wrong="3.12" name="one of the two of another id" says="not the bytes of this model's cache"
+# - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
+# + return 2 * 2 * own.T * (own.L + 2) * (own.H // own.share) * 64
+
+
+# %% wrong="3.12" name="keys without values" says="own_cache: half of it is missing"
+# - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
+# + return 2 * own.T * own.L * (own.H // own.share) * 64
+
+
+# %% wrong="3.12" name="numbers of keys" says="numbers of keys or of values"
+# - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
+# + return own.T * own.L * (own.H // own.share) * 64
+
+
+# %% wrong="3.12" name="float32" says="a number takes 4 bytes here"
+# - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
+# + return 2 * 4 * own.T * own.L * (own.H // own.share) * 64
+
+
+# %% wrong="3.12" name="all heads are kept" says="all H heads are kept"
+# - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
+# + return 2 * 2 * own.T * own.L * own.H * 64
+
+
+# %% wrong="3.12" name="one head" says="one head is kept"
+# - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
+# + return 2 * 2 * own.T * own.L * 64
+
+
+# %% wrong="3.12" name="heads without a width" says="a head counts as one number"
+# - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
+# + return 2 * 2 * own.T * own.L * (own.H // own.share)
+
+
+# %% wrong="3.12" name="the cache of one layer" says="own_cache: one layer is counted"
+# - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
+# + return 2 * 2 * own.T * (own.H // own.share) * 64
+
+
+# %% wrong="3.12" name="one token" says="one token is counted"
+# - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
+# + return 2 * 2 * own.L * (own.H // own.share) * 64
+
+
+# %% wrong="3.12" name="queries, too" says="queries are kept, too"
+# - return 2 * 2 * own.T * own.L * (own.H // own.share) * 64
+# + return 2 * own.T * own.L * 64 * (own.H + 2 * own.H // own.share)
+
+
+# %% right="3.12" name="part by part, as a tensor"
+def own_parameters():
+    D, inner = 64 * own.H, 64 * (own.H // own.share)
+    parts = [D, *[part for _ in range(own.L) for part in (D, D * D, inner * D, inner * D, D * D, D, *[D * own.F] * 3)]]
+    return torch.tensor([own.V * D, *parts], dtype=torch.int64).sum()
+
+
+def own_cache():
+    kept = torch.empty(own.L, 2, own.H // own.share, own.T, 64, device="meta", dtype=torch.bfloat16)
+    return math.prod(kept.shape) * kept.element_size()
+
+
+# %% right="3.12" name="as NumPy's numbers"
+import numpy as np
+
+
+def own_parameters():
+    V, L, H, share, F, T = np.array(own, dtype=np.int64)
+    D = 64 * H
+    return V * D + L * (2 * D * D * (1 + share) // share + D * (3 * F + 2)) + D
+
+
+def own_cache():
+    return np.int64(4 * 64) * own.T * own.L * own.H // own.share
+
+
+# %% right="3.12" name="for any sizes"
+def counts(V, L, H, share, F, T):
+    D = 64 * H
+    layer = 2 * D * D + 2 * D * D // share + 3 * D * F + 2 * D
+    return V * D + L * layer + D, 4 * T * L * D // share
+
+
+def own_parameters():
+    return counts(*own)[0]
+
+
+def own_cache():
+    return counts(**own._asdict())[1]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from utils import counting
+from utils import counting, variants
 from utils.counting import numel, on_meta
 from utils.grading import expect
 from utils.grading.check import check
@@ -1007,4 +1007,75 @@ def training_flops(training_flops, even_length):
             ),
         },
         "at this length the two are not equal, as torch's counter sees them.",
+    )
+
+
+# 3.12
+
+
+@cache
+def decoder_layer(H: int, share: int, F: int) -> int:
+    """A layer of Llama's kind, of torch's parts: tests/test_variants.py compares it with that of transformers."""
+    D, inner = 64 * H, 64 * H // share
+    maps = ((D, D), (D, inner), (D, inner), (D, D), (D, F), (D, F), (F, D))
+    return sum(numel(on_meta(nn.Linear, *sizes, False)) for sizes in maps) + 2 * numel(on_meta(nn.RMSNorm, D))
+
+
+def decoder(s: Any) -> tuple[int, int]:
+    """Parameters of the model with the sizes of `variants.MODEL`, and bytes of its cache for one text."""
+    D = 64 * s.H
+    return s.V * D + s.L * decoder_layer(s.H, s.share, s.F) + D, s.T * s.L * 2 * (D // s.share) * 2
+
+
+# Guesses by what they say, as in `compare`; tests/test_variants.py sees that no two of them give one number.
+OF_PARAMETERS: dict[str, Guess] = {
+    "the head has a table of its own here. It is tied to the embedding.": lambda n, s: n + s.V * 64 * s.H,
+    "the embedding is missing.": lambda n, s: n - s.V * 64 * s.H,
+    "the norm after the last layer is missing.": lambda n, s: n - 64 * s.H,
+    "the norms have a shift here. RMSNorm has a scale alone.": lambda n, s: n + (2 * s.L + 1) * 64 * s.H,
+    "one norm of each layer is missing. There are two, and one after the last layer.": lambda n, s: n - s.L * 64 * s.H,
+    "the norms are missing.": lambda n, s: n - (2 * s.L + 1) * 64 * s.H,
+    "all H heads have keys and values here. Only one in `share` has.": lambda n, s: (
+        n + s.L * 2 * 64 * s.H * (64 * s.H - 64 * s.H // s.share)
+    ),
+    "keys or values are missing. Each has a map.": lambda n, s: n - s.L * 64 * s.H * (64 * s.H // s.share),
+    "the output map of the attention is missing.": lambda n, s: n - s.L * (64 * s.H) ** 2,
+    "the feed-forward part has two maps here. It has three.": lambda n, s: n - s.L * 64 * s.H * s.F,
+    "one layer is counted. There are L.": lambda n, s: n - (s.L - 1) * decoder_layer(s.H, s.share, s.F),
+    "a table of positions is counted. Rotary positions are computed.": lambda n, s: n + s.T * 64 * s.H,
+    "biases are counted. This model has none.": lambda n, s: n + s.L * (64 * (3 * s.H + 2 * s.H // s.share) + 2 * s.F),
+}
+OF_CACHE: dict[str, Guess] = {
+    "half of it is missing: keys and values are kept, and each number takes 2 bytes.": lambda n, s: n // 2,
+    "numbers of keys or of values are counted: both are kept, and each takes 2 bytes.": lambda n, s: n // 4,
+    "a number takes 4 bytes here. It takes 2.": lambda n, s: 2 * n,
+    "all H heads are kept. Only one in `share` has keys and values.": lambda n, s: n * s.share,
+    "one head is kept. There are H / share.": lambda n, s: n * s.share // s.H,
+    "a head counts as one number. It is 64 wide.": lambda n, s: n // 64,
+    "one layer is counted. Each of the L layers has its own keys and values.": lambda n, s: n // s.L,
+    "one token is counted. Each of the T has its keys and values.": lambda n, s: n // s.T,
+    "queries are kept, too. A query is used once.": lambda n, s: n + n // 2 * s.share,
+}
+
+
+@check("3.12", points=1, forbids=COUNTERS, variant=variants.MODEL)
+def own_model(own_parameters, own_cache, own):
+    """The parameters of a model with sizes of the student's own, and the bytes of its cache."""
+    parameters = whole(own_parameters(), "what own_parameters returns")
+    cache = whole(own_cache(), "what own_cache returns")
+    expect.own(
+        (parameters, cache),
+        own,
+        decoder,
+        "what own_parameters returns is not the count of this model for your numbers."
+        if parameters != decoder(own)[0]
+        else "what own_cache returns is not the bytes of this model's cache for your numbers.",
+        {
+            f"own_parameters: {told}": lambda s, guess=guess: (guess(decoder(s)[0], s), cache)
+            for told, guess in OF_PARAMETERS.items()
+        }
+        | {
+            f"own_cache: {told}": lambda s, guess=guess: (decoder(s)[0], guess(decoder(s)[1], s))
+            for told, guess in OF_CACHE.items()
+        },
     )

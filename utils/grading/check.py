@@ -10,10 +10,11 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from utils import setup
+from utils import setup, variants
 from utils.grading import dispatch, forbidden, parts
 from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, libraries, named
 from utils.grading.verdict import Outcome, Ungraded, Verdict, legible, summed
@@ -33,15 +34,24 @@ class CheckFailed(AssertionError):
 class Check:
     """One exercise's check: its number, points, and the student's names it asks for."""
 
-    def __init__(self, exercise: str, points: float, forbids: tuple[str, ...], asserts: Callable[..., None]):
+    def __init__(
+        self,
+        exercise: str,
+        points: float,
+        forbids: tuple[str, ...],
+        asserts: Callable[..., None],
+        variant: variants.Variant | None = None,
+    ):
         self.exercise, self.points, self.forbids, self.asserts = exercise, points, forbids, asserts
+        self.variant = variant
         self.latest: Verdict | None = None
         self.__name__, self.__doc__ = asserts.__name__, asserts.__doc__
 
     @property
     def names(self) -> tuple[str, ...]:
         """The student's names, in the order in which the graded cell passes them."""
-        return tuple(name for name in inspect.signature(self.asserts).parameters if name != "lib")
+        given = ("lib", "own") if self.variant else ("lib",)
+        return tuple(name for name in inspect.signature(self.asserts).parameters if name not in given)
 
     def __call__(self, *objects: Any) -> None:
         """Check the student's objects at home: print "passed", or raise in one sentence.
@@ -62,8 +72,11 @@ class Check:
             raise CheckFailed(self.latest.sentence())
         print(self.latest.sentence())
 
-    def verdict(self, ask: Ask, cells: Sequence[forbidden.Cell]) -> Verdict:
+    def verdict(self, ask: Ask, cells: Sequence[forbidden.Cell], whose: Sequence[str] = ()) -> Verdict:
         """Reach the verdict by asking through `ask`; `cells` are those that ran in the student's kernel so far.
+
+        `whose` holds what the student may be called, for an exercise with numbers of the student's own; at home there
+        are none, and the session's own id counts.
 
         Raises:
             ImportError: a package that the course needs cannot be imported, so that there is no verdict.
@@ -71,11 +84,32 @@ class Check:
         rule = self.rule_against(cells)
         if rule:
             return Verdict(self.exercise, self.points, Outcome.WRONG, rule)
+        return self._verdict_on_own(self.variant, ask, whose) if self.variant else self._examined(ask)
+
+    def _examined(self, ask: Ask, own: variants.Own | None = None) -> Verdict:
+        """The verdict that the asserts reach, part by part; `own` are the student's own numbers, if there are any."""
         with parts.each_alone() as found:
-            outcome, message = examine(self.asserts, ask, self.forbids)
+            outcome, message = examine(self.asserts, ask, self.forbids, own)
         if outcome is Outcome.PASSED:
             return Verdict(self.exercise, self.points, **summed(found))
         return Verdict(self.exercise, self.points, outcome, message)
+
+    def _verdict_on_own(self, variant: variants.Variant, ask: Ask, whose: Sequence[str]) -> Verdict:
+        """The verdict on an answer to numbers of the student's own: those of any name that is the student's."""
+        names = whose or (variants.signed(),)
+        some: dict[Any, variants.Own] = {}
+        for name in names:
+            some.setdefault(variant.of(name), variants.Own(variant, name))
+        own, *others = some.values()
+        verdict = self._examined(ask, own)
+        if verdict.outcome is Outcome.WRONG:
+            for one in others:
+                again = self._examined(ask, one)
+                if again.outcome is Outcome.PASSED:
+                    return again
+        if not whose and not own.name and verdict.outcome is not Outcome.BLANK:
+            return Verdict(self.exercise, self.points, Outcome.WRONG, variants.ASK)
+        return replace(verdict, another=own.another)
 
     def rule_against(self, cells: Sequence[forbidden.Cell]) -> str:
         """What these cells say against the answer before anything is asked of it, "" if nothing."""
@@ -88,22 +122,25 @@ class Check:
         return ""
 
 
-def check(exercise: str, points: float, forbids: Iterable[str] = ()) -> Callable[[Callable[..., None]], Check]:
+def check(
+    exercise: str, points: float, forbids: Iterable[str] = (), variant: variants.Variant | None = None
+) -> Callable[[Callable[..., None]], Check]:
     """Turn a function of asserts into the check of `exercise`, worth `points`.
 
     The function's parameters are the names of the student's objects; a parameter `lib` is no
     student's object but the libraries of their process: `lib(nn).Linear(3, 4)`, `lib(toys).total`.
-    `forbids` lists identifiers that an answer may not use.
+    `forbids` lists identifiers that an answer may not use. With a `variant` the exercise has numbers of
+    each student's own, which the function gets as its parameter `own`, see `utils.variants`.
     """
-    return lambda asserts: Check(exercise, points, tuple(forbids), asserts)
+    return lambda asserts: Check(exercise, points, tuple(forbids), asserts, variant)
 
 
 class Stretch(Check):
     """The check of a stretch exercise: at home it runs as every other, and grading leaves it out."""
 
-    def verdict(self, ask: Ask, cells: Sequence[forbidden.Cell]) -> Verdict:
+    def verdict(self, ask: Ask, cells: Sequence[forbidden.Cell], whose: Sequence[str] = ()) -> Verdict:
         """Reach the verdict; see `Check.verdict`. It has no points."""
-        return Ungraded(**vars(super().verdict(ask, cells)))
+        return Ungraded(**vars(super().verdict(ask, cells, whose)))
 
 
 def stretch(exercise: str, forbids: Iterable[str] = ()) -> Callable[[Callable[..., None]], Stretch]:
@@ -155,10 +192,13 @@ def does_all(name: str) -> str:
     return f"`{name}` does all the work of this exercise. Write it without."
 
 
-def examine(asserts: Callable[..., None], ask: Ask, forbids: Sequence[str] = ()) -> tuple[Outcome, str]:
+def examine(
+    asserts: Callable[..., None], ask: Ask, forbids: Sequence[str] = (), own: variants.Own | None = None
+) -> tuple[Outcome, str]:
     """Run a function of asserts against whatever answers `ask`; never raises for a wrong answer.
 
-    What an answer of the student's uses while it is called must be none of `forbids`.
+    What an answer of the student's uses while it is called must be none of `forbids`. `own` are the student's own
+    numbers, for a parameter of that name.
 
     Raises:
         ImportError: a package that the course needs cannot be imported, so that there is no verdict.
@@ -167,6 +207,8 @@ def examine(asserts: Callable[..., None], ask: Ask, forbids: Sequence[str] = ())
         name: libraries(ask, forbids) if name == "lib" else named(ask, name, forbids)
         for name in inspect.signature(asserts).parameters
     }
+    if own is not None:
+        objects["own"] = own
     try:
         asserts(**objects)
     except ForbiddenUsed as caught:

@@ -19,6 +19,8 @@ from torch import nn
 
 from utils.grading import toys
 from utils.grading.remote import Library, Remote, StudentError, kind
+from utils.grading.verdict import legible
+from utils.variants import Own, stated
 
 # What `normal`, `generator` and `draw` mix into their seeds, see `drawn_for`.
 _key: ContextVar[bytes] = ContextVar("key", default=b"")
@@ -164,6 +166,27 @@ def explained(found: Any, wanted: Any, otherwise: str, guesses: Mapping[str, Any
         for sentence, guess in guesses.items():
             assert found != guess or guess == wanted, sentence
         raise AssertionError(otherwise)
+
+
+def own(
+    found: Any, own: Own, right: Callable[[Any], Any], otherwise: str, guesses: Mapping[str, Callable[[Any], Any]]
+) -> None:
+    """Fail unless `found` equals what is right for the student's own numbers, see `utils.variants`.
+
+    `right` gives from numbers what is right for them. The sentence whose guess explains `found` for the student's own
+    numbers comes first; then it is said if `found` is right for those of another id; else `otherwise` is.
+    """
+    numbers = own.numbers
+    if found == right(numbers):
+        return
+    for sentence, guess in guesses.items():
+        assert found != guess(numbers), sentence
+    own.another = next((stated(other) for other in own.variant if found == right(other)), "")
+    assert not own.another, (
+        f"this is right for the numbers of another id. Asked are those of {legible(own.name, 60)!r}: see that STUDENT "
+        "says so, letter by letter, run its cell again, and answer for the numbers that it shows."
+    )
+    raise AssertionError(f"{otherwise} Asked are those of {legible(own.name, 60)!r}.")
 
 
 def one_device(lib: Library, call: Remote, *given: Any, **options: Any) -> None:

@@ -38,7 +38,7 @@ def _readable_experiments() -> list[str]:
 # names with nothing behind them, so an answer that needs one is refused at home, too.
 HELPERS = {
     "utils": (
-        *("files", "interactive", "plots", "positions", "setup", "tiny_bert"),
+        *("files", "interactive", "plots", "positions", "setup", "tiny_bert", "variants"),
         *_readable_experiments(),
         *(f"grading.{name}" for name in ("dispatch", "forbidden", "protocol", "toys", "wire")),
     ),

@@ -36,7 +36,7 @@ class ResultsCheck(Check):
         """The experiments of a profile, in their order; by default of this session's."""
         return list(self.source.experiments(self.notebook, profile).values())
 
-    def verdict(self, ask: Ask, cells: Sequence[Cell]) -> Verdict:
+    def verdict(self, ask: Ask, cells: Sequence[Cell], whose: Sequence[str] = ()) -> Verdict:
         """The verdict at home, on the files in this session's folder of results."""
         try:
             results = results_folder()

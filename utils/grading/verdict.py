@@ -50,6 +50,7 @@ class Verdict:
     outcome: Outcome
     message: str = ""
     parts: tuple[Part, ...] = ()  # of a check that has parts, unless the whole exercise is lost
+    another: str = ""  # numbers of another id, for which the answer is right, see `utils.variants`
 
     @property
     def score(self) -> float:

@@ -1,0 +1,377 @@
+"""Numbers of a student's own: drawn alike everywhere, the same at home and in grading, and nobody else's."""
+
+import json
+import unicodedata
+from collections import Counter
+
+import nbclient
+import pytest
+from helpers import copied
+
+from autograder import course, synthetic
+from autograder.author import answers, build
+from autograder.course import cell_id
+from autograder.gradebook import course_tree
+from autograder.grading import grade
+from autograder.grading.records import RECORD, jobs, load_record
+from autograder.intake import collect
+from autograder.reports import feedback, progress, report
+from utils import variants
+from utils.checks import nb03_parameter_counting as checks
+from utils.grading import dispatch, forbidden
+from utils.grading.check import Outcome
+from utils.variants import MODEL, canonical
+
+COURSE = course.load()
+ENTRY = COURSE.notebook("03")
+NUMBER = "3.12"
+CHECK = checks.own_model
+IDS = [f"student {number}" for number in range(500)] + [f"s{20_240_000 + number}" for number in range(500)]
+ADA, ZOE = "Ada Lovelace", "Zoë Müller"
+ANOTHER = "right for the numbers of another id"
+CASES = [*answers.reference_cases(COURSE, ENTRY), *answers.answer_cases(ENTRY)]
+CASES = [case for case in CASES if case.exercise == NUMBER]
+
+
+@pytest.fixture(autouse=True)
+def nobody_told(monkeypatch):
+    monkeypatch.setattr(variants, "_told", None)
+    monkeypatch.setattr(variants, "_signed", "")
+
+
+def literal(name, change=0):
+    """The answer of a student who has worked out the numbers, and types them in."""
+    parameters, cache = checks.decoder(MODEL.of(name))
+    return f"def own_parameters():\n    return {parameters + change}\n\n\ndef own_cache():\n    return {cache}\n"
+
+
+def verdict(source, whose=(), **names):
+    space = names | {"variants": variants}
+    exec(source, space)
+    return CHECK.verdict(lambda request: dispatch.answer(space, request), [forbidden.read_cell(source)], whose)
+
+
+# Drawing.
+
+
+@pytest.mark.parametrize(
+    "name, numbers",
+    [
+        ("Ada Lovelace", (32000, 17, 72, 3, 13824, 2048)),
+        ("s20240123", (42000, 33, 36, 6, 12288, 4096)),
+        ("Zoë Müller", (52000, 11, 48, 4, 16896, 2048)),
+        ("李 雷", (32000, 29, 48, 4, 14592, 16384)),
+        ("", (42000, 31, 72, 6, 5376, 8192)),
+    ],
+)
+def test_draws_are_those_that_were_recorded(name, numbers):
+    assert tuple(MODEL.of(name)) == numbers
+
+
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ("Ada Lovelace", "  ada   LOVELACE "),
+        ("Ada Lovelace", "Lovelace, Ada"),
+        ("Ada Lovelace", "lovelaceada"),
+        ("Ada Lovelace", "Ada_Lovelace"),
+        (unicodedata.normalize("NFC", "Zoë Müller"), unicodedata.normalize("NFD", "Zoë Müller")),
+        ("Zoë Müller", "zoe muller"),
+        ("STRASSE", "straße"),
+        ("ﬁsher", "fisher"),
+        ("x" * variants.MAX_NAME, "x" * 5_000),
+        ("S 2024 0123", "s20240123"),
+    ],
+)
+def test_two_ways_to_write_an_id_are_one(one, other):
+    assert canonical(one) == canonical(other) != "" and MODEL.of(one) == MODEL.of(other)
+
+
+@pytest.mark.parametrize("one, other", [("s20240123", "s20240132"), ("Ada Lovelace", "Ada Byron"), ("李雷", "韩梅梅")])
+def test_other_ids_have_other_numbers(one, other):
+    assert MODEL.of(one) != MODEL.of(other)
+
+
+def test_there_are_many_variants_and_each_is_drawn_as_often():
+    assert len(MODEL) == len({*MODEL}) == 110_592
+    drawn = [MODEL.of(name) for name in IDS]
+    assert len({*drawn}) > 990
+    for name, some in MODEL.choices.items():
+        counts = Counter(getattr(one, name) for one in drawn)
+        assert {*counts} == {*some}
+        expected = len(drawn) / len(some)
+        assert sum((count - expected) ** 2 / expected for count in counts.values()) < 2.5 * len(some) + 10, name
+
+
+# The exercise.
+
+
+def test_no_two_mistakes_give_one_number_with_any_variant():
+    for numbers in MODEL:
+        parameters, cache = checks.decoder(numbers)
+        for right, guesses in ((parameters, checks.OF_PARAMETERS), (cache, checks.OF_CACHE)):
+            found = [guess(right, numbers) for guess in guesses.values()]
+            assert len({right, *found}) == 1 + len(found), numbers
+
+
+def test_right_answers_tell_variants_apart():
+    assert len({checks.decoder(numbers) for numbers in MODEL}) == len(MODEL)
+
+
+@pytest.mark.parametrize("name", [ADA, ZOE, "s20240123"])
+def test_the_model_is_that_of_transformers(name):
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM, LlamaModel
+
+    from utils import counting
+
+    own = MODEL.of(name)
+    heads = {"num_attention_heads": own.H, "num_key_value_heads": own.H // own.share, "hidden_size": 64 * own.H}
+    sizes = heads | {"intermediate_size": own.F, "vocab_size": own.V, "num_hidden_layers": own.L}
+    model = counting.on_meta(LlamaForCausalLM, LlamaConfig(**sizes, tie_word_embeddings=True))
+    layer = LlamaModel(LlamaConfig(**heads, intermediate_size=8, vocab_size=8, num_hidden_layers=1))
+    (kept,) = layer(torch.zeros(1, 3, dtype=torch.long), use_cache=True).past_key_values.layers
+    a_token = (kept.keys.numel() + kept.values.numel()) // 3
+    assert checks.decoder(own) == (counting.numel(model), own.L * own.T * a_token * 2)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_verdicts_are_the_known_ones_for_a_thousand_ids(case):
+    searches = case.says is not None and any(words in case.says for words in ("another id", "not the"))
+    space = answers.at_home(build.student_notebook(COURSE, ENTRY), case.source, case.name)
+    cells = [forbidden.read_cell(case.source)]
+    for name in IDS[::50] if searches else IDS:  # of another id all variants are looked through
+        space["own"] = MODEL.of(name)
+        found = CHECK.verdict(lambda request: dispatch.answer(space, request), cells, [name])
+        if case.right:
+            assert found.outcome is Outcome.PASSED, (name, found.message)
+        else:
+            assert found.outcome is Outcome.WRONG and case.says in found.message, (name, found.message)
+
+
+def test_the_answer_of_another_id_is_told_from_mistakes():
+    for one, other in zip(IDS[::40], IDS[20::40], strict=True):
+        found = verdict(literal(other), [one])
+        assert found.outcome is Outcome.WRONG and ANOTHER in found.message and repr(one) in found.message
+        assert found.another == variants.stated(MODEL.of(other))
+        assert verdict(literal(one), [one]).score == 1
+
+
+@pytest.mark.parametrize(
+    "made, says",
+    [
+        ("int({})", None),
+        ("torch.tensor({})", None),
+        ("torch.tensor([{}])", None),
+        ("np.int64({})", None),
+        ("True", "whole number"),
+        ("float({})", "is a float"),
+        ("np.float64({})", "is a float"),
+        ("torch.tensor({}, dtype=torch.float64)", "is a float"),
+        ("[{}]", "is a list"),
+        ("str({})", "whole number"),
+        ("None", "whole number"),
+        ("np.array([{}])", "whole number"),
+    ],
+)
+def test_types_of_the_result(made, says):
+    parameters, cache = checks.decoder(MODEL.of(ADA))
+    body = "import numpy as np, torch\ndef own_parameters():\n    return {}\ndef own_cache():\n    return {}"
+    found = verdict(body.format(made.format(parameters), cache), [ADA])
+    assert (found.outcome is Outcome.PASSED) == (says is None) and (says or "") in found.message, found.message
+
+
+@pytest.mark.parametrize(
+    "body, outcome",
+    [
+        ("raise NotImplementedError()", Outcome.BLANK),
+        ("return 0", Outcome.WRONG),
+        ("raise ValueError('no')", Outcome.ERROR),
+        ("return own", Outcome.WRONG),
+    ],
+)
+def test_a_trivial_answer_earns_nothing(body, outcome):
+    source = f"def own_parameters():\n    {body}\n\n\ndef own_cache():\n    {body}\n"
+    found = verdict(source, [ADA], own=MODEL.of(ADA))
+    assert found.score == 0 and found.outcome is outcome
+
+
+# At home.
+
+
+def test_without_a_name_nothing_passes_and_it_is_said_what_to_do(capsys):
+    assert MODEL.numbers("  ") is None and "STUDENT is blank" in capsys.readouterr().out
+    for source in (
+        literal(""),
+        literal(ADA),
+        "def own_parameters():\n    return own.V\n\n\ndef own_cache(): return 1\n",
+    ):
+        found = verdict(source, own=None)
+        assert (found.outcome, found.message) == (Outcome.WRONG, variants.ASK)
+    blank = "def own_parameters():\n    raise NotImplementedError()\n\n\nown_cache = own_parameters\n"
+    assert verdict(blank).outcome is Outcome.BLANK
+
+
+@pytest.mark.parametrize("name", [7, "x" * 101, "Ada\nLovelace", "..."])
+def test_what_is_no_name_is_refused_with_a_sentence(name):
+    with pytest.raises(ValueError, match="STUDENT"):
+        MODEL.numbers(name)
+
+
+def at_a_desk(tmp_path, name, source):
+    """What the notebook shows of the student's numbers, and what the check says, in a kernel of Jupyter's."""
+    notebook = build.student_notebook(COURSE, ENTRY)
+    top = next(cell for cell in notebook.cells if "STUDENT =" in cell.source)
+    top.source = top.source.replace('STUDENT = ""', f"STUDENT = {name!r}")
+    answer, check = (next(cell for cell in notebook.cells if cell.id == cell_id(kind, NUMBER)) for kind in KINDS)
+    answer.source = source
+    show = notebook.cells[notebook.cells.index(answer) - 1]
+    preamble = [cell for cell in answers.preamble(notebook) if cell is not top]
+    notebook.cells = [*preamble, top, show, answer, check]
+    where = {"metadata": {"path": str(tmp_path)}}
+    client = nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3", resources=where, allow_errors=True)
+    client.execute()
+    said = ["".join(one.get("text", "") + one.get("evalue", "") for one in cell.outputs) for cell in (top, check)]
+    return *said, notebook
+
+
+KINDS = ("exercise", "check")
+
+
+def test_home_and_grading_ask_for_the_same_numbers(tmp_path, tree):
+    shown, told, _ = at_a_desk(tmp_path, ADA, literal(ADA))
+    assert variants.stated(MODEL.of(ADA)) in shown and f"{ADA}: your numbers" in shown
+    assert f"Exercise {NUMBER}: passed (1 point)" in told
+    _, others, _ = at_a_desk(tmp_path, ADA, literal(ZOE))
+    assert ANOTHER in others and repr(ADA) in others
+    shown, nobody, _ = at_a_desk(tmp_path, "", literal(ADA))
+    assert "STUDENT is blank" in shown and variants.ASK in nobody
+
+    hand_in(tree, {"Ada Lovelace": literal(ADA), "Zoë Müller": literal(ADA), "lovelaceada": literal(ADA)})
+    records = {one.student: one for one in grade.grade(tree, [ENTRY])}
+    assert records["Ada_Lovelace"].score == records["lovelaceada"].score == 1
+    zoe = of_exercise(records["Zoë_Müller"])
+    assert zoe.score == 0 and ANOTHER in zoe.message and repr(ZOE) in zoe.message
+
+
+# In grading.
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    known = course.load(tree=tmp_path_factory.mktemp("made") / "tree")
+    known = known.model_copy(update={"notebooks": (ENTRY,)})
+    course_tree.build_tree(known)
+    return known
+
+
+@pytest.fixture
+def tree(made, tmp_path):
+    return copied(made, tmp_path)
+
+
+MAKER = {}
+
+
+def hand_in(known, sources, folder="download"):
+    """Hand-ins of 3.12 alone, collected from folders of these names."""
+    maker = MAKER.setdefault("03", synthetic.Maker(known, ENTRY))
+    place = known.tree.parent / folder
+    for name, source in sources.items():
+        path = place / name / f"{ENTRY.name}.ipynb"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(maker.file({NUMBER: source}, solved=()))
+    collected = collect.collect(known, place)
+    assert len(collected.taken) == len(sources) and not collected.refused, collected
+
+
+def of_exercise(record):
+    return next(one for one in record.verdicts if one.exercise == NUMBER)
+
+
+REFERENCE = next(case.source for case in CASES if case.name == "the solution")
+LIAR = f"""from utils import variants
+variants.answer_for({ZOE!r})
+variants.Variant.of = lambda self, name: variants.Own
+own = None
+{literal(ZOE)}"""
+
+
+def test_the_id_is_that_of_the_hand_in_whatever_its_kernel_says(tree):
+    hand_in(tree, {"Ada Lovelace": LIAR, "Bo": REFERENCE, "Cy Dee": literal("cy DEE"), "E" * 130: literal("E" * 100)})
+    found = {one.student[:12]: of_exercise(one) for one in grade.grade(tree, [ENTRY])}
+    assert found["Bo"].score == found["Cy_Dee"].score == found["E" * 12].score == 1, found
+    assert found["Ada_Lovelace"].score == 0 and ANOTHER in found["Ada_Lovelace"].message
+
+
+def test_the_instructor_sees_whose_numbers_they_are(tree):
+    hand_in(
+        tree, {"Ada Lovelace": literal(ADA), "Bo": literal(ADA), "Cy": literal("Nobody Known"), "Di": literal("Di", 8)}
+    )
+    records = {one.student: one for one in grade.grade(tree, [ENTRY])}
+    assert not records["Ada_Lovelace"].flags and not records["Di"].flags
+    assert "numbers of Ada_Lovelace, not for its own" in records["Bo"].flags[0]
+    assert "an id that nobody in the class has" in records["Cy"].flags[0]
+    graded = progress.status(tree, ENTRY)["graded"]
+    assert "numbers of Ada_Lovelace" in graded["Bo"] and graded["Ada_Lovelace"] == ""
+    page = report.write_report(tree, [ENTRY]).read_text()
+    assert "is right for the numbers of" in page and "Ada_Lovelace" not in page and "Ada Lovelace" not in page
+    pages = {path.parts[-3]: path.read_text() for path in feedback.write_feedback(tree, [ENTRY])}
+    assert ANOTHER in pages["Bo"] and not [
+        one for one in ("Ada Lovelace", "Ada_Lovelace", "numbers of") if one in pages["Bo"].replace(ANOTHER, "")
+    ]
+    again = {one.student: one for one in grade.grade(tree, [ENTRY])}
+    assert again == records, "the same hand-ins were graded again, or said something else"
+
+
+def listed(known, *rows):
+    lines = ["id,first_name,last_name,email,platform_ids", *(",".join(row) for row in rows)]
+    (known.tree / "students.csv").write_text("\n".join(lines) + "\n")
+
+
+def test_with_a_roster_each_of_a_students_names_counts(tree):
+    listed(tree, ("al01", "Ada", "Lovelace", "countess@example.org", "4711"), ("zm02", "Zoë", "Müller", "", ""))
+    for name in ("al01", "Lovelace Ada", "countess@example.org", "COUNTESS", "4711"):
+        hand_in(tree, {"al01": literal(name)}, folder=canonical(name))
+        (record,) = grade.grade(tree, [ENTRY])
+        assert of_exercise(record).score == 1 and not record.flags, name
+    hand_in(tree, {"al01": literal("zm02")}, folder="other")
+    (record,) = grade.grade(tree, [ENTRY])
+    assert of_exercise(record).score == 0 and "numbers of zm02" in record.flags[0]
+    assert repr(ADA) in of_exercise(record).message
+    hand_in(tree, {"al01": REFERENCE}, folder="reference")
+    assert of_exercise(grade.grade(tree, [ENTRY])[0]).score == 1
+
+
+def test_a_name_that_is_added_to_the_roster_counts_from_then_on(tree):
+    """Who has another name on the platform, was renamed or has a new id; other exercises are not judged again."""
+    row = ("al01", "Ada", "Lovelace", "", "")
+    listed(tree, row)
+    hand_in(tree, {"al01": literal("Augusta Ada King")})
+    (before,) = grade.grade(tree, [ENTRY])
+    assert of_exercise(before).score == 0
+    listed(tree, (*row[:4], "AugustaAdaKing"))
+    (job,) = jobs(tree, ENTRY)
+    stale = [
+        number
+        for number, grader in job.graders.items()
+        if {one.exercise: one.grader for one in before.verdicts}[number] != grader
+    ]
+    assert stale == [NUMBER] and job.state() == "a check, a limit or the notebook changed"
+    ((_, after),) = grade.regrade(tree, [ENTRY])
+    assert of_exercise(after).score == 1 and not after.flags
+    assert progress.status(tree, ENTRY)["waiting"] == {}
+
+
+def test_one_answer_of_a_group_is_right_for_one_of_them(tree):
+    hand_in(tree, {"Ada Lovelace": literal(ADA), "Zoë Müller": literal(ADA), "Group 7": literal("group 7")})
+    records = {one.student: one for one in grade.grade(tree, [ENTRY])}
+    assert {name: one.score for name, one in records.items()} == {"Ada_Lovelace": 1, "Zoë_Müller": 0, "Group_7": 1}
+
+
+def test_records_from_before_are_read(tree):
+    hand_in(tree, {"Bo": literal(ADA)})
+    grade.grade(tree, [ENTRY])
+    stated = json.loads((tree.tree / "verdicts" / "Bo" / f"{ENTRY.name}.json").read_text())
+    assert [one.pop("another") for one in stated["verdicts"]].count("") == len(stated["verdicts"]) - 1
+    assert RECORD.validate_python(stated).score == load_record(tree, ENTRY, "Bo").score

@@ -1,0 +1,137 @@
+"""Exercises with numbers of the student's own: drawn from the student's id, the same at home and in grading.
+
+An author states what may be drawn, see the end, a notebook shows it, `own = variants.MODEL.numbers(STUDENT)`, and
+the check of the exercise, `@check("3.12", points=1, variant=variants.MODEL)`, gets it as its parameter `own`. At
+home the id is what the student wrote into STUDENT. In grading it is the name under which the hand-in was collected,
+which nothing in the hand-in can change.
+"""
+
+import hashlib
+import itertools
+import unicodedata
+from collections import namedtuple
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from utils.experiments.student import COURSE, MAX_NAME
+
+ASK = (
+    "its numbers follow from your name, and STUDENT is blank. Write your name into it, near the top, and run that cell."
+)
+_told: str | None = None  # by whoever grades, see `answer_for`
+_signed = ""  # what STUDENT said last in this session
+
+
+class Variant:
+    """The numbers of an exercise: of each name one of its choices, drawn for an id.
+
+    A choice is drawn by the SHA-256 of course, exercise, id (see `canonical`) and name, joined by zero bytes in UTF-8:
+    its first 8 bytes, a big-endian number, modulo the number of choices, say which one. So no draw hangs on another
+    one, on Python's generators or on the machine; tests/test_variants.py has recorded values.
+
+    Args:
+        exercise: its number.
+        choices: the names, each with what it may be, in an order that is never changed while a class is at work.
+    """
+
+    def __init__(self, exercise: str, **choices: Sequence[int]):
+        self.exercise, self.choices = exercise, choices
+        self.kind: Any = namedtuple("Numbers", choices)  # type: ignore[misc]
+
+    def __len__(self) -> int:
+        total = 1
+        for some in self.choices.values():
+            total *= len(some)
+        return total
+
+    def __iter__(self) -> Iterator[Any]:
+        """All numbers that there are, each as `of` gives them."""
+        return itertools.starmap(self.kind, itertools.product(*self.choices.values()))
+
+    def of(self, name: str) -> Any:
+        """The numbers of an id: `of("Ada Lovelace").V`."""
+        return self.kind(*(some[self._draw(name, what) % len(some)] for what, some in self.choices.items()))
+
+    def _draw(self, name: str, what: str) -> int:
+        text = "\0".join((COURSE, self.exercise, canonical(name), what))
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+    def numbers(self, name: str) -> Any:
+        """The numbers of this session's student, who is `name`; None for a blank one, and says what to do.
+
+        In grading they are those of whoever handed in, whatever `name` is.
+
+        Raises:
+            ValueError: it is no name; says what to do.
+        """
+        global _signed
+        if _told is not None:
+            return self.of(_told)
+        if type(name) is not str or len(name) > MAX_NAME or not name.isprintable():
+            raise ValueError(f"STUDENT is text in quotes, on one line, at most {MAX_NAME} characters")
+        if name.strip() and not canonical(name):
+            raise ValueError("STUDENT has no letter or digit in it: give the name under which you hand in")
+        _signed = name.strip()
+        if not _signed:
+            print(
+                f"STUDENT is blank: everything works but exercise {self.exercise}, whose numbers follow from your name."
+            )
+            return None
+        own = self.of(_signed)
+        print(f"{_signed}: your numbers for exercise {self.exercise} are {stated(own)}.")
+        return own
+
+
+class Own:
+    """What a check with a variant gets as `own`: the numbers of its student, each an attribute."""
+
+    def __init__(self, variant: Variant, name: str):
+        self.variant, self.name, self.numbers = variant, name, variant.of(name)
+        self.another = ""  # the numbers of another id for which the answer is right, see `expect.own`
+
+    def __getattr__(self, name: str) -> int:
+        return getattr(self.numbers, name)
+
+
+def canonical(name: str) -> str:
+    """A name as numbers are drawn from it: case, accents, signs, spaces and the order of words do not count.
+
+    Platforms write "Ada Lovelace", "Lovelace, Ada" and "lovelaceada": of a name without digits the order of its letters
+    does not count either. Ids that differ in the order of their digits are different ids.
+    """
+    letters = unicodedata.normalize("NFKD", name[:MAX_NAME])
+    joined = "".join(letter for letter in letters if letter.isalnum()).casefold()
+    return joined if any(letter.isdigit() for letter in joined) else "".join(sorted(joined))
+
+
+def stated(numbers: Any) -> str:
+    """Numbers as a student and a record read them: "V = 32000, D = 768"."""
+    return ", ".join(f"{name} = {value}" for name, value in numbers._asdict().items())
+
+
+def of_exercise(number: str) -> Variant | None:
+    """The variant of an exercise, if it has one."""
+    return next((one for one in globals().values() if isinstance(one, Variant) and one.exercise == number), None)
+
+
+def signed() -> str:
+    """The id of this session: who is graded, else what STUDENT said last; "" if nobody."""
+    return _signed if _told is None else _told
+
+
+def answer_for(name: str) -> None:
+    """Have this session answer for an id, whatever STUDENT says: whoever grades says it before any cell runs."""
+    global _told
+    _told = name
+
+
+# Of exercise 3.12. No two of the mistakes that its check names give one count with any of these.
+MODEL = Variant(
+    "3.12",
+    V=range(32_000, 56_000, 2_000),
+    L=range(11, 43, 2),
+    H=(36, 48, 72),
+    share=(3, 4, 6),
+    F=range(5_376, 17_664, 768),
+    T=(2_048, 4_096, 8_192, 16_384),
+)
