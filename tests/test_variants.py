@@ -1,6 +1,7 @@
 """Numbers of a student's own: drawn alike everywhere, the same at home and in grading, and nobody else's."""
 
 import json
+import re
 import unicodedata
 from collections import Counter
 
@@ -18,8 +19,8 @@ from autograder.intake import collect
 from autograder.reports import feedback, progress, report
 from utils import variants
 from utils.checks import nb03_parameter_counting as checks
-from utils.grading import dispatch, forbidden
-from utils.grading.check import Outcome
+from utils.grading import dispatch, expect, forbidden
+from utils.grading.check import Outcome, check
 from utils.variants import MODEL, canonical
 
 COURSE = course.load()
@@ -375,3 +376,20 @@ def test_records_from_before_are_read(tree):
     stated = json.loads((tree.tree / "verdicts" / "Bo" / f"{ENTRY.name}.json").read_text())
     assert [one.pop("another") for one in stated["verdicts"]].count("") == len(stated["verdicts"]) - 1
     assert RECORD.validate_python(stated).score == load_record(tree, ENTRY, "Bo").score
+
+
+def test_the_example_of_the_authors_page_works():
+    blocks = re.findall(r"```python\n(.*?)```", (course.ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    stated, checked, shown = (block for block in blocks if "SQUARE" in block)
+    space = vars(variants) | {"variants": variants, "check": check, "expect": expect}
+    exec(stated, space)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(variants, "SQUARE", space["SQUARE"], raising=False)
+        exec(checked, space)
+        exec(shown.replace('""', repr(ADA)), space)
+        own, told = space["own"], {}
+        for name, area in (("right", own.times * own.side**2), ("one", own.side**2), ("none", -1)):
+            answer = {"area": lambda area=area: area}
+            told[name] = space["area"].verdict(lambda request, answer=answer: dispatch.answer(answer, request), [])
+    assert told["right"].score == 1 and told["one"].message == "one square is counted."
+    assert "not the area of your squares" in told["none"].message
