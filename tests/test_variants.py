@@ -311,12 +311,12 @@ def test_the_instructor_sees_whose_numbers_they_are(tree):
     )
     records = {one.student: one for one in grade.grade(tree, [ENTRY])}
     assert not records["Ada_Lovelace"].flags and not records["Di"].flags
-    assert "numbers of Ada_Lovelace, not for its own" in records["Bo"].flags[0]
+    assert "is right for those of Ada_Lovelace, not for its own" in records["Bo"].flags[0]
     assert "an id that nobody in the class has" in records["Cy"].flags[0]
     graded = progress.status(tree, ENTRY)["graded"]
-    assert "numbers of Ada_Lovelace" in graded["Bo"] and graded["Ada_Lovelace"] == ""
+    assert "those of Ada_Lovelace" in graded["Bo"] and graded["Ada_Lovelace"] == ""
     page = report.write_report(tree, [ENTRY]).read_text()
-    assert "is right for the numbers of" in page and "Ada_Lovelace" not in page and "Ada Lovelace" not in page
+    assert "is right for those of" in page and "Ada_Lovelace" not in page and "Ada Lovelace" not in page
     pages = {path.parts[-3]: path.read_text() for path in feedback.write_feedback(tree, [ENTRY])}
     assert ANOTHER in pages["Bo"] and not [
         one for one in ("Ada Lovelace", "Ada_Lovelace", "numbers of") if one in pages["Bo"].replace(ANOTHER, "")
@@ -338,7 +338,7 @@ def test_with_a_roster_each_of_a_students_names_counts(tree):
         assert of_exercise(record).score == 1 and not record.flags, name
     hand_in(tree, {"al01": literal("zm02")}, folder="other")
     (record,) = grade.grade(tree, [ENTRY])
-    assert of_exercise(record).score == 0 and "numbers of zm02" in record.flags[0]
+    assert of_exercise(record).score == 0 and "those of zm02" in record.flags[0]
     assert repr(ADA) in of_exercise(record).message
     hand_in(tree, {"al01": REFERENCE}, folder="reference")
     assert of_exercise(grade.grade(tree, [ENTRY])[0]).score == 1

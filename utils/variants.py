@@ -109,11 +109,6 @@ def stated(numbers: Any) -> str:
     return ", ".join(f"{name} = {value}" for name, value in numbers._asdict().items())
 
 
-def of_exercise(number: str) -> Variant | None:
-    """The variant of an exercise, if it has one."""
-    return next((one for one in globals().values() if isinstance(one, Variant) and one.exercise == number), None)
-
-
 def signed() -> str:
     """The id of this session: who is graded, else what STUDENT said last; "" if nobody."""
     return _signed if _told is None else _told

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, TypeAdapter
 from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, roster
-from autograder.grading.fingerprints import combined_digest, fingerprints, has_variants, with_names
+from autograder.grading.fingerprints import combined_digest, fingerprints, with_names, with_variants
 from autograder.intake.origins import names_of
 from utils import variants
 from utils.experiments.standing import NO_STANDING, Standing
@@ -20,6 +20,7 @@ from utils.grading.verdict import Verdict, legible
 
 GRADED, UNGRADABLE = "graded", "ungradable"
 MAX_REMARKS = 200  # of one record
+ANOTHERS = "numbers of another id: "  # how the flag of an answer begins that is right for them
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None
 
         copied = copied_runs.of(course, entry)
     found = []
-    own = bool(there) and has_variants(entry)
+    own = bool(there and with_variants(entry))
     known_students = roster.load(course) if own else None
     for student in there:
         whose, unreadable = copied.get(student, NO_STANDING), ""
@@ -195,21 +196,31 @@ def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None
 
 
 def flags(course: Course, job: Job, done: Record) -> list[str]:
-    """What the instructor should look at: runs that are also another's, answers to another id's numbers."""
+    """What the instructor should look at: runs that are also another's, answers to another id's numbers.
+
+    The latter imports the checks, and torch with them, where there is such an answer; `noted_flags` never does.
+    """
     found = [*job.copied.flags]
     for one in done.verdicts:
         if one.another:
             whose = _with_numbers(course, job, one)
             found.append(
-                f"exercise {one.exercise} is right for the numbers of {whose}, not for its own: "
+                f"{ANOTHERS}exercise {one.exercise} is right for those of {whose}, not for its own: "
                 "the name in STUDENT was another one, or the answer is"
             )
     return found
 
 
+def noted_flags(job: Job) -> list[str]:
+    """The same as far as it is known without the checks: what was found when the hand-in was graded last."""
+    return [*job.copied.flags, *(flag for flag in (job.known.flags if job.known else ()) if flag.startswith(ANOTHERS))]
+
+
 def _with_numbers(course: Course, job: Job, verdict: Verdict) -> str:
     """The other students of the class who have the numbers for which an answer is right."""
-    variant, known = variants.of_exercise(verdict.exercise), roster.load(course)
+    from autograder.author.checks import public_checks
+
+    variant, known = public_checks(job.entry)[verdict.exercise].variant, roster.load(course)
     everybody = {path.name for folder in ("handins", "submitted") for path in course.tree.glob(f"{folder}/*")}
     found = [
         student

@@ -2,7 +2,7 @@
 
 from autograder.course import Course, NotebookEntry
 from autograder.gradebook import marks
-from autograder.grading.records import GRADED, flags, jobs, load_record, students_of
+from autograder.grading.records import GRADED, jobs, load_record, noted_flags, students_of
 
 STATES = ("graded", "waiting", "ungradable")
 
@@ -20,7 +20,7 @@ def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
         if waits or job.known is None:
             found["waiting"][job.student] = waits
         elif job.known.status == GRADED:
-            told = [f"for you to look at: {flag}" for flag in flags(course, job, job.known)]
+            told = [f"for you to look at: {flag}" for flag in noted_flags(job)]
             found["graded"][job.student] = "; ".join([*(["without a sandbox"] if trusted else []), *told])
         else:
             found["ungradable"][job.student] = job.known.reason
