@@ -345,6 +345,8 @@ def status(
         console.print(reasons)
     if any(states["waiting"] for states in found.values()):
         console.print("`autograder grade` grades what is waiting")
+    if not any(some for states in found.values() for some in states.values()):
+        console.print("nothing is handed in yet: `autograder collect SOURCE` takes hand-ins")
     print_to_mark(by_hand)
 
 
@@ -489,10 +491,13 @@ def report(
 
     It needs no network, prints, and sorts its tables by a click. Notebooks without hand-ins are left out.
     """
+    from autograder.gradebook import course_tree
     from autograder.reports import progress
     from autograder.reports import report as reporting
 
     course = load()
+    for entry in course.select(notebooks):
+        course_tree.release_text(course, entry)  # before the gradebook is opened: says if nothing was built
     print_to_mark({entry.name: progress.to_mark(course, entry) for entry in course.select(notebooks)})
 
     def show(name: str, table: Any) -> None:
@@ -555,7 +560,7 @@ def group(
         table.add_row(str(one.number), str(len(one.answers)), str(one.marked), Text(groups.shortened(one.answers[0])))
     console.print(table)
     console.print(
-        f"compared by {found.how}; {found.empty} hand-ins have no answer; alike is not equal: read before you mark"
+        f"compared by {found.how}; without an answer: {found.empty}; alike is not equal: read before you mark"
     )
     if page:
         from utils.files import write
@@ -622,6 +627,8 @@ def export(
     course = load()
     done = exports.export(course, course.select(notebooks), writable(to), form, exercises)
     console.print(f"{done.rows} rows in {to}", soft_wrap=True)
+    if not done.rows:
+        console.print("a row is written for who is graded: `autograder collect SOURCE`, then `autograder grade`")
     for line in done.notes:
         console.print(line, markup=False, soft_wrap=True)
     for entry in course.select(notebooks):

@@ -55,7 +55,7 @@ def watch(
         CourseError: there is no such folder, or the first round fails, as `collect`, `grade` and `write_feedback` do.
     """
     if not folder.is_dir():
-        raise CourseError(f"{folder} is no folder; hand-ins are watched for in one")
+        raise CourseError(f"{folder} is no folder: give the one in which hand-ins arrive")
     seen, tried = _look(folder), time.monotonic()
     everything = {(entry, "") for entry in course.notebooks}
     left = _round(course, folder, everything, options, on_collected, on_record)

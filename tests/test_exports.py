@@ -8,7 +8,7 @@ import pytest
 from helpers import canned, copied, keep
 from typer.testing import CliRunner
 
-from autograder import cli
+from autograder import cli, course
 from autograder.course import CourseError, Late
 from autograder.gradebook import course_tree, recording
 from autograder.intake import collect
@@ -192,3 +192,28 @@ def test_the_command_says_what_the_file_does_not(graded, monkeypatch, tmp_path):
     assert ended.exit_code == 0, ended.output
     assert "3 rows in" in said.getvalue() and "no hand-in of s4" in said.getvalue()
     assert CliRunner().invoke(cli.app, ["export", "--format", "excel", "--to", to]).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments, ends, says",
+    [
+        (["status"], 0, "nothing is handed in yet: `autograder collect SOURCE`"),
+        (["export", "--to", "grades.csv"], 0, "`autograder collect SOURCE`, then `autograder grade`"),
+    ],
+)
+def test_before_anything_is_handed_in_commands_say_what_comes_first(
+    fresh, monkeypatch, tmp_path, arguments, ends, says
+):
+    said = io.StringIO()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "load", lambda: fresh)
+    monkeypatch.setattr(cli, "console", cli.Console(file=said, width=200))
+    ended = CliRunner().invoke(cli.app, arguments)
+    assert ended.exit_code == ends and says in said.getvalue(), (ended.output, said.getvalue())
+
+
+def test_a_report_before_the_first_build_says_what_comes_first(tmp_path, monkeypatch):
+    known = course.load(tree=tmp_path / "nowhere")
+    monkeypatch.setattr(cli, "load", lambda: known)
+    ended = CliRunner().invoke(cli.app, ["report"])
+    assert isinstance(ended.exception, CourseError) and "run `autograder build` first" in str(ended.exception)

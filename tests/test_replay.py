@@ -35,8 +35,8 @@ utils.grading.dispatch.answer = replayed
 """
 
 
-def judged(entry, answers, before, after, key):
-    """The verdicts on a hand-in with a cell before its first answer, and one at its end; and what that one printed."""
+def judged(entry, answers, before, after, key, student):
+    """The verdicts on a hand-in with a cell before its first answer and one at its end, and what that one prints."""
     limits = COURSE.limits.model_copy(update={"output_kb": 2**15})
     known = COURSE.model_copy(update={"limits": limits})
     maker = synthetic.Maker(known, entry)
@@ -44,7 +44,7 @@ def judged(entry, answers, before, after, key):
     first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
     notebook.cells.insert(first, nbformat.v4.new_code_cell(before, id="before"))
     notebook.cells.append(nbformat.v4.new_code_cell(after, id="after"))
-    said = judge.judge(known, HandIn(entry, drawn_for=key), notebook, restore.shown(notebook, maker.released))
+    said = judge.judge(known, HandIn(entry, student, drawn_for=key), notebook, restore.shown(notebook, maker.released))
     printed = "".join(output.get("text", "") for output in notebook.cells[-1].outputs)
     return said, printed
 
@@ -52,14 +52,14 @@ def judged(entry, answers, before, after, key):
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_a_log_of_questions_and_replies_earns_nothing_in_another_hand_in(entry, fresh):
     keys = [key_of(fresh, entry, student, student.encode()) for student in ("first", "second")]
-    said, printed = judged(entry, {}, LOG, TELL, keys[0])
+    said, printed = judged(entry, {}, LOG, TELL, keys[0], "first")
     asked = [one.exercise for one in said.verdicts if one.score]
     assert len(asked) >= len(said.verdicts) - 1, "the first hand-in is right, but for runs"
     log = re.search(r"LOG (\S+) END", printed)[1]
     empty = dict.fromkeys(asked, "pass")
-    again, _ = judged(entry, empty, REPLAY.format(log=log), "", keys[0])
+    again, _ = judged(entry, empty, REPLAY.format(log=log), "", keys[0], "first")
     assert sum(one.score for one in again.verdicts) > 0, "the trick works on the same questions"
-    other, _ = judged(entry, empty, REPLAY.format(log=log), "", keys[1])
+    other, _ = judged(entry, empty, REPLAY.format(log=log), "", keys[1], "second")
     assert {one.exercise: one.score for one in other.verdicts if one.score} == {}
     assert Outcome.WRONG in {one.outcome for one in other.verdicts}, "what is public was replayed"
 
