@@ -20,6 +20,7 @@ FEWEST = (
 DIGITS = range(4, 10)
 CAME, WANTED = "what came", "what should have come"
 HIDDEN = "position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap"
+BOX = "overflow-x: auto; max-width: 100%; position: relative"  # or what is hidden in it would widen the page
 CELL = "padding: .15em .5em; text-align: right; white-space: nowrap"
 MARKED = f"{CELL}; font-weight: bold; outline: 2px solid currentColor; outline-offset: -2px"
 
@@ -150,7 +151,7 @@ class Table:
             rows += f"<tr>{head}{entries}</tr>"
         corner = "<td></td>" if self.rows else ""
         return (
-            f'<div role="group" aria-label="{title}" tabindex="0" style="overflow-x: auto; max-width: 100%; position: relative">'
+            f'<div role="group" aria-label="{title}" tabindex="0" style="{BOX}">'
             f'<table style="border-collapse: collapse"><caption style="text-align: left">{title}</caption>'
             f"<thead><tr>{corner}{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
         )
