@@ -22,7 +22,7 @@ CAME, WANTED = "what came", "what should have come"
 HIDDEN = "position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap"
 BOX = "overflow-x: auto; max-width: 100%; position: relative"  # or what is hidden in it would widen the page
 CELL = "padding: .15em .5em; text-align: right; white-space: nowrap"
-MARKED = f"{CELL}; font-weight: bold; outline: 2px solid currentColor; outline-offset: -2px"
+MARKED = f"{CELL}; font-weight: bold; outline: 1px solid currentColor; outline-offset: -1px"
 
 _kept: ContextVar[list["Different"] | None] = ContextVar("kept", default=None)
 
