@@ -145,6 +145,31 @@ def test_the_last_cell_shows_a_table_of_all_exercises(page):
     assert "check not run yet" in shown and "passed" in shown and "written questions aside" in shown
 
 
+def test_a_wrong_value_is_shown_beside_the_right_one_in_light_and_dark(page):
+    cases = [case for case in answers.answer_cases(ENTRY) if case.exercise == "1.1"]
+    wrong = next(case for case in cases if case.name == "mask before the division")
+    run(page, "setup")
+    for cell in answers.preamble(build.student_notebook(COURSE, ENTRY)):
+        run(page, cell.id)
+    run(page, "exercise_1_1", wrong.source)
+    said = run(page, "check_1_1")
+    assert wrong.says in said and "entries differ; they are marked with \u2260" in said
+    tables = page.locator(".jp-Notebook .jp-Cell").nth(number_of("check_1_1")).locator("table")
+    assert [one.inner_text() for one in tables.locator("caption").all()] == ["what came", "what should have come"]
+    for theme in ("Dark", "Light"):
+        page.locator(".lm-MenuBar-item", has_text="Settings").click()
+        page.locator(".lm-Menu-item[data-type=submenu]", has_text="Theme").first.hover()
+        page.locator(".lm-Menu-item", has_text=f"JupyterLab {theme}").first.click()
+        page.locator(f"body[data-jp-theme-name='JupyterLab {theme}']").wait_for(state="attached")
+        colours = [
+            tables.locator("td[style*=outline]").first.evaluate(f"at => getComputedStyle(at).{what}")
+            for what in ("color", "outlineColor")
+        ]
+        red = [int(one.removeprefix("rgba").removeprefix("rgb").strip("()").split(",")[0]) for one in colours]
+        assert all(one > 150 if theme == "Dark" else one < 100 for one in red), (theme, colours)
+        photograph(page, f"values-{theme.lower()}.png")
+
+
 PLAYED = """
 from utils import plots
 from utils.interactive import interactive

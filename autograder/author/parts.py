@@ -1,4 +1,4 @@
-"""The parts of the public checks, read from their source: names and points are known before any check runs.
+"""The parts of the public checks, read from their source: names and points are known before any check runs::
 
     @check("3.10", points=3)
     def training_memory(training_memory, flops_per_token):

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from utils import setup, variants
-from utils.grading import dispatch, forbidden, parts
+from utils.grading import dispatch, forbidden, parts, side_by_side
 from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, libraries, named
 from utils.grading.verdict import Outcome, Ungraded, Verdict, legible, summed
 
@@ -64,11 +64,13 @@ class Check:
         namespace = dict(zip(self.names, objects, strict=True))
         cells = [forbidden.read_cell(source) for source in cells_at_home(objects)]
         try:
-            with slow_imports_told(self.exercise):
+            with slow_imports_told(self.exercise), side_by_side.kept() as different:
                 self.latest = self.verdict(lambda request: dispatch.answer(namespace, request), cells)
         except ImportError as failed:
             self.latest = Verdict(self.exercise, self.points, Outcome.ERROR, unchecked(failed))
         if self.latest.outcome is not Outcome.PASSED:
+            said = [one for one in different if legible(str(one)) in self.latest.message]
+            side_by_side.show(said, notebook=shell() is not None)
             raise CheckFailed(self.latest.sentence())
         print(self.latest.sentence())
 
@@ -231,11 +233,16 @@ def stretches_of(module: ModuleType) -> dict[str, Stretch]:
     return {item.exercise: item for item in vars(module).values() if isinstance(item, Stretch)}
 
 
+def shell() -> Any:
+    """The IPython that runs this session's cells; None without one."""
+    return sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+
+
 def cells_at_home(objects: Iterable[Any]) -> list[str]:
     """The cells that ran in this session so far, in order; without IPython, the sources of these objects."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    if shell is not None and shell.user_ns.get("In"):
-        return [source for source in shell.user_ns["In"] if isinstance(source, str)]
+    running = shell()
+    if running is not None and running.user_ns.get("In"):
+        return [source for source in running.user_ns["In"] if isinstance(source, str)]
     return [source_of(item) for item in objects]
 
 

@@ -1,6 +1,7 @@
 """What checks say over and over: is it a tensor, of this shape, with these values?
 
-Each raises AssertionError with a sentence for the student. None prints an expected value.
+Each raises AssertionError with a sentence for the student. No sentence states an expected value; of tensors that
+differ, a student's own session shows both, see `utils.grading.side_by_side`.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ from torch import nn
 
 from utils.grading import toys
 from utils.grading.remote import Library, Remote, StudentError, kind
+from utils.grading.side_by_side import Different
 from utils.grading.verdict import legible
 from utils.variants import Own, stated
 
@@ -86,9 +88,9 @@ def close(actual: torch.Tensor | float, wanted: torch.Tensor | float, sentence: 
 
     The tolerance covers the order of float32 sums on CPU and CUDA, not a wrong formula.
     """
-    actual, wanted = torch.as_tensor(actual).double(), torch.as_tensor(wanted).double()
-    assert actual.shape == wanted.shape, sentence
-    assert torch.allclose(actual, wanted, rtol=tolerance, atol=tolerance), sentence
+    found, right = torch.as_tensor(actual).double(), torch.as_tensor(wanted).double()
+    if found.shape != right.shape or not torch.allclose(found, right, rtol=tolerance, atol=tolerance):
+        raise Different(sentence, actual, wanted, tolerance)
 
 
 def refuses(
@@ -129,11 +131,11 @@ def like(
     """
     try:
         close(actual, wanted, otherwise, tolerance)
-    except AssertionError:
+    except Different as wrong:
         for sentence, given in guesses.items():
             guess = given if isinstance(given, torch.Tensor) else given()
             if guess.shape == actual.shape and torch.allclose(actual.double(), guess.double(), tolerance, tolerance):
-                raise AssertionError(sentence) from None
+                raise wrong.saying(sentence) from None
         raise
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from utils.grading import side_by_side
 from utils.grading.remote import ForbiddenUsed, StudentError
 from utils.grading.verdict import Outcome, Part, legible
 
@@ -55,6 +56,7 @@ def told(failed: Exception) -> tuple[Outcome, str]:
     if isinstance(failed, StudentError):
         return (Outcome.BLANK, "") if failed.blank else (Outcome.ERROR, legible(failed.sentence()))
     if isinstance(failed, AssertionError):
+        side_by_side.keep(failed)
         return Outcome.WRONG, legible(str(failed))
     # A value of a kind the check did not foresee.
     return Outcome.WRONG, legible(f"what your code returned cannot be used ({type(failed).__name__}: {failed})")
