@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from autograder import course, synthetic
-from autograder.author import answers, build, checks
+from autograder.author import answers, build, checks, proof
 from autograder.course import exercise_of
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
@@ -21,18 +21,12 @@ WRITTEN = {
 }
 RELEASED = {entry.name: build.student_notebook(COURSE, entry) for entry in COURSE.notebooks}
 
-
-def checks_of(entry):
-    """The checks of graded and of stretch exercises."""
-    return checks.public_checks(entry) | checks.stretch_checks(entry)
-
-
 SAMPLE = 3  # so many wrong answers to each exercise are in the quick half of the tests, besides all right ones
 
 
 def parameters(entry, exercise, *given, name, quick=True):
     """Of a test of one exercise: those of an exercise run in one process, and where runs are asked for they train."""
-    trains = isinstance(checks_of(entry)[exercise], ResultsCheck)
+    trains = isinstance(proof.checks_of(entry)[exercise], ResultsCheck)
     marks = [pytest.mark.grading] * (trains or not quick)
     return pytest.param(entry, *given, id=name, marks=marks)
 
@@ -40,8 +34,7 @@ def parameters(entry, exercise, *given, name, quick=True):
 def cases(entry):
     """Every answer whose verdict is known, as a parameter."""
     wrong = Counter()
-    reference = [case for stretch in (False, True) for case in answers.reference_cases(COURSE, entry, stretch)]
-    for case in [*reference, *WRITTEN[entry.name]]:
+    for case in proof.cases(COURSE, entry):
         wrong[case.exercise] += not case.right
         quick = case.right or wrong[case.exercise] <= SAMPLE
         yield parameters(entry, case.exercise, case, name=f"{case.exercise} {case.name}", quick=quick)
@@ -92,25 +85,38 @@ def ask_at_home(entry, source, name):
 
 @pytest.mark.parametrize("entry, case", CASES)
 def test_verdict_is_the_known_one(entry, case):
-    ask = ask_at_home(entry, case.source, case.name)
-    check = checks_of(entry)[case.exercise]
-    verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
-    if case.right or case.private:
-        assert verdict.outcome is Outcome.PASSED, verdict.message
-    else:
-        assert verdict.outcome is not Outcome.PASSED, f"the check {check.__name__} accepts it"
-        assert case.says in verdict.message
-    hidden = checks.private_checks(entry).get(case.exercise, [])
-    verdict, failed = checks.whole_verdict(verdict, hidden, lambda item: item.failure(ask))
-    assert (verdict.outcome is Outcome.PASSED) == case.right, failed
-    assert case.right or case.says in verdict.message, failed
-    assert verdict.score == pytest.approx(case.score(check)), verdict.message
+    assert proof.surprise(entry, case, RELEASED[entry.name]) == ""
+
+
+def test_what_is_not_as_stated_is_told():
+    """An answer that is called what it is not, each way, is a surprise."""
+    entry = COURSE.notebook("02")
+    known = {case.says: case for case in WRITTEN[entry.name] if case.exercise == "2.1"}
+    (right,) = [case for case in answers.reference_cases(COURSE, entry) if case.exercise == "2.1"]
+    wrong = next(case for case in known.values() if case.says and not case.private)
+    private = next(case for case in known.values() if case.private)
+    for case, told in (
+        (replace(right, says="the"), "accepts it"),
+        (replace(right, says="the", private=True), "every private check accepts it"),
+        (replace(wrong, says=None), "refuses it: "),
+        (replace(wrong, says="nothing like it"), '"nothing like it" is not in'),
+        (replace(private, private=False), "accepts it"),
+        (replace(private, says=None), "private checks refuse it"),
+    ):
+        assert told in proof.surprise(entry, case, RELEASED[entry.name]), case.name
+
+
+def test_a_score_that_is_not_as_stated_is_told():
+    entry = COURSE.notebook("03")
+    case = next(case for case in WRITTEN[entry.name] if case.exercise == "3.10" and case.loses)
+    assert proof.surprise(entry, case, RELEASED[entry.name]) == ""
+    assert proof.surprise(entry, replace(case, loses=()), RELEASED[entry.name]).endswith(", not 0")
 
 
 @pytest.mark.parametrize("entry, exercise, source", BLANKS)
 def test_blank_is_not_attempted(entry, exercise, source):
     ask = ask_at_home(entry, source, f"blank {exercise}")
-    assert checks_of(entry)[exercise].verdict(ask, [forbidden.read_cell(source)]).outcome is Outcome.BLANK
+    assert proof.checks_of(entry)[exercise].verdict(ask, [forbidden.read_cell(source)]).outcome is Outcome.BLANK
 
 
 @pytest.mark.parametrize(
@@ -135,7 +141,7 @@ def test_there_are_enough_answers(entry, exercise):
 @pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.name)
 def test_every_exercise_and_every_answer_is_known(entry):
     numbers = [number for one, number, _ in (param.values for param in BLANKS) if one is entry]
-    assert [*checks_of(entry)] == numbers and {case.exercise for case in WRITTEN[entry.name]} <= {*numbers}
+    assert [*proof.checks_of(entry)] == numbers and {case.exercise for case in WRITTEN[entry.name]} <= {*numbers}
 
 
 def test_the_command_of_the_authors_page_finds_an_exercise():

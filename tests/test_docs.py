@@ -167,7 +167,7 @@ def test_options_that_stand_alone_exist():
     every = {option for one in groups().commands.values() for parameter in one.params for option in parameter.opts}
     alone = [(name, one.split()[0]) for name, path in BY_NAME.items() for one in stated(path) if one.startswith("--")]
     assert len(alone) > 3
-    others = {"--resources"}  # dask's
+    others = {"--resources", "--env", "--privileged"}  # dask's, and those of engines of containers
     assert {(name, option) for name, option in alone if option not in every | others} == set()
 
 

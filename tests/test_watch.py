@@ -153,6 +153,6 @@ def test_a_unit_for_systemd_names_this_python_and_this_folder(tmp_path):
     unit.optionxform = str
     unit.read_string(said.output)
     program, *rest = shlex.split(unit["Service"]["ExecStart"])
-    assert program == sys.executable and rest[:3] == ["-m", "autograder.cli", "watch"]
-    assert rest[3:] == [str(tmp_path / "my inbox"), "--workers", "3"] and unit["Service"]["Restart"] == "on-failure"
+    assert program == sys.executable and rest[:4] == ["-P", "-m", "autograder.cli", "watch"]
+    assert rest[4:] == [str(tmp_path / "my inbox"), "--workers", "3"] and unit["Service"]["Restart"] == "on-failure"
     assert Path(unit["Service"]["WorkingDirectory"]) == course.ROOT and unit["Install"]["WantedBy"] == "default.target"

@@ -1,12 +1,13 @@
 """Whether the checks of a notebook give each answer whose verdict is known that verdict, as at a student's desk."""
 
+import math
 from functools import partial
 
 from nbformat import NotebookNode
 
 from autograder.author import answers
 from autograder.author.answers import AnswerCase
-from autograder.author.checks import private_checks, public_checks, stretch_checks
+from autograder.author.checks import private_checks, public_checks, stretch_checks, whole_verdict
 from autograder.course import Course, NotebookEntry
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Check, Outcome
@@ -27,23 +28,24 @@ def surprise(entry: NotebookEntry, case: AnswerCase, released: NotebookNode) -> 
     """What is not as it must be of the verdict on an answer, in a sentence; "" if it is the known one.
 
     A right answer passes all checks. A wrong one fails the public check with the words that it says, or, if it is
-    `private`, passes that and fails a private one with them. `released` is the notebook as students have it.
+    `private`, passes that and fails a private one with them; it scores what the parts are worth that it does not
+    lose. `released` is the notebook as students have it.
     """
     ask = partial(dispatch.answer, answers.at_home(released, case.source, case.name))
     check = checks_of(entry)[case.exercise]
     verdict = check.verdict(ask, [forbidden.read_cell(case.source)])
     passed = verdict.outcome is Outcome.PASSED
-    if not (case.right or case.private):
-        if passed:
-            return f"the check {check.__name__} accepts it"
-        said = verdict.message
-    else:
-        if not passed:
-            return f"the check {check.__name__} refuses it: {verdict.message}"
-        failed = [(one.tells, why) for one in private_checks(entry).get(case.exercise, []) if (why := one.failure(ask))]
-        if case.right:
-            return f"private checks refuse it: {failed}" if failed else ""
-        if not failed:
-            return "every private check accepts it"
-        said = failed[0][0]
-    return "" if str(case.says) in said else f'"{case.says}" is not in "{said}"'
+    if passed and not (case.right or case.private):
+        return f"the check {check.__name__} accepts it"
+    if not passed and (case.right or case.private):
+        return f"the check {check.__name__} refuses it: {verdict.message}"
+    hidden = private_checks(entry).get(case.exercise, [])
+    verdict, failed = whole_verdict(verdict, hidden, lambda item: item.failure(ask))
+    if case.right:
+        return f"private checks refuse it: {failed}" if failed else ""
+    if verdict.outcome is Outcome.PASSED:
+        return "every private check accepts it"
+    if str(case.says) not in verdict.message:
+        return f'"{case.says}" is not in "{verdict.message}"'
+    score = case.score(check)
+    return "" if math.isclose(verdict.score, score) else f"it scores {verdict.score:g}, not {score:g}"
