@@ -27,7 +27,8 @@ SPY = """
 import gc, os, sys
 seen = []
 for place, folders, files in os.walk("/"):
-    folders[:] = [name for name in folders if os.path.join(place, name) not in ("/proc", "/sys", "/usr/share/zoneinfo")]
+    left_out = ("/proc", "/sys", "/usr/share/zoneinfo")  # and packages, which have files of these names
+    folders[:] = [name for name in folders if os.path.join(place, name) not in left_out and name != "site-packages"]
     for name in files:
         if name in ("private_checks.py", "wrong_answers.py", "notebook.py", "course.toml", "gradebook.db", "secret"):
             seen.append(os.path.join(place, name))

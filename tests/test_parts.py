@@ -85,6 +85,8 @@ def only_0(x):
         (only_0, only_0, 1, Outcome.WRONG, "passed in part (1 of 4 points).\nf: f(1) is not 1.\ng: g(1) is not 2."),
         (right_f, raises, 3, Outcome.ERROR, "passed in part (3 of 4 points).\ng: your code raised KeyError"),
         (right_f, lambda x: "2", 3, Outcome.WRONG, "g: g(1) is not 2."),
+        (right_f, blank, 3, Outcome.WRONG, "passed in part (3 of 4 points).\ng: not attempted yet."),
+        (only_0, blank, 1, Outcome.WRONG, "f: f(1) is not 1.\ng: not attempted yet."),
         (lambda x: x + 1, right_g, 0, Outcome.WRONG, "f(0) is not 0."),
         (lambda x: 5 if x == 2 else x, right_g, 0, Outcome.WRONG, "f(2) is 5."),
         (lambda x: 5 if x == 2 else x, only_0, 0, Outcome.WRONG, "f(2) is 5."),
@@ -97,9 +99,23 @@ def test_a_part_costs_its_points_and_all_else_the_exercise(f, g, score, outcome,
     assert says in found.sentence() and found.in_parts == (0 < score < 4)
 
 
-def test_a_blank_answer_ends_the_check():
-    found = three.verdict(lambda request: dispatch.answer({"f": right_f, "g": blank}, request), [])
+def test_what_is_blank_outside_of_all_parts_ends_the_check():
+    found = verdict(blank, right_g)
     assert found.outcome is Outcome.BLANK and found.score == 0 and found.parts == ()
+
+
+def test_where_all_parts_are_blank_the_exercise_is():
+    @check("9.2", points=2)
+    def both(f, g):
+        with part("one", 1):
+            f(1)
+        with part("other", 1):
+            g(1)
+
+    found = both.verdict(lambda request: dispatch.answer({"f": blank, "g": blank}, request), [])
+    assert (found.outcome, found.score, found.sentence()) == (Outcome.BLANK, 0, "Exercise 9.2: not attempted yet.")
+    found = both.verdict(lambda request: dispatch.answer({"f": blank, "g": raises}, request), [])
+    assert (found.outcome, found.score) == (Outcome.ERROR, 0) and found.message.startswith("one: not attempted yet.")
 
 
 @pytest.mark.parametrize("f, g", [(lambda x: x[0], right_g), (right_f, lambda x: torch)])
@@ -137,7 +153,7 @@ def test_a_kernel_that_is_gone_ends_the_check():
 
     found = asks.verdict(ask, [])
     assert (found.outcome, found.score, found.parts) == (Outcome.ERROR, 0, ())
-    assert not StudentError("x").ends_check and StudentError("x", blank=True).ends_check
+    assert not StudentError("x").ends_check and not StudentError("x", blank=True).ends_check
 
 
 def test_outside_of_a_public_check_a_part_is_nothing_but_its_block():
@@ -357,7 +373,8 @@ ANSWERS = {
         f"right = flops_per_token\ndef flops_per_token(T, D, *s):\n    return right(T, D, *s) * (D in {KNOWN})\n",
     ),
     "kilian": (0, "import os\ndef flops_per_token(T, D, F, L, V):\n    os._exit(1)\n"),
-    "bianca": (0, "def flops_per_token(T, D, F, L, V):\n    raise NotImplementedError\n"),
+    "bianca": (2, "def flops_per_token(T, D, F, L, V):\n    raise NotImplementedError\n"),
+    "boris": (0, "def flops_per_token(*_):\n    raise NotImplementedError\ntraining_memory = flops_per_token\n"),
     "stefan": (0, "del flops_per_token\nno_such_name\n"),
 }
 
@@ -407,7 +424,8 @@ def test_what_is_said_of_each(graded):
     assert private.instructor_only.startswith("other_flops: ") and "other_flops" not in private.sentence()
     assert "other_flops" not in str(private.parts)
     assert "kernel died" in of(graded["kilian"]).message
-    assert of(graded["bianca"]).outcome is Outcome.BLANK
+    assert of(graded["boris"]).outcome is Outcome.BLANK
+    assert of(graded["bianca"]).message == "flops_per_token: not attempted yet."
     assert of(graded["stefan"]).message.startswith("its cell stopped: NameError")
 
 
@@ -507,7 +525,7 @@ def test_the_report_shows_a_part_as_a_part(tree, graded):
     counts = dict(zip(heads, (one.text.strip() for one in row("td")), strict=True))
     assert {name: counts[name] for name in ("passed", "in part", "wrong", "error", "not attempted")} == {
         "passed": "1",
-        "in part": "3",
+        "in part": "4",
         "wrong": "0",
         "error": "2",
         "not attempted": "1",

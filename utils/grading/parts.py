@@ -16,9 +16,9 @@ _found: ContextVar[list[Part] | None] = ContextVar("found", default=None)
 def part(name: str, points: float) -> Iterator[None]:
     """A part of a check: `with part("the loss", 1):`, directly in the body of a function below `@check`.
 
-    A failed assertion or an error of the student's code inside costs `points`, and the check goes on after the block.
-    What fails outside of all parts costs the whole exercise. So do an answer that is left blank, a forbidden function
-    and a kernel that is gone, wherever they are met.
+    A failed assertion, an error of the student's code or a function left blank inside costs `points`, and the check
+    goes on after the block. What fails outside of all parts costs the whole exercise. So do a forbidden function and
+    a kernel that is gone, wherever they are met.
 
     Args:
         name: what a student reads before the sentence, such as the name of a function.

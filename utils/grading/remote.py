@@ -35,8 +35,8 @@ class StudentError(Exception):
 
     @property
     def ends_check(self) -> bool:
-        """Whether the check cannot go on with another part: nothing is answered, or nobody is there to ask."""
-        return self.blank
+        """Whether the check cannot go on with another part: nobody is there to ask."""
+        return False
 
     def sentence(self) -> str:
         """One sentence for the student, with their own line where it is known."""

@@ -93,11 +93,17 @@ class Verdict:
 
 
 def summed(parts: Iterable[Part]) -> dict[str, Any]:
-    """What parts say together, as fields of a `Verdict`: the outcome of the first that failed, and their sentences."""
+    """What parts say together, as fields of a `Verdict`: the outcome of the first that failed, and their sentences.
+
+    Only where all are left blank the exercise is.
+    """
     parts = tuple(parts)
     failed = [one for one in parts if one.outcome is not Outcome.PASSED]
-    outcome = failed[0].outcome if failed else Outcome.PASSED
-    message = legible("\n".join(f"{one.name}: {one.message}" for one in failed))
+    if failed and all(one.outcome is Outcome.BLANK for one in parts):
+        return {"outcome": Outcome.BLANK, "message": "", "parts": parts}
+    attempted = [one.outcome for one in failed if one.outcome is not Outcome.BLANK]
+    outcome = attempted[0] if attempted else Outcome.WRONG if failed else Outcome.PASSED
+    message = legible("\n".join(f"{one.name}: {one.message or f'{one.outcome}.'}" for one in failed))
     return {"outcome": outcome, "message": message, "parts": parts}
 
 
