@@ -69,9 +69,12 @@ def engine():
 
 def options(name):
     """The options of `run` that the page states for this engine, but for its folders."""
-    (text,) = re.findall(rf"^{name} run ((?:.*\\\n)*.*)$", PAGE.read_text(), re.M)
-    words = shlex.split(text.replace("\\\n", " "))
-    return [part for pair in itertools.pairwise(words) if pair[0] in ("--security-opt", "--userns") for part in pair]
+    found = set()
+    for text in re.findall(rf"^{name} run ((?:.*\\\n)*.*)$", PAGE.read_text(), re.M):
+        pairs = itertools.pairwise(shlex.split(text.replace("\\\n", " ")))
+        found.add(tuple(part for pair in pairs if pair[0] in ("--security-opt", "--userns") for part in pair))
+    (stated,) = found
+    return [*stated]
 
 
 @pytest.mark.parametrize("name", ["podman", "docker"])
