@@ -14,9 +14,7 @@ from contextvars import ContextVar
 import torch
 
 SIDE = 8  # rows and columns that are shown
-FEWEST = (
-    4  # entries: one, two or three numbers would be the answer to what was asked, and help nobody to find a mistake
-)
+FEWEST = 4  # entries: fewer would be the answer to what was asked, and help nobody to find a mistake
 DIGITS = range(4, 10)
 CAME, WANTED = "what came", "what should have come"
 HIDDEN = "position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap"
