@@ -320,8 +320,15 @@ def status(
     found = {entry.name: progress.status(course, entry) for entry in entries}
     by_hand = {entry.name: progress.to_mark(course, entry) for entry in entries}
     wrong = {entry.name: progress.disagreements(course, entry) for entry in entries}
+    # Of a notebook that nobody handed in yet, only who asks for it wants to read the whole class.
+    begun = [entry for entry in entries if notebooks or any(found[entry.name].values())]
+    missing = {entry.name: progress.missing(course, entry) for entry in begun}
     if json:
-        whole = {name: found[name] | {"to mark": by_hand[name], "disagree": wrong[name]} for name in found}
+        whole = {
+            name: found[name]
+            | {"to mark": by_hand[name], "disagree": wrong[name], "nothing handed in": missing.get(name, [])}
+            for name in found
+        }
         print(encoder.dumps(whole, indent=1, ensure_ascii=False))
         return
     counts = Table(box=None, header_style="bold")
@@ -343,11 +350,106 @@ def status(
     console.print(counts)
     if reasons.rows:
         console.print(reasons)
+    for name, absent in missing.items():
+        if absent:
+            console.print(Text(f"{name}: nothing is handed in by {', '.join(absent)}"), soft_wrap=True)
     if any(states["waiting"] for states in found.values()):
         console.print("`autograder grade` grades what is waiting")
     if not any(some for states in found.values() for some in states.values()):
         console.print("nothing is handed in yet: `autograder collect SOURCE` takes hand-ins")
     print_to_mark(by_hand)
+
+
+@app.command()
+def roster(json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Show the class as .course/students.csv lists it: names, what is handed in, extensions."""
+    import json as encoder
+
+    from autograder.gradebook import roster as rosters
+    from autograder.grading.records import students_of
+
+    course = load()
+    known = rosters.load(course)
+    if known is None:
+        raise CourseError(
+            f"there is no {course.tree / 'students.csv'}: write one with the columns {', '.join(rosters.COLUMNS)}"
+        )
+    there = {entry.number: {*students_of(course, entry)} for entry in course.notebooks}
+    given = rosters.granted(course)
+    rows: list[dict[str, str | list[str]]] = [
+        {
+            "id": one.id,
+            "name": f"{one.first_name} {one.last_name}".strip(),
+            "email": one.email,
+            "platform ids": [*one.platform_ids],
+            "handed in": [number for number, some in there.items() if one.id in some],
+            "extensions": [
+                f"{course.notebook(row['notebook']).number}: {row['extension']}"
+                for row in given
+                if row["student"] == one.id
+            ],
+        }
+        for one in known.students.values()
+    ]
+    if json:
+        print(encoder.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    table = Table(box=None, header_style="bold")
+    for heading in rows[0] if rows else ():
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell if isinstance(cell, str) else ", ".join(cell)) for cell in row.values()))
+    console.print(table)
+    strangers = sorted({one for some in there.values() for one in some} - {*known.students})
+    if strangers:
+        console.print(Text(f"handed in, and not in the roster: {', '.join(strangers)}"), soft_wrap=True)
+
+
+@app.command()
+def extend(
+    student: Annotated[str, typer.Argument(help="An id, or a name of the roster.", show_default=False)] = "",
+    notebook: Annotated[str, typer.Argument(help="By name or number.", show_default=False)] = "",
+    extension: Annotated[
+        str,
+        typer.Argument(help="3 days, 36 hours, a time with its offset, or excused: never late.", show_default=False),
+    ] = "",
+    reason: Annotated[str, typer.Option(help="For you; students do not see it.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Take the extension back.")] = False,
+) -> None:
+    """Give a student more time for a notebook, or excuse one; alone, show all extensions and what being late costs.
+
+    They stand in .course/extensions.csv. Penalties follow when scores are next graded, reported or exported.
+    """
+    from autograder.gradebook import roster as rosters
+    from autograder.grading.records import students_of
+
+    course = load()
+    if not student:
+        table = Table(box=None, header_style="bold")
+        for heading in rosters.GRANTED:
+            table.add_column(heading, overflow="fold")
+        for row in rosters.granted(course):
+            table.add_row(*(Text(row[column]) for column in rosters.GRANTED))
+        console.print(table if table.rows else "nobody has an extension")
+        console.print(course.late.sentence(), soft_wrap=True)
+        return
+    if not notebook or bool(extension) == undo:
+        raise CourseError(
+            "give a student, a notebook and an extension, `autograder extend ada 05 '3 days'`, or --undo in its place"
+        )
+    (entry,) = course.select([notebook])
+    if undo:
+        whose = rosters.withdraw(course, student, entry)
+        console.print(Text(f"{whose} has no extension for {entry.name} any more"), soft_wrap=True)
+        return
+    whose = rosters.grant(course, student, entry, extension, reason)
+    console.print(Text(f"{whose}, {entry.name}: {extension}"), soft_wrap=True)
+    if rosters.load(course) is None and whose not in students_of(course, entry):
+        console.print(
+            f"so far nothing of {entry.name} is handed in under this name: is it the one that `status` shows?"
+        )
+    if entry.deadline is None:
+        console.print(f"{entry.name} has no deadline: nobody is late")
 
 
 @app.command()

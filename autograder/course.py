@@ -139,6 +139,21 @@ class Late(_Section):
             raise ValueError("state points or percent, not both")
         return self
 
+    def sentence(self) -> str:
+        """The rule in words, for people."""
+        if not (self.points or self.percent or self.no_credit_after_days):
+            return "late hand-ins lose nothing (course.toml, [late])"
+        parts = []
+        if self.points or self.percent:
+            unit = "%" if self.percent else " point" + "s" * (self.points != 1)
+            parts.append(f"{self.percent or self.points:g}{unit} for each {self.per} that has begun")
+            if self.most is not None:
+                parts[0] += f", {self.most:g}{'%' if self.percent else ''} at most"
+        if self.no_credit_after_days is not None:
+            parts.append(f"everything after {self.no_credit_after_days:g} days")
+        grace = f"; the first {self.grace_minutes:g} minutes are free" if self.grace_minutes else ""
+        return f"late hand-ins lose {', and '.join(parts)}{grace} (course.toml, [late])"
+
     def penalty(self, score: float, seconds_late: float) -> float:
         """The points that a hand-in of `score` points loses."""
         if score <= 0 or seconds_late <= 60 * self.grace_minutes:

@@ -1,6 +1,7 @@
 """Deadlines, lateness and what it costs: the same in our records, nbgrader's gradebook, export, report and feedback."""
 
 import datetime
+import json
 import time
 import zipfile
 
@@ -12,10 +13,12 @@ from helpers import copied
 from nbgrader.api import Gradebook
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc
+from rich.console import Console
+from typer.testing import CliRunner
 
-from autograder import course
+from autograder import cli, course
 from autograder.author import build
-from autograder.gradebook import course_tree, recording, stock
+from autograder.gradebook import course_tree, recording, roster, stock
 from autograder.grading import grade, lateness
 from autograder.grading.records import GRADED, GradedVerdict, Record, load_record, verdict_path
 from autograder.intake import collect
@@ -267,6 +270,115 @@ def test_settling_a_student_reads_no_other_students_marks(late_class):
             text, values = sums[0]
             plan = [row.detail for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)]
     assert any("grade USING" in step for step in plan) and not any(step.startswith("SCAN") for step in plan), plan
+
+
+@pytest.fixture
+def typed(late_class, monkeypatch):
+    """Gives a command on that class as one line; its exit status and what it printed."""
+    known, _ = late_class
+    monkeypatch.setattr(cli, "load", lambda: known)
+    monkeypatch.setattr(cli, "console", Console(width=200))
+
+    def give(*words):
+        ended = CliRunner().invoke(cli.app, words)
+        return ended.exit_code, ended.output + (str(ended.exception) if ended.exception else "")
+
+    return give
+
+
+def test_extensions_are_given_and_taken_back_by_command(late_class, typed):
+    """Each changes the penalty at once, and the lines of others stay as they are."""
+    known, points = late_class
+    entry = known.notebooks[0]
+    file = known.tree / "extensions.csv"
+    before = file.read_text()
+
+    def penalty():
+        lateness.settle(known, [entry])
+        return load_record(known, entry, "cy").penalty
+
+    assert penalty() == pytest.approx(0.2 * points)
+    assert typed("extend", "Cyrus Vance", "01", "36 hours", "--reason", "a train; late") == (
+        0,
+        f"cy, {entry.name}: 36 hours\n",
+    )
+    assert penalty() == 0
+    assert file.read_text() == before + f"cy,{entry.name},36 hours,a train; late\n"
+    assert typed("extend", "cy", "1", "12 hours")[0] == 0 and penalty() == pytest.approx(0.1 * points)
+    assert file.read_text() == before + f"cy,{entry.name},12 hours,\n"
+    _, shown = typed("extend")
+    assert "ed       1" in shown and "excused    ill" in shown and "10% for each day that has begun" in shown
+    assert "the first 15 minutes are free" in shown
+    assert typed("extend", "cy", "01", "--undo")[0] == 0 and penalty() == pytest.approx(0.2 * points)
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    "words, says",
+    [
+        (("cy", "01"), "or --undo in its place"),
+        (("cy",), "give a student, a notebook and an extension"),
+        (("cy", "01", "1 day", "--undo"), "or --undo in its place"),
+        (("cy", "01", "soon"), "`soon` is no extension: 3 days"),
+        (("cy", "99", "1 day"), "99"),
+        (("zoe", "01", "1 day"), "is not in students.csv: add a line there"),
+        (("cy", "01", "--undo"), "cy has no extension for 01"),
+    ],
+)
+def test_an_extension_that_cannot_be_given_is_told_and_nothing_is_written(late_class, typed, words, says):
+    file = late_class[0].tree / "extensions.csv"
+    before = file.read_text()
+    code, said = typed("extend", *words)
+    assert code and says in said
+    assert file.read_text() == before
+
+
+def test_an_extension_needs_no_file_and_keeps_what_a_spreadsheet_wrote(late_class, typed):
+    known, _ = late_class
+    file = known.tree / "extensions.csv"
+    file.unlink()
+    assert typed("extend", "cy", "01", "excused")[0] == 0
+    assert file.read_text() == f"student,notebook,extension,reason\ncy,{known.notebooks[0].name},excused,\n"
+    file.write_text('\ufeffstudent;who said so;notebook;extension\ndi;"Eve; the head";01;1 hour\n')
+    assert typed("extend", "cy", "01", "2 days", "--reason", "ill")[0] == 0
+    assert file.read_text() == (
+        "student;who said so;notebook;extension;reason\n"
+        f'di;"Eve; the head";01;1 hour\ncy;;{known.notebooks[0].name};2 days;ill\n'
+    )
+    assert {student for student, _ in roster.extensions(known)} == {"cy", "di"}
+
+
+def test_the_roster_shows_who_handed_in_and_status_who_did_not(late_class, typed):
+    known, _ = late_class
+    rows = {row["id"]: row for row in json.loads(typed("roster", "--json")[1])}
+    assert {*rows} == {"cy", *EVERYBODY} and rows["cy"]["name"] == "Cyrus Vance"
+    assert rows["ed"]["handed in"] == ["01"] and rows["ed"]["extensions"] == ["01: excused"]
+    assert rows["ada"]["handed in"] == [] and rows["ada"]["extensions"] == []
+    _, shown = typed("roster")
+    assert "Cyrus Vance" in shown and "01: excused" in shown and "not in the roster" not in shown
+    entry = known.notebooks[0].name
+    assert f"{entry}: nothing is handed in by ada\n" in typed("status")[1]
+    assert json.loads(typed("status", "--json")[1])[entry]["nothing handed in"] == ["ada"]
+    (known.tree / "students.csv").write_text("id\nada\n")
+    (known.tree / "extensions.csv").unlink()
+    assert "handed in, and not in the roster: ann, bo, cy, di, ed, flo\n" in typed("roster")[1]
+    (known.tree / "students.csv").unlink()
+    code, said = typed("roster")
+    assert code and "write one with the columns id, first_name" in said
+    assert "nothing is handed in by" not in typed("status")[1]
+
+
+@pytest.mark.parametrize(
+    "rule, says",
+    [
+        ({}, "lose nothing"),
+        ({"points": 1, "per": "hour", "most": 3}, "lose 1 point for each hour that has begun, 3 at most (course.toml"),
+        ({"percent": 5, "no_credit_after_days": 7}, "5% for each day that has begun, and everything after 7 days ("),
+        ({"no_credit_after_days": 2, "grace_minutes": 5}, "lose everything after 2 days; the first 5 minutes are free"),
+    ],
+)
+def test_the_rule_is_told_in_words(rule, says):
+    assert says in course.Late(**rule).sentence()
 
 
 @pytest.mark.parametrize("line", ["ada,01,soon,", "ada,01,2027-02-10T23:59:00,", "ada,99,1 day,"])

@@ -14,10 +14,12 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.course import Course, CourseError
+from autograder.course import Course, CourseError, NotebookEntry
+from utils.files import write
 
 Extension = datetime.timedelta | datetime.datetime | None  # so much more time; until then; excused
 COLUMNS = ("id", "first_name", "last_name", "email", "platform_ids")
+GRANTED = ("student", "notebook", "extension", "reason")
 
 
 class NoColumn(CourseError):
@@ -109,7 +111,7 @@ def extensions(course: Course) -> dict[tuple[str, str], Extension]:
         CourseError: the file cannot be understood; the message names the line.
     """
     path, found, known = course.tree / "extensions.csv", {}, load(course)
-    for line, row in rows(path, ("student", "notebook", "extension", "reason")):
+    for line, row in rows(path, GRANTED):
         try:
             if not row["notebook"]:
                 raise ValueError("it names no notebook; are its columns divided by the same sign as those of line 1?")
@@ -120,6 +122,75 @@ def extensions(course: Course) -> dict[tuple[str, str], Extension]:
         except (CourseError, ValueError) as bad:
             raise CourseError(f"{path}, line {line}: {bad}") from None
     return found
+
+
+def granted(course: Course) -> list[dict[str, str]]:
+    """The lines of `.course/extensions.csv` as they stand there, by column.
+
+    Raises: as `extensions`.
+    """
+    extensions(course)
+    return [row for _, row in rows(course.tree / "extensions.csv", GRANTED)]
+
+
+def grant(course: Course, student: str, entry: NotebookEntry, extension: str, reason: str = "") -> str:
+    """Write an extension into `.course/extensions.csv`, in place of an earlier one; whose it is, by id.
+
+    Args:
+        student: an id; of a student in the roster, a name or a platform's number will do.
+
+    Raises:
+        CourseError: the extension is none, the student is not in the roster, or the file cannot be understood.
+    """
+    try:
+        _extension(extension)
+    except ValueError as bad:
+        raise CourseError(str(bad)) from None
+    student = _id_of(course, student)
+    _write(course, student, entry, {"extension": extension, "reason": reason})
+    return student
+
+
+def withdraw(course: Course, student: str, entry: NotebookEntry) -> str:
+    """Take an extension out of `.course/extensions.csv`; whose it was, by id.
+
+    Raises:
+        CourseError: there is none, or the file cannot be understood.
+    """
+    student = _id_of(course, student)
+    if (student, entry.name) not in extensions(course):
+        raise CourseError(
+            f"{student} has no extension for {entry.name}: `autograder extend` shows those that there are"
+        )
+    _write(course, student, entry, None)
+    return student
+
+
+def _id_of(course: Course, student: str) -> str:
+    known = load(course)
+    return student if known is None or student in known.students else known.find(student, student).id
+
+
+def _write(course: Course, student: str, entry: NotebookEntry, more: dict[str, str] | None) -> None:
+    """Write the extensions anew: without the one of a student for a notebook, and with `more` in its place."""
+    extensions(course)  # nothing is written into a file that cannot be understood
+    path = course.tree / "extensions.csv"
+    text = path.read_text(encoding="utf-8-sig") if path.exists() else ",".join(GRANTED)
+    separator = _separator(text)
+    head, *lines = csv.reader(io.StringIO(text), delimiter=separator)
+    names = [name.strip() for name in head]
+    kept = []
+    for line in lines:
+        row = dict(zip(names, (cell.strip() for cell in line), strict=False))
+        if any(row.values()) and (row["student"], course.notebook(row["notebook"]).name) != (student, entry.name):
+            kept.append(line)
+    if more is not None:
+        added = {"student": student, "notebook": entry.name} | more
+        names, head = ([*some, *(one for one in added if one not in names)] for some in (names, head))
+        kept.append([added.get(name, "") for name in names])
+    written = io.StringIO(newline="")
+    csv.writer(written, delimiter=separator, lineterminator="\n").writerows([head, *kept])
+    write(path, written.getvalue())
 
 
 def _extension(text: str) -> Extension:
@@ -180,8 +251,7 @@ def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as bad:
         raise CourseError(f"{path} cannot be read ({bad}): save it as CSV in UTF-8") from None
-    head = text.split("\n", 1)[0]
-    reader = csv.DictReader(io.StringIO(text), delimiter=";" if head.count(";") > head.count(",") else ",")
+    reader = csv.DictReader(io.StringIO(text), delimiter=_separator(text))
     known = [(name or "").strip() for name in reader.fieldnames or ()]
     if columns[0] not in known:
         raise NoColumn(f"{path} has no column `{columns[0]}`; its first line is {','.join(columns)}")
@@ -191,6 +261,12 @@ def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]
         if any(values.values()):
             found.append((reader.line_num, {column: values.get(column, "") for column in columns}))
     return found
+
+
+def _separator(text: str) -> str:
+    """What separates the columns of a CSV file, by its first line."""
+    head = text.split("\n", 1)[0]
+    return ";" if head.count(";") > head.count(",") else ","
 
 
 def plain(name: str) -> str:

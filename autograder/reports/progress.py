@@ -1,7 +1,7 @@
 """How far grading is: what is graded, what waits and for whom, and where the gradebook says something else."""
 
 from autograder.course import Course, NotebookEntry
-from autograder.gradebook import marks
+from autograder.gradebook import marks, roster
 from autograder.grading.records import GRADED, jobs, load_record, noted_flags, students_of
 
 STATES = ("graded", "waiting", "ungradable")
@@ -25,6 +25,12 @@ def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
         else:
             found["ungradable"][job.student] = job.known.reason
     return found
+
+
+def missing(course: Course, entry: NotebookEntry) -> list[str]:
+    """The ids of the roster that handed nothing in; nobody without a roster."""
+    known = roster.load(course)
+    return sorted({*known.students} - {*students_of(course, entry)}) if known else []
 
 
 def to_mark(course: Course, entry: NotebookEntry) -> dict[str, int]:
