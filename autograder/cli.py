@@ -431,7 +431,7 @@ def extend(
         for row in rosters.granted(course):
             table.add_row(*(Text(row[column]) for column in rosters.GRANTED))
         console.print(table if table.rows else "nobody has an extension")
-        console.print(course.late.sentence(), soft_wrap=True)
+        console.print(Text(course.late.sentence()), soft_wrap=True)
         return
     if not notebook or bool(extension) == undo:
         raise CourseError(
