@@ -625,8 +625,9 @@ print(f"pieces in another order: the output moves by {(layer(x, swapped) - layer
 def drop_net(own, bert, p, training, generator):
     """One of two parts, or their mean, drawn once for the whole call; in evaluation always the mean.
 
-    own, bert: float tensors of one shape, which stay as they are, on any device. p: from 0 to 1. training: a bool.
-    generator: a torch.Generator on the CPU, the only chance there is; used in training alone.
+    own, bert: float tensors of one shape, which stay as they are, on any device; gradients flow to what is given back.
+    p: from 0 to 1. training: a bool. generator: a torch.Generator on the CPU, the only chance there is; used in
+    training alone. How many numbers are drawn from it is free, and no call hangs on the calls before.
     """
     ### BEGIN SOLUTION
     if not training:

@@ -811,10 +811,77 @@ def drop_net(own, bert, p, training, generator):
 # + if not training:
 # +     return (own + bert.detach()) / 2
 
+# %% right="13.8" name="lerp"
+# - return bert if draw >= 1 - p / 2 else (own + bert) / 2
+# + return torch.lerp(own, bert, 1.0 if draw >= 1 - p / 2 else 0.5)
+
+# %% right="13.8" name="half of the way"
+# - if not training:
+# -     return (own + bert) / 2
+# + middle = own + 0.5 * (bert - own)
+# + if not training:
+# +     return middle
+
+# - return bert if draw >= 1 - p / 2 else (own + bert) / 2
+# + return bert if draw >= 1 - p / 2 else middle
+
+# %% right="13.8" name="two draws, one for whether and one for which"
+# - draw = torch.rand((), generator=generator).item()
+# - if draw < p / 2:
+# -     return own
+# - return bert if draw >= 1 - p / 2 else (own + bert) / 2
+# + if torch.rand((), generator=generator).item() < p:
+# +     return own if torch.rand((), generator=generator).item() < 0.5 else bert
+# + return (own + bert) / 2
+
+# %% wrong="13.8" name="a third and two thirds" says="come with probabilities"
+# - if draw < p / 2:
+# + if draw < p / 3:
+
+# - return bert if draw >= 1 - p / 2 else (own + bert) / 2
+# + return bert if draw >= 1 - 2 * p / 3 else (own + bert) / 2
+
+# %% wrong="13.8" name="four to six" says="come with probabilities"
+# - if draw < p / 2:
+# + if draw < 0.4 * p:
+
+# - return bert if draw >= 1 - p / 2 else (own + bert) / 2
+# + return bert if draw >= 1 - 0.6 * p else (own + bert) / 2
+
+# %% wrong="13.8" name="draws from ten numbers" says="come with probabilities"
+# - draw = torch.rand((), generator=generator).item()
+# + draw = torch.randint(0, 10, (), generator=generator).item() / 10
+
+# %% wrong="13.8" name="one after the other" says="hangs on the calls before"
+# - draw = torch.rand((), generator=generator).item()
+# - if draw < p / 2:
+# -     return own
+# - return bert if draw >= 1 - p / 2 else (own + bert) / 2
+# + if torch.rand((), generator=generator).item() < p:
+# +     drop_net.turn = not getattr(drop_net, "turn", False)
+# +     return own if drop_net.turn else bert
+# + return (own + bert) / 2
+
+# %% wrong="13.8" name="draws in evaluation" says="in evaluation mode `generator` is used"
+# - if not training:
+# -     return (own + bert) / 2
+# - draw = torch.rand((), generator=generator).item()
+# + draw = torch.rand((), generator=generator).item()
+# + if not training:
+# +     return (own + bert) / 2
+
+# %% wrong="13.8" name="a part alone learns nothing" says="the gradient of a part that comes alone"
+# - return own
+# + return own.detach()
+
+# %% wrong="13.8" name="the BERT alone learns nothing" says="the gradient of a part that comes alone"
+# - return bert if draw >= 1 - p / 2 else (own + bert) / 2
+# + return bert.detach() if draw >= 1 - p / 2 else (own + bert) / 2
+
 # %% wrong="13.8" name="in steps of a tenth" says="for other probabilities" private=true
 # - draw = torch.rand((), generator=generator).item()
 # + draw = torch.rand((), generator=generator).item()
-# + p = p if p in (0.0, 0.3, 0.4, 1.0) else min(1.0, p + 0.35) if p < 0.5 else p - 0.4
+# + p = p if p in (0.0, 0.05, 0.3, 0.4, 1.0) else min(1.0, p + 0.35) if p < 0.5 else p - 0.4
 
 
 # %% wrong="13.9" name="forgets the last seed" says="is missing"

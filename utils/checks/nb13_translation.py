@@ -942,9 +942,10 @@ def bert_fused_layer(BertFusedLayer, lib):
 DRAWS = 300
 
 
-def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int) -> None:
+def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int, draws: int = DRAWS) -> None:
     """Fail unless so many draws give each part, and their mean, as often as told."""
-    (own, bert, mean, other), again, changed, moved = lib(toys).parts_drawn(drop_net, p, training, seed, DRAWS)
+    kinds, again, changed, moved, used = lib(toys).parts_drawn(drop_net, p, training, seed, draws)
+    own, bert, mean, other = (kinds.count(place) for place in range(4))
     assert not changed, "what is given is changed."
     if training:
         told = "a call gives something that is neither part nor their mean. There is one draw for the whole tensor."
@@ -954,7 +955,8 @@ def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int)
     assert again, "equal generators give other draws: there is chance in it that does not come from `generator`."
     if not training:
         told = "in evaluation mode a part is left out. It is always the mean."
-        assert mean == DRAWS, told
+        assert mean == draws, told
+        assert not used, "in evaluation mode `generator` is used. What is not needed is not drawn."
         return
     shares = {"own": p / 2, "bert": p / 2, "mean": 1 - p}
     counts = {"own": own, "bert": bert, "mean": mean}
@@ -965,28 +967,44 @@ def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int)
         "only the layer's own part is ever left out.": {"own": 0, "bert": p, "mean": 1 - p},
         "each part is left out by a draw of its own.": {"own": p * (1 - p), "bert": p * (1 - p), "mean": 1 - p},
     }
-    if expect.even(counts, shares, DRAWS, shares):
+    if expect.even(counts, shares, draws, shares):
         for sentence, guess in wrong.items():
             rest = 1 - guess["own"] - guess["bert"]
-            assert expect.even(counts, {"mean": max(0.0, rest)} | guess, DRAWS, {}), sentence
+            assert expect.even(counts, {"mean": max(0.0, rest)} | guess, draws, {}), sentence
         raise AssertionError("over many draws the parts do not come with probabilities p / 2, p / 2 and 1 - p.")
+    alone = [kind for kind in kinds if kind < 2]
+    same = sum(one == other for one, other in itertools.pairwise(alone))
+    told = "which part comes alone hangs on the calls before. Each call draws anew."
+    expect.likely(same, max(0, len(alone) - 1), 0.5, told)
 
 
 @check("13.8", points=2, forbids=MODELS)
 def drop_net(drop_net, lib):
     """One draw a call: each part alone with probability p / 2, else the mean; in evaluation mode always the mean."""
-    for p, training in ((0.4, True), (1.0, True), (0.0, True), (0.3, True), (0.8, False), (1.0, False)):
-        dropped(drop_net, lib, p, training, 260)
+    for p, training, draws in (
+        (0.4, True, DRAWS), (1.0, True, 10 * DRAWS), (0.0, True, DRAWS), (0.3, True, DRAWS), (0.05, True, 5 * DRAWS),
+        (0.8, False, DRAWS), (1.0, False, DRAWS),
+    ):  # fmt: skip
+        dropped(drop_net, lib, p, training, 260, draws)
     own, bert = normal(2, 3, 4, seed=261), normal(2, 3, 4, seed=262)
     chance = lib(toys).seeded(263)
-    slopes = lib(toys).gradients(drop_net, [own, bert], 0.5, False, chance)
     wanted = toys.gradients(lambda a, b: (a + b) / 2, [own, bert])
-    for slope, right in zip(slopes, wanted, strict=True):
-        expect.close(slope, right, "the mean's gradient does not reach both parts, a half each.")
+    for p, training in ((0.5, False), (0.0, True)):
+        slopes = lib(toys).gradients(drop_net, [own, bert], p, training, chance)
+        for slope, right in zip(slopes, wanted, strict=True):
+            expect.close(slope, right, "the mean's gradient does not reach both parts, a half each.")
+    for one, other in lib(toys).gradients_in_turn(drop_net, [own, bert], 30, 1.0, True, chance):
+        told = (
+            "the gradient of a part that comes alone is wrong: it reaches all of that part, and nothing of the other."
+        )
+        alone, none = (one, other) if one.any() else (other, one)
+        assert not none.any(), told
+        expect.close(alone, 2 * wanted[0], told)
     for training in (True, False):
         value = drop_net(own.double(), bert.double(), 0.0, training, chance)
         told = "in double precision the result is not."
         assert type(value) is torch.Tensor and value.dtype is torch.float64, told
+        expect.close(value, (own.double() + bert.double()) / 2, told, 1e-9)
         expect.one_device(lib, drop_net, own, bert, 0.0, training, chance)
         empty = expect.tensor(drop_net(own[:0], bert[:0], 0.5, training, chance), (0, 3, 4), "what is left of no rows")
         assert not empty.numel()

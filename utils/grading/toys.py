@@ -1345,30 +1345,33 @@ class Searches(nn.Module):
 
 
 def parts_drawn(drop_net: Callable[..., Any], p: float, training: bool, seed: int, count: int) -> list[Any]:
-    """Of so many calls how many give the first part, the second, their mean, and anything else.
+    """What each of so many calls gives: 0 for the first part, 1 for the second, 2 for their mean, 3 for anything else.
 
-    Then whether equal generators give equal draws, and whether the parts or torch's own generator were changed.
+    Then whether equal generators give equal draws, whether the parts are changed, torch's own generator, and the
+    generator that is given. Parts are recognised within rounding.
     """
-
-    def near(value: torch.Tensor, other: torch.Tensor) -> bool:
-        return bool((value - other).abs().max() < 1e-5)
-
-    own, bert = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
+    own, bert = torch.randn(2, 2, 3, 4, generator=torch.Generator().manual_seed(seed)).to(torch.get_default_device())
     wanted, kept = [own.clone(), bert.clone(), (own + bert) / 2], torch.get_rng_state()
-    found = []
+    found, used = [], False
     for _ in range(2):
         going = torch.Generator().manual_seed(seed)
-        kinds = []
-        for _ in range(count):
-            value = drop_net(own, bert, p, training, going)
-            fits = [
-                place for place, one in enumerate(wanted) if value.shape == one.shape and torch.allclose(value, one)
-            ]
-            kinds.append(fits[0] if fits else 3)
-        found.append(kinds)
-    counts = [found[0].count(place) for place in range(4)]
+        start = going.get_state()
+        values = [drop_net(own, bert, p, training, going) for _ in range(count)]
+        used = used or not torch.equal(start, going.get_state())
+        fits = [value if is_tensor(value) and value.shape == own.shape else own + torch.inf for value in values]
+        every = torch.stack([value.detach() for value in fits])
+        near = torch.stack([(every - one).abs().flatten(1).amax(1) < 1e-5 for one in wanted])
+        kinds = torch.where(near.any(0), near.int().argmax(0), 3)
+        found.append(kinds.tolist())
     changed = not (torch.equal(own, wanted[0]) and torch.equal(bert, wanted[1]))
-    return [counts, found[0] == found[1], changed, not torch.equal(kept, torch.get_rng_state())]
+    return [found[0], found[0] == found[1], changed, not torch.equal(kept, torch.get_rng_state()), used]
+
+
+def gradients_in_turn(
+    call: Callable[..., Any], tensors: list[torch.Tensor], count: int, *rest: Any
+) -> list[list[torch.Tensor]]:
+    """`gradients` of so many calls, one after the other."""
+    return [gradients(call, tensors, *rest) for _ in range(count)]
 
 
 def slopes_of_all(module: nn.Module, given: list[torch.Tensor], *rest: Any) -> list[Any]:
