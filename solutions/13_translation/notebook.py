@@ -448,12 +448,13 @@ print("corpus:", round(bleu(hypotheses, references), 1))
 
 # %% exercise="13.6"
 def beam_search(step, bos, eos, beams, max_len, alpha):
-    """The finished hypothesis with the best score: its tokens, a list without `bos` and `eos`, and the score, a float.
+    """The finished hypothesis with the best score: its tokens, a list, and the score, a float.
 
+    The tokens are without the `bos` in front and the `eos` at the end; `bos` may come again, as any other token.
     step: a function from beginnings, a list of k lists of token numbers, equally long, each with `bos` first, to the
-    log-probabilities of the next token, a float tensor (k, V), maybe on a GPU. No two sums are equal. beams and max_len
-    are 1 or more, and there may be fewer continuations than beams. A hypothesis that is cut off at `max_len` has n =
-    max_len.
+    log-probabilities of the next token, a float tensor (k, V), maybe on a GPU and far below 0, which stays as it is.
+    No two sums are equal. beams and max_len are 1 or more, and there may be fewer continuations than beams. After
+    `max_len` tokens what is open is finished with n = max_len, however many have finished by then.
     """
     ### BEGIN SOLUTION
     opened, finished = [([bos], 0.0)], []

@@ -626,9 +626,80 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # - return max(finished, key=lambda one: one[1])
 # + return max(finished, key=lambda one: one[1])[0]
 
-# %% wrong="13.6" name="stops on a GPU" says="on another device"
+# %% wrong="13.6" name="stops on a GPU" says="on another device (a GPU)"
 # - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
 # + scores = step([tokens for tokens, _ in opened]).double() + sums
+
+# %% right="13.6" name="BOS in front is left out, wherever else it stays"
+# - words = tokens[1:] if token == eos else [*tokens[1:], token]
+# + words = [*tokens, token][1:]
+# + words = words[:-1] if words[-1] == eos else words
+
+# %% wrong="13.6" name="BOS is left out everywhere" says="another hypothesis"
+# - return max(finished, key=lambda one: one[1])
+# + tokens, score = max(finished, key=lambda one: one[1])
+# + return [token for token in tokens if token != bos], score
+
+# %% wrong="13.6" name="at most V continuations" says="another hypothesis"
+# - values, places = scores.flatten().topk(min(beams, scores.numel()))
+# + values, places = scores.flatten().topk(min(beams, scores.size(1)))
+
+# %% wrong="13.6" name="stops with exactly so many" says="another hypothesis"
+# - if not opened or len(finished) >= beams:
+# + if not opened or len(finished) == beams:
+
+# %% wrong="13.6" name="stops when the best continuation is EOS" says="another hypothesis"
+# - if not opened or len(finished) >= beams:
+# + if not opened or len(finished) >= beams or places[0].item() % scores.size(1) == eos:
+
+# %% wrong="13.6" name="EOS as the last token" says="the tokens hold EOS"
+# - words = tokens[1:] if token == eos else [*tokens[1:], token]
+# + words = [*tokens[1:], token] if n == max_len else tokens[1:]
+
+# %% wrong="13.6" name="the longer of nearly equal ones" says="another hypothesis"
+# - return max(finished, key=lambda one: one[1])
+# + return max(finished, key=lambda one: (round(one[1], 1), len(one[0])))
+
+# %% wrong="13.6" name="chosen by the sum" says="the best is chosen by its sum"
+# - finished.append((words, value / ((5 + n) / 6) ** alpha))
+# + finished.append((words, value, n))
+
+# - return max(finished, key=lambda one: one[1])
+# + words, value, n = max(finished, key=lambda one: one[1])
+# + return words, value / ((5 + n) / 6) ** alpha
+
+# %% wrong="13.6" name="the penalty is rounded down" says="(5 + n) / 6 is rounded down"
+# - finished.append((words, value / ((5 + n) / 6) ** alpha))
+# + finished.append((words, value / ((5 + n) // 6) ** alpha))
+
+# %% wrong="13.6" name="products of probabilities" says="math domain error"
+# - opened, finished = [([bos], 0.0)], []
+# + opened, finished = [([bos], 1.0)], []
+
+# - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
+# + scores = step([tokens for tokens, _ in opened]).exp().double().cpu() * sums
+
+# - finished.append((words, value / ((5 + n) / 6) ** alpha))
+# + finished.append((words, math.log(value) / ((5 + n) / 6) ** alpha))
+
+# %% wrong="13.6" name="beginnings in a tensor" says="takes a list of lists of token numbers"
+# - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
+# + scores = step(torch.tensor([tokens for tokens, _ in opened])).double().cpu() + sums
+
+# %% wrong="13.6" name="adds to what step gave" says="what `step` gave is changed"
+# - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
+# + scores = step([tokens for tokens, _ in opened])
+# + scores = scores.add_(sums.to(scores)).double().cpu()
+
+# %% wrong="13.6" name="a tuple of tokens" says="the tokens should be a list"
+# - return max(finished, key=lambda one: one[1])
+# + words, score = max(finished, key=lambda one: one[1])
+# + return tuple(words), score
+
+# %% wrong="13.6" name="a tensor as the score" says="the score should be a float"
+# - return max(finished, key=lambda one: one[1])
+# + words, score = max(finished, key=lambda one: one[1])
+# + return words, torch.tensor(score)
 
 # %% wrong="13.6" name="BOS is always 0" says="in other tables" private=true
 # - opened, finished = [([bos], 0.0)], []

@@ -1309,7 +1309,8 @@ def measured(
 class Continues(nn.Module):
     """A step of a search: for beginnings, lists of token numbers, log-probabilities of what comes next, (k, V).
 
-    Every token of a beginning and its place decide which row of a table it is. `asked` notes the beginnings.
+    Every token of a beginning and its place decide which row of a table it is. `asked` notes the beginnings, and
+    `given` what came of them, beside a copy.
     """
 
     table: torch.Tensor
@@ -1318,12 +1319,17 @@ class Continues(nn.Module):
         super().__init__()
         self.register_buffer("table", table.clone())
         self.asked: list[list[list[int]]] = []
+        self.given: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def forward(self, beginnings: Any) -> torch.Tensor:
-        """From k beginnings to (k, V)."""
+        """From k beginnings, lists in a list, to (k, V)."""
+        if not isinstance(beginnings, list) or not all(isinstance(one, list) for one in beginnings):
+            raise TypeError("`step` takes a list of lists of token numbers, and was called with something else")
         rows = [[int(token) for token in one] for one in beginnings]
         self.asked.append(rows)
-        return self.table[[row_of_beginning(one, len(self.table)) for one in rows]].log_softmax(-1)
+        scores = self.table[[row_of_beginning(one, len(self.table)) for one in rows]].log_softmax(-1)
+        self.given.append((scores, scores.clone()))
+        return scores
 
 
 def row_of_beginning(tokens: Iterable[int], rows: int) -> int:
@@ -1339,9 +1345,14 @@ class Searches(nn.Module):
         self.call, self.step = call, Continues(table)
 
     def forward(self, *given: Any) -> Any:
-        """What the search finds, and the beginnings that it asked for."""
+        """What the search finds, the beginnings that it asked for, and three answers.
+
+        Whether the first that is found is a list, the second a float, and what the step gave as it was.
+        """
         found = self.call(self.step, *given)
-        return [found, self.step.asked]
+        two = isinstance(found, (tuple, list)) and len(found) == 2
+        kinds = [isinstance(one, kind) for one, kind in zip(found, (list, float), strict=True)] if two else [True, True]
+        return [found, self.step.asked, *kinds, all(torch.equal(*pair) for pair in self.step.given)]
 
 
 def parts_drawn(drop_net: Callable[..., Any], p: float, training: bool, seed: int, count: int) -> list[Any]:
