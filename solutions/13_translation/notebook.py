@@ -165,7 +165,8 @@ class DecoderLayer(nn.Module):
 
     Parts: `self_attention` and `cross_attention`, the modules that are given, called as in 13.1 with x, a memory and
     `allowed`, a bool tensor of three axes; `linear1`, to d_ff, and `linear2`, back; `norm1`, `norm2`, `norm3`, each
-    nn.LayerNorm as it is by itself. Dropout of p = `dropout` is on what each of the three parts gives, nowhere else.
+    nn.LayerNorm as it is by itself. Dropout of p = `dropout`, from 0 to 1, is on what each of the three parts gives,
+    nowhere else, with a draw for each number. x may be of any length, and of another one in the next call.
     """
 
     def __init__(self, self_attention, cross_attention, d_model, d_ff, dropout=0.1):
@@ -560,7 +561,8 @@ class BertFusedLayer(nn.Module):
 
     Parts: `self_attention`, of x to itself without a causal mask, and `bert_attention`, the modules that are given,
     called as in 13.1; `linear1`, to d_ff, ReLU, and `linear2`, back; `norm1`, `norm2`, each nn.LayerNorm as it is by
-    itself. Dropout of p = `dropout` is on the mean of both attentions and on what the feed-forward part gives.
+    itself. Dropout of p = `dropout`, from 0 to 1, is on the mean of both attentions and on what the feed-forward part
+    gives, nowhere else, with a draw for each number.
     """
 
     def __init__(self, self_attention, bert_attention, d_model, d_ff, dropout=0.1):
@@ -572,7 +574,10 @@ class BertFusedLayer(nn.Module):
         ### END SOLUTION
 
     def forward(self, x, bert, allowed=None, bert_allowed=None):
-        """bert (B, L, its width): no gradient flows to it; `allowed` of x and `bert_allowed` of bert: as in 13.1."""
+        """bert (B, L, its width) stays as it is, and no gradient flows to it.
+
+        `allowed`, of x, is None or bool (B or 1, T or 1, T), and `bert_allowed`, of bert, None or (B or 1, T or 1, L).
+        """
         ### BEGIN SOLUTION
         own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
         x = self.norm1(x + self.dropout((own + other) / 2))

@@ -36,7 +36,7 @@ def other_layers(DecoderLayer, lib):
         B, T, S = some.randint(1, 3), some.randint(3, 6), some.randint(1, 7)
         layer, state = seen.layer_of(DecoderLayer, lib, "cross_attention", d, read, d_ff, 0.0, 1410 + place)
         x, memory = normal(B, T, d, seed=1420 + place), normal(B, S, read, seed=1430 + place)
-        for allowed in (None, seen.read_mask(B, 1, S, 1440 + 2 * place)):
+        for allowed in (None, seen.read_mask(B, 1, S, 1440 + 2 * place), seen.read_mask(B, T, S, 1650 + 2 * place)):
             seen.decodes(layer, state, x, memory, allowed)
 
 
@@ -115,7 +115,9 @@ def other_fusions(BertFusedLayer, lib):
         layer, state = seen.layer_of(BertFusedLayer, lib, "bert_attention", d, read, d_ff, 0.0, 1570 + place)
         x, bert = normal(B, T, d, seed=1580 + place), normal(B, L, read, seed=1590 + place)
         masks = seen.read_mask(B, 1, T, 1600 + 4 * place), seen.read_mask(B, 1, L, 1602 + 4 * place)
+        by_row = seen.read_mask(B, T, T, 1662 + 4 * place), seen.read_mask(B, T, L, 1664 + 4 * place)
         seen.fuses(layer, state, x, bert, *masks)
+        seen.fuses(layer, state, x, bert, *by_row)
         seen.fuses(layer, state, x, bert, None, None)
 
 

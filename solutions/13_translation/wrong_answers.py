@@ -88,7 +88,7 @@ class CrossAttention(nn.Module):
 # - return self.out_proj(mixed.transpose(1, 2).flatten(-2))
 # + return x + self.out_proj(mixed.transpose(1, 2).flatten(-2))
 
-# %% wrong="13.1" name="no biases" says="has no `q_proj.bias`"
+# %% wrong="13.1" name="no biases" says="its `q_proj` is made without a bias"
 # - self.q_proj, self.out_proj = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
 # + self.q_proj, self.out_proj = nn.Linear(d_model, d_model, bias=False), nn.Linear(d_model, d_model)
 
@@ -225,6 +225,86 @@ class DecoderLayer(nn.Module):
 # %% wrong="13.2" name="the memory is cut off" says="the gradient of an input is wrong"
 # - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
 # + x = self.norm2(x + self.dropout(self.cross_attention(x, memory.detach(), allowed)))
+
+# %% right="13.2" name="dropout by hand"
+# - self.dropout = nn.Dropout(dropout)
+# + self.p = dropout
+
+# - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+# - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
+# - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
+# + def drop(y):
+# +     if not self.training or self.p == 0:
+# +         return y
+# +     return torch.zeros_like(y) if self.p == 1 else y * (torch.rand_like(y) >= self.p) / (1 - self.p)
+# +
+# + x = self.norm1(x + drop(self.self_attention(x, x, past)))
+# + x = self.norm2(x + drop(self.cross_attention(x, memory, allowed)))
+# + return self.norm3(x + drop(self.linear2(self.linear1(x).relu())))
+
+# %% wrong="13.2" name="dropout inside the feed-forward part, too" says="not inside a part"
+# - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
+# + return self.norm3(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
+# %% wrong="13.2" name="dropout on the memory, too" says="not on what comes in"
+# - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
+# + x = self.norm2(x + self.dropout(self.cross_attention(x, self.dropout(memory), allowed)))
+
+# %% wrong="13.2" name="dropout on the queries, too" says="not on what comes in"
+# - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+# + x = self.norm1(x + self.dropout(self.self_attention(self.dropout(x), x, past)))
+
+# %% wrong="13.2" name="dropout twice" says="is none that dropout in the right places can leave"
+# - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
+# + return self.norm3(x + self.dropout(self.dropout(self.linear2(self.linear1(x).relu()))))
+
+# %% wrong="13.2" name="half of the dropout" says="is none that dropout in the right places can leave"
+# - self.dropout = nn.Dropout(dropout)
+# + self.dropout = nn.Dropout(dropout if dropout == 1 else dropout / 2)
+
+# %% wrong="13.2" name="what is kept stays as it is" says="is not divided by 1 - p"
+# - self.dropout = nn.Dropout(dropout)
+# + self.dropout = lambda y: y * (torch.rand_like(y) >= dropout) if self.training else y
+
+# %% wrong="13.2" name="one mask for all three parts" says="The same mask is used more than once"
+# - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+# - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
+# - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
+# + mask = self.dropout(torch.ones_like(x))
+# + x = self.norm1(x + mask * self.self_attention(x, x, past))
+# + x = self.norm2(x + mask * self.cross_attention(x, memory, allowed))
+# + return self.norm3(x + mask * self.linear2(self.linear1(x).relu()))
+
+# %% wrong="13.2" name="whole tokens are dropped" says="each by a draw of its own"
+# - self.dropout = nn.Dropout(dropout)
+# + self.dropout = nn.Dropout1d(dropout)
+
+# %% wrong="13.2" name="no dropout unless asked for" says="the layer does not have p = 0.1"
+# - def __init__(self, self_attention, cross_attention, d_model, d_ff, dropout=0.1):
+# + def __init__(self, self_attention, cross_attention, d_model, d_ff, dropout=0.0):
+
+# %% wrong="13.2" name="one row of the mask for all" says="one row of `allowed` is used for all tokens"
+# - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
+# + x = self.norm2(x + self.dropout(self.cross_attention(x, memory, None if allowed is None else allowed[:, :1])))
+
+# %% wrong="13.2" name="the first mask is kept" says="after a short x the output for a long one is wrong"
+# - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
+# + if not hasattr(self, "past"):
+# +     self.past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
+# + past = self.past[:, : x.size(1), : x.size(1)].to(x.device)
+
+# %% wrong="13.2" name="a mask on the CPU where none is given" says="on another device"
+# - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
+# + allowed = torch.ones(1, 1, memory.size(1), dtype=torch.bool) if allowed is None else allowed
+# + x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
+
+# %% wrong="13.2" name="another eps" says="a norm has not the `eps`"
+# - self.norm1, self.norm2, self.norm3 = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+# + self.norm1, self.norm2, self.norm3 = (nn.LayerNorm(d_model, eps=1e-6) for _ in range(3))
+
+# %% wrong="13.2" name="a ReLU up to 6" says="a ReLU has no upper end"
+# - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
+# + return self.norm3(x + self.dropout(self.linear2(F.relu6(self.linear1(x)))))
 
 # %% wrong="13.2" name="sees two words at most" says="for other sizes" private=true
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
@@ -785,6 +865,71 @@ class BertFusedLayer(nn.Module):
 # %% wrong="13.7" name="the BERT is left out in evaluation" says="the BERT is not used"
 # - x = self.norm1(x + self.dropout((own + other) / 2))
 # + x = self.norm1(x + self.dropout((own + other) / 2 if self.training else own))
+
+# %% right="13.7" name="the middle by lerp, names for what is given"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# - x = self.norm1(x + self.dropout((own + other) / 2))
+# + own = self.self_attention(x, memory=x, allowed=allowed)
+# + other = self.bert_attention(x, memory=bert.detach(), allowed=bert_allowed)
+# + x = self.norm1(x + self.dropout(torch.lerp(own, other, 0.5)))
+
+# %% wrong="13.7" name="dropout on each attention" says="dropout is on each attention"
+# - x = self.norm1(x + self.dropout((own + other) / 2))
+# + x = self.norm1(x + (self.dropout(own) + self.dropout(other)) / 2)
+
+# %% wrong="13.7" name="dropout inside the feed-forward part, too" says="not inside a part"
+# - return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
+# + return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+
+# %% wrong="13.7" name="dropout on the BERT's states, too" says="not on what comes in"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + own = self.self_attention(x, x, allowed)
+# + other = self.bert_attention(x, self.dropout(bert.detach()), bert_allowed)
+
+# %% wrong="13.7" name="what is kept stays as it is" says="is not divided by 1 - p"
+# - self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+# + self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+# + self.dropout = lambda y: y * (torch.rand_like(y) >= dropout) if self.training else y
+
+# %% wrong="13.7" name="dropout of a half unless asked for" says="the layer does not have p = 0.1"
+# - def __init__(self, self_attention, bert_attention, d_model, d_ff, dropout=0.1):
+# + def __init__(self, self_attention, bert_attention, d_model, d_ff, dropout=0.5):
+
+# %% wrong="13.7" name="one row of both masks for all" says="one row of `allowed` or of `bert_allowed`"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + allowed, bert_allowed = (one if one is None else one[:, :1] for one in (allowed, bert_allowed))
+# + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+
+# %% wrong="13.7" name="one mask for both, where it fits" says="is not that of 13.7"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + if bert_allowed is None and x.size(1) == bert.size(1):
+# +     bert_allowed = allowed
+# + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+
+# %% wrong="13.7" name="the BERT learns in training" says="a gradient reaches the BERT's states"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + bert = bert if self.training else bert.detach()
+# + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert, bert_allowed)
+
+# %% wrong="13.7" name="the states that are given are frozen" says="the BERT's states that are given are changed"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + bert.requires_grad_(False)
+# + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert, bert_allowed)
+
+# %% wrong="13.7" name="a mask on the CPU where none is given" says="on another device"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + if bert_allowed is None:
+# +     bert_allowed = torch.ones(1, 1, bert.size(1), dtype=torch.bool)
+# + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+
+# %% wrong="13.7" name="another eps" says="a norm has not the `eps`"
+# - self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+# + self.norm1, self.norm2 = nn.LayerNorm(d_model, eps=1e-6), nn.LayerNorm(d_model, eps=1e-6)
+# + self.dropout = nn.Dropout(dropout)
+
+# %% wrong="13.7" name="a ReLU up to 6" says="a ReLU has no upper end"
+# - return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
+# + return self.norm2(x + self.dropout(self.linear2(F.relu6(self.linear1(x)))))
 
 # %% wrong="13.7" name="one piece for other widths" says="for other sizes" private=true
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)

@@ -204,11 +204,14 @@ def layer_shapes(attentions: Mapping[str, int], d: int, d_ff: int) -> dict[str, 
 
 
 def layer_of(
-    Layer: Remote, lib: Library, second: str, d: int, read: int, d_ff: int, p: float, seed: int
+    Layer: Remote, lib: Library, second: str, d: int, read: int, d_ff: int, p: float | None, seed: int
 ) -> tuple[Remote, State]:
-    """A layer with weights of ours, which has the two attentions it was given: `self_attention` and the `second`."""
+    """A layer with weights of ours, which has the two attentions it was given: `self_attention` and the `second`.
+
+    p: its dropout; None: what it has by itself.
+    """
     attentions = lib(toys).Reads(d, d), lib(toys).Reads(d, read)
-    layer, names = Layer(*attentions, d, d_ff, p), ("self_attention", second)
+    layer, names = Layer(*attentions, d, d_ff, *([] if p is None else [p])), ("self_attention", second)
     shapes = layer_shapes(dict(zip(names, (d, read), strict=True)), d, d_ff)
     name = "DecoderLayer" if second == "cross_attention" else "BertFusedLayer"
     state = expect.weights(layer, shapes, f"{name}({', '.join(names)}, {d}, {d_ff}, {p})", seed)
@@ -343,6 +346,8 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
     }
     if allowed is not None:
         guesses["`allowed` is ignored: padding of the source is read."] = partial(decoded, state, x, memory, None)
+        told = "one row of `allowed` is used for all tokens. It may have a row for each."
+        guesses[told] = partial(decoded, state, x, memory, allowed[:, :1])
         if T == S:
             both = allowed & causal(T)
             guesses["the causal mask is on the source, too. All of the source is there from the start."] = partial(
@@ -356,19 +361,120 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
     expect.like(found, decoded(state, x, memory, allowed), "the output is not that of 13.2.", guesses)
 
 
-def without_parts(layer: Remote, x: torch.Tensor, given: Sequence[Any], state: State, names: Sequence[str]) -> None:
-    """Fail unless a layer in training mode whose dropout takes everything only norms its input."""
+def without_parts(
+    layer: Remote, x: torch.Tensor, given: Sequence[Any], state: State, names: Sequence[str], where: str
+) -> None:
+    """Fail unless a layer in training mode whose dropout takes everything only norms its input; where: dropout is."""
     layer.train()
     found, wanted = expect.floats(layer(x, *given), tuple(x.shape), "the output"), x
     for name in names:
         wanted = normed(state, name, wanted)
-    told = (
-        "in training mode, with dropout 1.0, what a part gives is still added. Dropout is on what each gives, before "
-        "the sum, and nowhere else."
-    )
+    told = f"in training mode, with dropout 1.0, the output is not the normed input. Dropout is {where}, nowhere else."
     expect.close(found, wanted, told)
     layer.eval()
     assert not torch.allclose(layer(x, *given), wanted, atol=1e-3), "in evaluation mode dropout should rest."
+
+
+def some_dropped(part: torch.Tensor, scale: float) -> torch.Tensor:
+    """What dropout can leave of a part (..., d): for each of the 2^d masks a copy, (2^d, ..., d)."""
+    d = part.size(-1)
+    masks = torch.tensor([*itertools.product((0.0, 1.0), repeat=d)])
+    return part * masks.view(-1, *(1,) * (part.dim() - 1), d) * scale
+
+
+def decoded_with_dropout(
+    state: State, x: torch.Tensor, memory: torch.Tensor, allowed: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """All that a decoder layer can give, (2^d, 2^d, 2^d, B, T, d): a mask of its own for each of the three parts."""
+    past = causal(x.size(1))
+    a = normed(state, "norm1", x + some_dropped(reads(part_of(state, "self_attention"), x, x, past), scale))
+    rows = [reads(part_of(state, "cross_attention"), one, memory, allowed) for one in a]
+    b = normed(state, "norm2", a + some_dropped(torch.stack(rows), scale))
+    return normed(state, "norm3", b + some_dropped(fed(state, b), scale))
+
+
+def fused_with_dropout(
+    state: State,
+    x: torch.Tensor,
+    bert: torch.Tensor,
+    allowed: torch.Tensor,
+    seen: torch.Tensor,
+    scale: float,
+    each: bool = False,
+) -> torch.Tensor:
+    """All that a BERT-fused layer can give, (2^d, 2^d, B, T, d); with a mask for each attention one axis more."""
+    own = reads(part_of(state, "self_attention"), x, x, allowed)
+    other = reads(part_of(state, "bert_attention"), x, bert, seen)
+    left = some_dropped((own + other) / 2, scale)
+    if each:
+        left = (some_dropped(own, scale)[:, None] + some_dropped(other, scale)) / 2
+    a = normed(state, "norm1", x + left)
+    return normed(state, "norm2", a + some_dropped(fed(state, a), scale))
+
+
+def drops(
+    build: Callable[..., tuple[Remote, State]],
+    lib: Library,
+    x: torch.Tensor,
+    given: Sequence[torch.Tensor],
+    ways: Callable[..., torch.Tensor],
+    where: str,
+    wrong: Mapping[str, Callable[..., torch.Tensor]],
+) -> None:
+    """Fail unless dropout is where it should be: with p = 0.5, and with the layer's own 0.1.
+
+    build: makes a layer of width 4 from p; ways: all outputs that dropout can leave, from the weights, x, what else is
+    given, and the scale of what is kept. wrong: sentences, and the outputs of a layer with dropout in another place.
+    """
+    B, T, d = x.shape
+
+    def nearest(found: torch.Tensor, every: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """How far the nearest of the outputs is, of each token, and its number."""
+        return (every.reshape(-1, B, T, d) - found).abs().amax(-1).min(0)
+
+    layer, state = build(0.5)
+    layer.train()
+    turns = lib(toys).in_turn(layer, 159, [[x, *given]] * 2, {})
+    every, masks = ways(state, x, *given, 2.0), []
+    for found in turns:
+        found = expect.floats(found, (B, T, d), "the output")
+        far, number = nearest(found, every)
+        if (far > 1e-4).any():
+            told = "in training mode what is kept is not divided by 1 - p."
+            assert (nearest(found, ways(state, x, *given, 1.0))[0] > 1e-4).any(), told
+            for sentence, other in wrong.items():
+                assert (nearest(found, other(state, x, *given, 2.0))[0] > 1e-4).any(), sentence
+            raise AssertionError(
+                "in training mode, with dropout 0.5, the output is none that dropout in the right places can leave. "
+                f"It is {where}, nowhere else: not on what comes in, and not inside a part."
+            )
+        bits = torch.stack([number >> place & 1 for place in range((every.dim() - 3) * d)], -1)
+        masks.append(bits.view(B, T, every.dim() - 3, d))
+    kept = torch.stack(masks)  # (calls, B, T, parts, d)
+    told = "with dropout 0.5 half of the numbers of each part should be kept, each by a draw of its own."
+    for part in kept.unbind(3):
+        expect.likely(int(part.sum()), part.numel(), 0.5, told)
+    for axis in range(kept.dim()):
+        one, other = kept.narrow(axis, 0, 1), kept.narrow(axis, 1, kept.size(axis) - 1)
+        same = one == other
+        expect.likely(int(same.sum()), same.numel(), 0.5, f"{told} The same mask is used more than once.")
+    layer, state = build(None)
+    layer.train()
+    (found,) = lib(toys).in_turn(layer, 160, [[x, *given]], {})
+    far, _ = nearest(expect.floats(found, (B, T, d), "the output"), ways(state, x, *given, 1 / 0.9))
+    assert (far < 1e-4).all(), "made without `dropout`, the layer does not have p = 0.1."
+
+
+def own_norms(layer: Remote, state: State, given: Sequence[Any], right: Callable[..., torch.Tensor]) -> None:
+    """Fail unless the norms have the eps of nn.LayerNorm, and the ReLU no upper end; `given` begins with x."""
+    small = [1e-3 * one if one.is_floating_point() else one for one in given]
+    told = "where x is small the output is wrong: a norm has not the `eps` that nn.LayerNorm has by itself."
+    expect.close(layer(*small), right(state, *small), told)
+    wide = {name: 30 * value if name.startswith("linear1.") else value for name, value in state.items()}
+    layer.load_state_dict(wide)
+    told = "where the feed-forward part has large numbers inside the output is wrong: a ReLU has no upper end."
+    expect.close(layer(*given), right(wide, *given), told, 1e-3)
+    layer.load_state_dict(state)
 
 
 @check("13.2", points=3, forbids=(*LAYERS, *ATTENTION))
@@ -378,19 +484,28 @@ def decoder_layer(DecoderLayer, lib):
     build = partial(layer_of, DecoderLayer, lib, "cross_attention")
     for d, read, d_ff, B, T, S in ((12, 12, 7, 2, 4, 6), (8, 8, 5, 2, 5, 5), (4, 7, 9, 1, 1, 3), (6, 6, 6, 3, 3, 1)):
         layer, state = build(d, read, d_ff, 0.0, 150 + d)
-        x, memory, allowed = normal(B, T, d, seed=151), normal(B, S, read, seed=152), read_mask(B, 1, S, 153)
+        x, memory = normal(B, T, d, seed=151), normal(B, S, read, seed=152)
         for _ in range(2):
-            decodes(layer, state, x, memory, None)
-            decodes(layer, state, x, memory, allowed)
+            for allowed in (None, read_mask(B, 1, S, 153), read_mask(B, T, S, 161), read_mask(1, T, S, 163)):
+                decodes(layer, state, x, memory, allowed)
             layer.eval()
     d, read, (B, T, S) = 12, 9, (2, 4, 6)
     layer, state = build(d, read, 7, 1.0, 155)
     x, memory, allowed = normal(B, T, d, seed=156), normal(B, S, read, seed=157), read_mask(B, 1, S, 158)
-    without_parts(layer, x, (memory, allowed), state, ("norm1", "norm2", "norm3"))
+    where = "on what each of the three parts gives, before it is added"
+    without_parts(layer, x, (memory, allowed), state, ("norm1", "norm2", "norm3"), where)
+    own_norms(layer, state, (x, memory, allowed), decoded)
+    given = normal(3, 6, 5, seed=165), read_mask(3, 4, 6, 170)
+    drops(lambda p: build(4, 5, 6, p, 167), lib, normal(3, 4, 4, seed=168), given, decoded_with_dropout, where, {})
     found = layer(x, memory, allowed)
     later = torch.cat([x[:, :2], x[:, 2:] + 3], 1)
     expect.close(layer(later, memory, allowed)[:, :2], found[:, :2], "the future is visible: later words move outputs.")
+    longer = normal(B, 70, d, seed=169)
+    told = "after a short x the output for a long one is wrong. The causal mask is as long as x."
+    long = expect.answers(layer, longer, memory, says=told)
+    expect.close(expect.floats(long, (B, 70, d), "the output"), decoded(state, longer, memory, None), told)
     expect.one_device(lib, layer, x, memory, allowed)
+    expect.one_device(lib, layer, x, memory)
     told = "the output is wrong where the input is not contiguous."
     expect.close(lib(toys).strided(layer, x, memory, allowed), found, told)
     learns(lib, layer, (x, memory), (allowed,), state, lambda leaves, x, m: decoded(leaves, x, m, allowed))
@@ -893,7 +1008,8 @@ def fuses(
     L = bert.size(1)
     value = expect.answers(
         layer, x, bert, allowed, seen, kinds=("RuntimeError", "IndexError"),
-        says=f"with {x.size(1)} words and {L} pieces the layer stops. The BERT's states are the memory, and x asks.",
+        says=f"with {x.size(1)} words and {L} pieces the layer stops. The BERT's states are the memory, and x asks; "
+        "`allowed` is of x, and `bert_allowed` of the BERT's states.",
     )  # fmt: skip
     found = expect.floats(value, tuple(x.shape), "the output")
     but: Callable[..., Any] = partial(partial, fused, state, x, bert, allowed, seen)
@@ -928,6 +1044,9 @@ def fuses(
                 fused, state, x, bert, allowed, None
             ),
             "`allowed` is ignored: padding of the source is read.": partial(fused, state, x, bert, None, seen),
+            "one row of `allowed` or of `bert_allowed` is used for all tokens. It may have a row for each.": partial(
+                fused, state, x, bert, *(None if one is None else one[:, :1] for one in (allowed, seen))
+            ),
         },
     )
 
@@ -941,21 +1060,32 @@ def bert_fused_layer(BertFusedLayer, lib):
         layer, state = build(d, read, d_ff, 0.0, 240 + d)
         x, bert = normal(B, T, d, seed=241), normal(B, L, read, seed=242)
         masks = read_mask(B, 1, T, 243), read_mask(B, 1, L, 245)
+        by_row = read_mask(B, T, T, 252), read_mask(1, T, L, 254)
         for _ in range(2):
-            fuses(layer, state, x, bert, *masks)
-            fuses(layer, state, x, bert, None, None)
+            for allowed, seen in (masks, by_row, (None, None), (masks[0], None), (None, masks[1])):
+                fuses(layer, state, x, bert, allowed, seen)
             layer.eval()
     d, read, (B, T, L) = 12, 10, (2, 4, 6)
     layer, state = build(d, read, 7, 1.0, 247)
     x, bert = normal(B, T, d, seed=248), normal(B, L, read, seed=249)
     masks = read_mask(B, 1, T, 250), read_mask(B, 1, L, 251)
-    without_parts(layer, x, (bert, *masks), state, ("norm1", "norm2"))
+    where = "on the mean of both attentions and on what the feed-forward part gives"
+    without_parts(layer, x, (bert, *masks), state, ("norm1", "norm2"), where)
+    own_norms(layer, state, (x, bert, *masks), fused)
+    given = normal(3, 6, 5, seed=256), read_mask(3, 4, 4, 270), read_mask(3, 4, 6, 272)
+    each = {"dropout is on each attention. It is on their mean.": partial(fused_with_dropout, each=True)}
+    drops(lambda p: build(4, 5, 6, p, 258), lib, normal(3, 4, 4, seed=259), given, fused_with_dropout, where, each)
     found = layer(x, bert, *masks)
-    slopes = lib(toys).gradients(layer, [x, bert], *masks)
-    told = "a gradient reaches the BERT's states. It is frozen: detach them."
-    assert not slopes[1].any(), told
+    training, _ = build(d, read, 7, 0.0, 247)
+    for one in (layer, training.train()):
+        slopes = lib(toys).gradients(one, [x, bert], *masks)
+        told = "a gradient reaches the BERT's states. It is frozen: detach them."
+        assert not slopes[1].any(), told
+    told = "the BERT's states that are given are changed: elsewhere they need a gradient. `detach` gives others."
+    assert lib(toys).still_flows(layer, x, bert, *masks), told
     learns(lib, layer, (x, bert), masks, state, lambda leaves, x, b: fused(leaves, x, b, *masks))
     expect.one_device(lib, layer, x, bert, *masks)
+    expect.one_device(lib, layer, x, bert)
     told = "the output is wrong where the input is not contiguous."
     expect.close(lib(toys).strided(layer, x, bert, *masks), found, told)
     expect.close(layer(x, bert), fused(state, x, bert, None, None), "without masks all is read: both may be None.")

@@ -213,7 +213,11 @@ def weights(module: Remote, shapes: Mapping[str, tuple[int, ...]], what: str, se
     state = module.state_dict()
     assert type(state) is dict, f"{what} has no state_dict: it should be an nn.Module."
     missing, extra = [name for name in shapes if name not in state], [name for name in state if name not in shapes]
-    assert not missing, f"{what} has no `{missing[0]}`. Its parts must have the names that the docstring gives."
+    if missing:
+        part, _, last = missing[0].rpartition(".")
+        told = f"{what} has no `{missing[0]}`"
+        assert not any(name.startswith(f"{part}.") for name in state), f"{told}: its `{part}` is made without a {last}."
+        raise AssertionError(f"{told}. Its parts must have the names that the docstring gives.")
     assert not extra, f"{what} has a part too many: `{extra[0]}`."
     for name, shape in shapes.items():
         tensor(state[name], shape, f"`{name}` of {what}")

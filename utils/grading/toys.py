@@ -1385,6 +1385,24 @@ def gradients_in_turn(
     return [gradients(call, tensors, *rest) for _ in range(count)]
 
 
+def still_flows(call: Callable[..., Any], first: torch.Tensor, second: torch.Tensor, *rest: Any) -> bool:
+    """Whether a tensor that needs a gradient, given as the second, still needs it after `call(first, second, *rest)`.
+
+    It is asked of one that is made of another, and of one that is not. A call that fails where it sets a flag does not
+    leave it as it was.
+    """
+    with torch.enable_grad():
+        leaf = second.detach().clone().requires_grad_()
+        for given in (leaf, 2 * leaf):
+            try:
+                call(first, given, *rest)
+            except RuntimeError:
+                return False
+            if not flows_to(given, [leaf]):
+                return False
+    return True
+
+
 def slopes_of_all(module: nn.Module, given: list[torch.Tensor], *rest: Any) -> list[Any]:
     """The gradients of a fixed sum over `module(*given, *rest)`: of each that is given, and of the weights by name."""
     module.zero_grad()
