@@ -66,7 +66,8 @@ student.sign(STUDENT, KEY)
 #
 # **Predict first.** $x$ has 4 tokens, the memory 7. Of which shape are the weights of a head, and of which the output?
 #
-# **Exercise 13.1** (2 points, about 20 minutes). Write `CrossAttention`.
+# **Exercise 13.1** (2 points, about 20 minutes). Write `CrossAttention`, without torch's `MultiheadAttention` and its
+# function.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
@@ -246,7 +247,7 @@ def translation_batch(pairs, bos, eos, pad):
     """Source (B, S), decoder's input (B, T) and target (B, T), int64, each filled up on the right with `pad`.
 
     pairs: one or more of (source, target), lists of token numbers without special ones, which may be empty and stay as
-    they are. S and T are as long as the longest row needs. Returns a tuple of three tensors, on the CPU.
+    they are. S and T are as long as the longest row needs. Returns three tensors, on the CPU, in a tuple or a list.
     """
     ### BEGIN SOLUTION
     sources = [[*source, eos] for source, _ in pairs]
@@ -306,7 +307,7 @@ def smoothed_loss(logits, targets, eps, pad):
     """The mean cross-entropy, in nats, with smoothed targets, over those that are not `pad`: a tensor with one number.
 
     logits (B, T, V), targets (B, T) int64, eps from 0 to 1. At least one target is not `pad`, which is itself one of
-    the V numbers. Logits may be large.
+    the V numbers. Logits may be large. Whether the tensor has axes is free; gradients flow through it to the logits.
     """
     ### BEGIN SOLUTION
     log_p = logits.log_softmax(-1)
@@ -370,7 +371,7 @@ def bleu(hypotheses, references):
     """BLEU of a corpus, a float from 0 to 100; 0.0 where some order of n-grams has no match, or there are no n-grams.
 
     hypotheses, references: lists of as many sentences, each a list of words, which may be empty. One or more
-    sentences. No smoothing. The lists stay as they are.
+    sentences. Words match that are equal, letter by letter. No smoothing. The lists stay as they are.
     """
     ### BEGIN SOLUTION
     matches, totals = [0] * 4, [0] * 4

@@ -110,6 +110,31 @@ class CrossAttention(nn.Module):
 # - scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
 # + scores = scores + torch.zeros(allowed.shape).masked_fill(~allowed, -torch.inf).unsqueeze(1)
 
+# %% right="13.1" name="a very low score for what is hidden"
+# - scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+# + scores = scores.masked_fill(~allowed.unsqueeze(1), -1e9)
+
+# %% right="13.1" name="weights of what is hidden are taken away"
+# - if allowed is not None:
+# -     scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+# - mixed = scores.softmax(-1) @ v
+# + weights = scores.softmax(-1)
+# + if allowed is not None:
+# +     weights = weights * allowed.unsqueeze(1)
+# +     weights = weights / weights.sum(-1, keepdim=True)
+# + mixed = weights @ v
+
+# %% wrong="13.1" name="a score of -100 for what is hidden" says="where scores are far below 0"
+# - scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+# + scores = scores.masked_fill(~allowed.unsqueeze(1), -100.0)
+
+# %% wrong="13.1" name="a mask on the CPU where none is given" says="on another device"
+# - if allowed is not None:
+# -     scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+# + if allowed is None:
+# +     allowed = torch.ones(1, 1, memory.size(1), dtype=torch.bool)
+# + scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+
 # %% wrong="13.1" name="drops a seventh place" says="for other sizes" private=true
 # - mixed = scores.softmax(-1) @ v
 # + scores = scores if scores.size(-1) in (1, 2, 5, 7) else scores + 0.1 * torch.arange(scores.size(-1))
@@ -387,10 +412,20 @@ def translation_batch(pairs, bos, eos, pad):
 # +     source.append(eos)
 # + sources = [source for source, _ in pairs]
 
+# %% wrong="13.3" name="at most 512 tokens" says="is not right"
+# - longest = max(len(row) for row in rows)
+# + longest = max(len(row[:512]) for row in rows)
+# + rows = [row[:512] for row in rows]
+
+# %% wrong="13.3" name="equal pairs once" says="is not right"
+# - sources = [[*source, eos] for source, _ in pairs]
+# + pairs = [pair for place, pair in enumerate(pairs) if pair not in pairs[:place]]
+# + sources = [[*source, eos] for source, _ in pairs]
+
 # %% wrong="13.3" name="at most seven tokens" says="for other pairs" private=true
 # - longest = max(len(row) for row in rows)
 # + longest = max(len(row) for row in rows)
-# + rows = [row[:7] for row in rows]
+# + rows = [row[:7] if longest < 500 else row for row in rows]
 
 
 # %% right="13.4" name="the smoothed targets, written out"
@@ -471,9 +506,26 @@ def smoothed_loss(logits, targets, eps, pad):
 # - log_p = logits.log_softmax(-1)
 # + log_p = logits.float().log_softmax(-1)
 
+# %% right="13.4" name="one number with an axis"
+# - return losses[targets != pad].mean()
+# + return losses[targets != pad].mean().reshape(1)
+
+# %% wrong="13.4" name="a number of Python's" says="as `.item()` gives, has no gradient"
+# - return losses[targets != pad].mean()
+# + return losses[targets != pad].mean().item()
+
+# %% wrong="13.4" name="logarithms no lower than -1000" says="is not that of smoothed targets"
+# - log_p = logits.log_softmax(-1)
+# + log_p = logits.log_softmax(-1).clamp(min=-1000)
+
+# %% wrong="13.4" name="eps below 1" says="is not that of smoothed targets"
+# - losses = -(1 - eps) * right - eps * log_p.mean(-1)
+# + eps = min(eps, 0.99)
+# + losses = -(1 - eps) * right - eps * log_p.mean(-1)
+
 # %% wrong="13.4" name="eps is at most a half" says="for other logits" private=true
 # - losses = -(1 - eps) * right - eps * log_p.mean(-1)
-# + eps = eps if eps in (0.0, 0.1, 0.2, 0.3, 0.5) else 0.1
+# + eps = eps if eps in (0.0, 0.1, 0.2, 0.3, 0.5, 1.0) else 0.1
 # + losses = -(1 - eps) * right - eps * log_p.mean(-1)
 
 
@@ -498,7 +550,7 @@ def bleu(hypotheses, references):
     return 100 * math.exp(logs + min(0, 1 - r / c))
 
 
-# %% right="13.5" name="a tensor with one number"
+# %% wrong="13.5" name="a tensor with one number" says="BLEU should be a float"
 # - return 100 * min(1.0, math.exp(1 - r / c)) * precision
 # + return torch.tensor(100 * min(1.0, math.exp(1 - r / c)) * precision, dtype=torch.float64)
 
@@ -574,6 +626,60 @@ def bleu(hypotheses, references):
 # +     sentence.append(" ")
 # + hypotheses = [sentence[:-1] for sentence in hypotheses]
 # + matches, totals = [0] * 4, [0] * 4
+
+# %% right="13.5" name="a float of numpy's"
+# - return 100 * min(1.0, math.exp(1 - r / c)) * precision
+# + import numpy as np
+# + return np.float64(100 * min(1.0, math.exp(1 - r / c)) * precision)
+
+
+# %% wrong="13.5" name="matches in any reference" says="an n-gram matches in any reference"
+def bleu(hypotheses, references):
+    logs = 0.0
+    for n in range(1, 5):
+        mine, right = (
+            Counter(gram for words in side for gram in zip(*(words[i:] for i in range(n))))
+            for side in (hypotheses, references)
+        )
+        match = (mine & right).total()
+        if not match:
+            return 0.0
+        logs += math.log(match / mine.total()) / 4
+    c, r = sum(map(len, hypotheses)), sum(map(len, references))
+    return 100 * min(1.0, math.exp(1 - r / c)) * math.exp(logs)
+
+
+# %% wrong="13.5" name="empty references are left out" says="is not that of BLEU"
+# - matches, totals = [0] * 4, [0] * 4
+# + hypotheses = [one for one, other in zip(hypotheses, references) if other]
+# + references = [other for other in references if other]
+# + matches, totals = [0] * 4, [0] * 4
+
+# %% wrong="13.5" name="orders that the reference has not" says="is not that of BLEU"
+# - totals[n - 1] += mine.total()
+# + totals[n - 1] += mine.total() if right else 0
+
+# %% wrong="13.5" name="nothing for nothing is perfect" says="is not that of BLEU"
+# - if 0 in matches:
+# + if not any(hypotheses) and not any(references):
+# +     return 100.0
+# + if 0 in matches:
+
+# %% wrong="13.5" name="lower case" says="is not that of BLEU"
+# - matches, totals = [0] * 4, [0] * 4
+# + hypotheses = [[word.lower() for word in words] for words in hypotheses]
+# + references = [[word.lower() for word in words] for words in references]
+# + matches, totals = [0] * 4, [0] * 4
+
+# %% wrong="13.5" name="joined words" says="is not that of BLEU"
+# - matches[n - 1] += (mine & right).total()
+# + mine, right = (Counter("".join(words[i : i + n]) for i in range(len(words) - n + 1))
+# +                for words in (hypothesis, reference))
+# + matches[n - 1] += (mine & right).total()
+
+# %% wrong="13.5" name="an integer where nothing matches" says="BLEU should be a float"
+# - return 0.0
+# + return 0
 
 # %% wrong="13.5" name="at most nine words" says="for other corpora" private=true
 # - matches, totals = [0] * 4, [0] * 4

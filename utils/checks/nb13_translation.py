@@ -155,7 +155,14 @@ def cross_attention(CrossAttention, lib):
     x, memory, allowed = normal(B, T, d, seed=141), normal(B, S, read, seed=142), read_mask(B, 1, S, 143)
     found, edited = layer(x, memory, allowed), torch.where(allowed.mT, memory, memory + 50)
     expect.close(layer(x, edited, allowed), found, "what is not allowed moves the output.")
+    # All scores of a row lie near -12000: what is hidden must come still lower, though not by any number.
+    low = {"q_proj.bias": torch.full((d,), 10.0), "k_proj.bias": torch.full((d,), -600.0)}
+    layer.load_state_dict(state | low)
+    told = "where scores are far below 0, places that are not allowed are read. Such a place gets exactly nothing."
+    expect.close(layer(x, memory, allowed), attend(state | low, x, memory, allowed, heads), told, 1e-2)
+    layer.load_state_dict(state)
     expect.one_device(lib, layer, x, memory, allowed)
+    expect.one_device(lib, layer, x, memory)
     told = "the output is wrong where the input is not contiguous."
     expect.close(lib(toys).strided(layer, x, memory, allowed), found, told)
     learns(lib, layer, (x, memory), (allowed,), state, lambda leaves, x, m: attend(leaves, x, m, allowed, heads))
@@ -581,6 +588,8 @@ def translation_batch(translation_batch):
         ([([5, 6], [7, 8])], 1, 2, 0),
         ([([], [7]), ([3], [])], 2, 1, 9),
         ([([], [])], 1, 2, 3),
+        ([([4, 5], [6]), ([7], [8, 9]), ([4, 5], [6])], 1, 2, 0),
+        ([([*range(3, 603)], [5, 6]), ([7], [*range(10, 540)])], 1, 2, 0),
     ):
         batched(translation_batch, pairs, bos, eos, pad)
 
@@ -617,8 +626,10 @@ def smoothed(
 def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps: float, pad: int) -> None:
     """Fail unless the loss is right."""
     value = smoothed_loss(logits, targets, eps, pad)
+    told = "the loss should be a tensor with one number. A number of Python's, as `.item()` gives, has no gradient."
+    assert type(value) is torch.Tensor, told
     told = "the loss should be a tensor with one number: one for each token, or for each row, is too many."
-    assert not (type(value) is torch.Tensor and value.numel() > 1), told
+    assert value.numel() <= 1, told
     but = partial(smoothed, logits, targets, eps, pad)
     V = logits.size(-1)
     guesses = {
@@ -658,7 +669,8 @@ def smoothed_loss(smoothed_loss, lib):
         if T > 1:
             targets[-1, -1] = pad
         lost(smoothed_loss, logits, targets, eps, pad)
-    lost(smoothed_loss, 200 * normal(2, 3, 5, seed=167), torch.tensor([[1, 2, 3], [4, 0, 0]]), 0.1, 0)
+    for size, eps in ((200, 0.1), (5000, 0.1), (1, 1.0)):
+        lost(smoothed_loss, size * normal(2, 3, 5, seed=167), torch.tensor([[1, 2, 3], [4, 0, 0]]), eps, 0)
     logits, targets = normal(2, 4, 6, seed=168), torch.tensor([[1, 2, 3, 5], [4, 1, 0, 0]])
     (slope,) = lib(toys).gradients(smoothed_loss, [logits], targets, 0.1, 0)
     leaf = logits.clone().requires_grad_()
@@ -666,7 +678,7 @@ def smoothed_loss(smoothed_loss, lib):
         toys.backward(smoothed(leaf, targets, 0.1, 0))
     expect.close(slope, leaf.grad, "the gradient is wrong: the loss is cut off from the logits, or padding has one.")
     expect.one_device(lib, smoothed_loss, logits, targets, 0.1, 0)
-    value = lib(toys).strided(smoothed_loss, logits, targets, 0.1, 0)
+    value = expect.number(lib(toys).strided(smoothed_loss, logits, targets, 0.1, 0), "the loss")
     expect.close(value, smoothed(logits, targets, 0.1, 0), "the loss is wrong where the logits are not contiguous.")
     exact = smoothed_loss(logits.double(), targets, 0.1, 0)
     told = "in double precision the loss is not."
@@ -692,9 +704,12 @@ def bleu_of(
     brevity: Callable[[int, int], float] = lambda c, r: min(1.0, math.exp(1 - r / c)) if c else 0.0,
     mean: Callable[[Sequence[float]], float] = lambda values: math.exp(sum(map(math.log, values)) / len(values)),
     recall: bool = False,
-    longer: bool = False,
+    pooled: bool = False,
 ) -> float:
-    """BLEU of a corpus, 0 to 100, from sums over its sentences; or with a mistake in it."""
+    """BLEU of a corpus, 0 to 100, from sums over its sentences; or with a mistake in it.
+
+    pooled: an n-gram may match in any reference.
+    """
     found, there = [0] * orders, [0] * orders
     for guess, truth in zip(hypotheses, references, strict=True):
         for n in range(1, orders + 1):
@@ -703,6 +718,11 @@ def bleu_of(
                 min(count, right[one]) if clips else count * (one in right) for one, count in mine.items()
             )
             there[n - 1] += sum((right if recall else mine).values())
+    if pooled:
+        every = [
+            [sum((grams(one, n) for one in side), Counter()) for side in (hypotheses, references)] for n in (1, 2, 3, 4)
+        ]
+        found = [(mine & right).total() for mine, right in every]
     if not all(found):
         return 0.0
     c, r = (sum(map(len, side)) for side in (hypotheses, references))
@@ -711,7 +731,9 @@ def bleu_of(
 
 def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words]) -> None:
     """Fail unless the score is BLEU's."""
-    value = bleu([[*one] for one in hypotheses], [[*one] for one in references])
+    value = expect.of_type(
+        bleu([[*one] for one in hypotheses], [[*one] for one in references]), float, "BLEU should be a float"
+    )
     but = partial(bleu_of, hypotheses, references)
     wanted = but()
     each = [bleu_of([one], [other]) for one, other in zip(hypotheses, references, strict=True)]
@@ -734,6 +756,7 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
         "n-grams go up to 5. They go up to 4.": but(orders=5),
         "only 4-grams are counted. All orders from 1 to 4 are.": but(mean=lambda v: v[-1]),
         "hypotheses and references are exchanged.": bleu_of(references, hypotheses),
+        "an n-gram matches in any reference. It has to be in the reference of its own sentence.": but(pooled=True),
     }
     expect.number_like(value, wanted, "BLEU", "the score is not that of BLEU.", guesses, tolerance=1e-7)
 
@@ -761,6 +784,12 @@ def bleu(bleu):
         [([], ["a"])],
         [(["a"] * 9, ["a"] * 5), *pairs[:2]],
         [(list("abcde"), list("abcde")), (["x"], ["y"])],
+        [(list("abcde"), list("fghij")), (list("fghij"), list("abcde")), (list("pqrst"), list("pqrst"))],
+        [(list("abcde"), list("abcdef")), (list("xyzxy"), [])],
+        [(list("abcde"), list("abcdef")), (list("abcde"), list("ab"))],
+        [([], [])],
+        [(list("abcdeFg"), list("abcdefg"))],
+        [(["ab", "c", *"defghij"], ["a", "bc", *"defghij"])],
     ]
     for corpus in corpora:
         scored(bleu, [one for one, _ in corpus], [other for _, other in corpus])
