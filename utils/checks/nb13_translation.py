@@ -462,8 +462,8 @@ def drops(
     for part in kept.unbind(3):
         expect.likely(int(part.sum()), part.numel(), 0.5, told)
     for axis in range(kept.dim()):
-        one, other = kept.narrow(axis, 0, 1), kept.narrow(axis, 1, kept.size(axis) - 1)
-        same = one == other
+        first, others = kept.narrow(axis, 0, 1), kept.narrow(axis, 1, kept.size(axis) - 1)
+        same = first == others
         expect.likely(int(same.sum()), same.numel(), 0.5, f"{told} The same mask is used more than once.")
     layer, state = build(None)
     layer.train()
