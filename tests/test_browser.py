@@ -462,7 +462,7 @@ def wide_page(tmp_path_factory, hostile_pages):
         "notebook": json.dumps({"cells": cells}),
         "marks": {"check_1_1": {"score": 0, "points": 2, "state": "by hand"}},
         "comments": {"check_1_1": "c" * 200},
-        **{"late_seconds": 9e9, "said": {"1.1": ("wrong", f"`{'m' * 200}`")}, "remarks": ["r" * 300]},
+        **{"late_seconds": 9e9, "said": {"1.1": ("wrong", f"`{'m' * 200}`", [])}, "remarks": ["r" * 300]},
     }
     path = tmp_path_factory.mktemp("wide") / "page.html"
     path.write_text(feedback_page.render(about))

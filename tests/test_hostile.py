@@ -298,8 +298,9 @@ class World:
 
 
 def wrong(case, exercise):
-    """A wrong answer that is called: of one that takes what is forbidden nothing is asked."""
-    return case.exercise == exercise and not (case.right or case.private or "does all the work" in (case.says or ""))
+    """A wrong answer that earns nothing and is called: of one that takes what is forbidden nothing is asked."""
+    left_out = case.right or case.private or case.loses or "does all the work" in (case.says or "")
+    return case.exercise == exercise and not left_out
 
 
 def packed(members):

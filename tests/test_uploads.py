@@ -105,7 +105,7 @@ def test_what_the_platform_called_the_latest_is_kept(fresh, tmp_path):
     for attachment in (89, 88):
         collect.collect(fresh, download(tmp_path, [f"loveada_4101_{attachment}_{NAME}.ipynb"]))
         found = origins.origin_of(fresh, entry, "loveada_4101")
-        assert found == origins.Origin("Canvas", "4101", f"loveada_4101_89_{NAME}.ipynb")
+        assert found == origins.Origin("Canvas", "4101", f"loveada_4101_89_{NAME}.ipynb", "loveada")
 
 
 def test_a_tree_of_an_older_version_learns_the_names(fresh, tmp_path):

@@ -115,8 +115,14 @@ def signed() -> str:
 
 
 def answer_for(name: str) -> None:
-    """Have this session answer for an id, whatever STUDENT says: whoever grades says it before any cell runs."""
+    """Have this session answer for an id, whatever STUDENT says: whoever grades says it before any cell runs.
+
+    Raises:
+        TypeError: it is no text.
+    """
     global _told
+    if type(name) is not str:
+        raise TypeError(f"an id is text, not {type(name).__name__}")
     _told = name
 
 

@@ -49,7 +49,8 @@ def _everything(course: Course, entry: NotebookEntry) -> str:
     paths = [*(ROOT / "autograder").rglob("*.py"), folder_of(entry) / "private_checks.py"]
     paths += helpers(ROOT, FOLDER).values()
     for path in sorted(path for path in paths if path.exists()):
-        whole.update(f"{path} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+        content = path.read_text().encode() if path.suffix == ".py" else path.read_bytes()
+        whole.update(f"{path} {hashlib.sha256(content).hexdigest()}\n".encode())
     return whole.hexdigest()
 
 
