@@ -1530,6 +1530,15 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F) + D * V)
 
 
+# %% wrong="3.10" name="attention costs its maps alone" says="the attention weights are missing"
+def training_memory(B, T, D, F, L, H, parameters, trained):
+    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F))
+
+
+def flops_per_token(T, D, F, L, V):
+    return 2 * (L * (4 * D * D + 2 * D * F) + D * V)
+
+
 # %% wrong="3.10" name="one product of attention" says="one product of the attention" loses="flops_per_token"
 def training_memory(B, T, D, F, L, H, parameters, trained):
     return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
