@@ -360,10 +360,13 @@ def _must_be_ours(path: Path) -> None:
         )
     if FOLDER == ROOT:
         return
-    if path.stat().st_uid not in (os.getuid(), 0) and "AUTOGRADER_COURSE" not in os.environ:
+    # A link to a file of ours is whoever's made it, and what runs as us lies beside course.toml.
+    places = [one for one in (FOLDER, path, *(FOLDER / name for name in ("solutions", *HELPERS))) if one.exists()]
+    owners = {state.st_uid for one in places for state in (one.lstat(), one.stat())}
+    if owners - {os.getuid(), 0} and not os.environ.get("AUTOGRADER_COURSE"):
         raise CourseError(
-            f"{path} belongs to another user, whose checks would run as you: if you trust them, "
-            f"set AUTOGRADER_COURSE={FOLDER}"
+            f"{path}, or what lies beside it, belongs to another user, whose checks would run as you: "
+            f"if you trust them, set AUTOGRADER_COURSE={FOLDER}"
         )
     own = (file.relative_to(FOLDER) for package in HELPERS for file in (FOLDER / package).rglob("*.py"))
     twice = [str(one) for one in own if (ROOT / one).is_file() and not one.as_posix().startswith(CHECKS)]

@@ -256,6 +256,22 @@ def test_another_users_course_is_refused(elsewhere, monkeypatch):
     assert len(course.load(path).notebooks) == 1
 
 
+@pytest.mark.parametrize("theirs", ["course.toml", "utils", "solutions", ""])
+def test_a_course_that_is_anothers_in_part_is_refused(elsewhere, monkeypatch, theirs):
+    """A course.toml may be a link to one that is ours, and what runs as us lies beside it."""
+    path = elsewhere / "course.toml"
+    path.unlink()
+    path.symlink_to("/etc/passwd")  # root's, wherever tests run
+    if os.getuid() == 0:
+        os.chown(elsewhere / theirs, 777, 777, follow_symlinks=False)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    for stated in (None, ""):  # an empty variable names no folder
+        if stated is not None:
+            monkeypatch.setenv("AUTOGRADER_COURSE", stated)
+        with pytest.raises(course.CourseError, match="another user"):
+            course.load(path)
+
+
 def test_a_module_with_a_name_of_ours_is_refused(elsewhere):
     (elsewhere / "utils/plots.py").write_text("")
     with pytest.raises(course.CourseError, match=r"utils/plots\.py of .*choose others"):
