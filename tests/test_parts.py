@@ -375,6 +375,7 @@ ANSWERS = {
     "kilian": (0, "import os\ndef flops_per_token(T, D, F, L, V):\n    os._exit(1)\n"),
     "bianca": (2, "def flops_per_token(T, D, F, L, V):\n    raise NotImplementedError\n"),
     "boris": (0, "def flops_per_token(*_):\n    raise NotImplementedError\ntraining_memory = flops_per_token\n"),
+    "nils": (2, "def flops_per_token(*_):\n    return mth.pi\n1 / 0\n"),
     "stefan": (0, "del flops_per_token\nno_such_name\n"),
 }
 
@@ -425,6 +426,9 @@ def test_what_is_said_of_each(graded):
     assert "other_flops" not in str(private.parts)
     assert "kernel died" in of(graded["kilian"]).message
     assert of(graded["boris"]).outcome is Outcome.BLANK
+    assert of(graded["nils"]).message.startswith(
+        "flops_per_token: your code raised NameError: name 'mth' is not defined"
+    )
     assert of(graded["bianca"]).message == "flops_per_token: not attempted yet."
     assert of(graded["stefan"]).message.startswith("its cell stopped: NameError")
 
@@ -525,14 +529,14 @@ def test_the_report_shows_a_part_as_a_part(tree, graded):
     counts = dict(zip(heads, (one.text.strip() for one in row("td")), strict=True))
     assert {name: counts[name] for name in ("passed", "in part", "wrong", "error", "not attempted")} == {
         "passed": "1",
-        "in part": "4",
+        "in part": "5",
         "wrong": "0",
         "error": "2",
         "not attempted": "1",
     }
     marks = [one for one in table("students")("td", class_="part")]
-    assert len(marks) == 4 and {one.text for one in marks} == {"\u25d0passed in part"}
-    assert sorted(float(one["data-value"]) for one in marks) == [1, 2, 2, 2]
+    assert len(marks) == 5 and {one.text for one in marks} == {"\u25d0passed in part"}
+    assert sorted(float(one["data-value"]) for one in marks) == [1, 2, 2, 2, 2]
     told = [[one.text for one in row("td")] for row in table("sentences")("tr")[1:]]
     said = [sentence for number, sentence, count in told if (number, count) == (NUMBER, "1")]
     assert any(one.startswith("flops_per_token: the FLOPs are not those") for one in said), told

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import unicodedata
 from collections import Counter
 
@@ -15,7 +16,7 @@ from autograder.course import cell_id
 from autograder.gradebook import course_tree
 from autograder.grading import grade
 from autograder.grading.records import RECORD, jobs, load_record
-from autograder.intake import collect
+from autograder.intake import collect, origins
 from autograder.reports import feedback, progress, report
 from utils import variants
 from utils.checks import nb03_parameter_counting as checks
@@ -393,3 +394,13 @@ def test_the_example_of_the_authors_page_works():
             told[name] = space["area"].verdict(lambda request, answer=answer: dispatch.answer(answer, request), [])
     assert told["right"].score == 1 and told["one"].message == "one square is counted."
     assert "not the area of your squares" in told["none"].message
+
+
+def test_what_everybody_is_called_is_nobodys_name(tree):
+    """Moodle calls all of a class Participant where it hides names: one answer would be right for each of them."""
+    place = tree.tree / "handins" / "Participant_7"
+    course_tree.write(place / "name.txt", "Participant")
+    assert origins.names_of(tree, tree.notebooks[0], "Participant_7", None) == ("Participant_7",)
+    course_tree.write(place / "name.txt", "Ada Lovelace")
+    assert origins.names_of(tree, tree.notebooks[0], "Participant_7", None) == ("Ada Lovelace", "Participant_7")
+    shutil.rmtree(place)

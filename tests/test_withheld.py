@@ -142,3 +142,19 @@ def test_an_answer_that_needs_a_withheld_module_is_refused_at_home_too():
     assert forbidden.withheld(cells, ["mine"]) is None
     assert forbidden.withheld(cells[:-2], ["table"]) == "experiments.seed_table"
     assert forbidden.withheld(cells, ["table"]) is None, "the student's own function of that name"
+
+
+def test_a_package_of_another_course_shows_no_source(tmp_path, monkeypatch):
+    """What its `__init__.py` defines is a stand-in; ours are plain, and so are empty ones."""
+    (tmp_path / "refs").mkdir()
+    theirs, empty = tmp_path / "refs" / "__init__.py", tmp_path / "__init__.py"
+    theirs.write_text("def reference():\n    return 'the answer'\n")
+    empty.write_text("\n")
+    ours = "utils/experiments/__init__.py"
+    found = {"utils/refs/__init__.py": theirs, "utils/empty/__init__.py": empty, ours: course.ROOT / ours}
+    monkeypatch.setattr(withheld, "helpers", lambda: found)
+    folder = withheld.write(tmp_path / "shown")
+    shown = (folder / "utils/refs/__init__.py").read_text()
+    assert 'reference = Withheld("utils.refs.reference", False)' in shown and "the answer" not in shown
+    assert (folder / "utils/empty/__init__.py").read_text() == "\n"
+    assert (folder / ours).read_text() == (course.ROOT / ours).read_text()

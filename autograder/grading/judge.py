@@ -31,6 +31,7 @@ MAX_KERNELS = 43  # two for each exercise of the longest notebook, SECOND_CHANCE
 SECOND_CHANCES = 3  # the machine kills few kernels, and a hand-in that kills its own soon has had them
 SKIPPED = "experiment"
 UNDEFINED = "is not defined"
+NOT_THERE = "` is not defined"  # as the kernel says it of what a check asks for; Python has other quotes for the rest
 NO_MEMORY = ("MemoryError", "of memory", "allocate memory")  # Python's, ours, torch's
 SCOREBOARD = "scoreboard(checks)"
 # What a kernel is told before anything of the hand-in runs: whose numbers its cells show. The judge draws its own.
@@ -208,7 +209,7 @@ def _examine(
 
 def _verdict(check: Check, source: str, ran: list[Ran], session: "_Session") -> Verdict:
     verdict = check.verdict(session.ask, session.cells, session.whose)
-    if verdict.outcome is Outcome.ERROR and UNDEFINED in verdict.message:
+    if verdict.outcome is Outcome.ERROR and NOT_THERE in verdict.message:
         # The cell that should define it stopped: say why, which is what the student must mend.
         if any(one.blank for one in ran):
             return dataclasses.replace(verdict, outcome=Outcome.BLANK, message="", parts=())

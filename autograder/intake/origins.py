@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from autograder.course import Course, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.gradebook.roster import Roster
-from autograder.intake.platforms import Claim, platform_part
+from autograder.intake.platforms import Claim, known_platforms, platform_part
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ def names_of(course: Course, entry: NotebookEntry, student: str, known: Roster |
     told, origin = course.tree / "handins" / student / "name.txt", origin_of(course, entry, student)
     names += [told.read_text()] if told.exists() else []
     names += [origin.student] if origin else []
-    return tuple(dict.fromkeys(name for name in (*names, student) if name))
+    hidden = {name for row in known_platforms(course) for name in row.hidden}  # what everybody is called: nobody's name
+    return tuple(dict.fromkeys(name for name in (*names, student) if name and name.casefold() not in hidden))
 
 
 def _path(course: Course, entry: NotebookEntry, student: str) -> Path:

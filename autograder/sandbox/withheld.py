@@ -43,10 +43,12 @@ def write(folder: Path) -> Path:
             continue
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        if result or path.name == "__init__.py" or ".".join(inside) in forbidden.HELPERS[package]:
+        # Of another course's packages an `__init__.py` may hold an answer; an empty one cannot.
+        plain = path.name == "__init__.py" and (path == ROOT / name or not path.read_text().strip())
+        if result or plain or ".".join(inside) in forbidden.HELPERS[package]:
             shutil.copyfile(path, target)
         else:
-            target.write_text(stub(path.read_text(), ".".join((package, *inside))))
+            target.write_text(stub(path.read_text(), ".".join((package, *inside)).removesuffix(".__init__")))
     (folder / "utils" / "withheld.py").write_text(STAND_IN)
     sandbox = "autograder/sandbox"
     (folder / sandbox).mkdir(parents=True)
