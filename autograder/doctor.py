@@ -102,7 +102,8 @@ def packages() -> list[str]:
 
     project = _project()
     stated = [*project["dependencies"], *project["optional-dependencies"]["instructor"]]
-    return [one.name for one in map(Requirement, stated) if one.marker is None or one.marker.evaluate()]
+    extra = {"extra": "instructor"}
+    return [one.name for one in map(Requirement, stated) if one.marker is None or one.marker.evaluate(extra)]
 
 
 def user_namespaces() -> Finding:
@@ -299,15 +300,8 @@ def _project() -> dict:
     if path.is_file():
         return tomllib.loads(path.read_text())["project"]
     said = metadata.metadata("attention-graded")
-    stated = [one.partition(";") for one in said.get_all("Requires-Dist", [])]
-    extra = re.compile(r"""(?: and )?extra == ["'](\w+)["']""")
-    groups: dict[str, list[str]] = {"": []}
-    for name, _, marker in stated:
-        named = extra.search(marker)
-        rest = extra.sub("", marker).strip()
-        groups.setdefault(named[1] if named else "", []).append(f"{name};{rest}" if rest else name)
-    wanted = {"dependencies": groups.pop(""), "optional-dependencies": groups}
-    return wanted | {"requires-python": said["Requires-Python"]}
+    groups = {"optional-dependencies": {"instructor": []}}
+    return {"requires-python": said["Requires-Python"], "dependencies": said.get_all("Requires-Dist", [])} | groups
 
 
 def _constraints() -> str:

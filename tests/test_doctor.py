@@ -81,6 +81,13 @@ def test_a_package_that_is_missing_and_one_of_another_version(monkeypatch):
     is_told(doctor.versions(), "packages", "missing: nbgrader", "pip install --constraint", stops=True)
 
 
+def test_an_installed_package_names_what_its_project_names(monkeypatch, tmp_path):
+    stated = doctor.packages()
+    assert {"torch", "nbgrader"} <= {*stated} and "pytest" not in stated
+    monkeypatch.setattr(doctor, "ROOT", tmp_path)
+    assert sorted(doctor.packages()) == sorted(stated) and doctor.python().state is State.WORKS
+
+
 @pytest.mark.parametrize(
     "setting, value",
     [

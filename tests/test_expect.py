@@ -76,6 +76,13 @@ def test_what_must_be_refused_and_what_must_not():
         expect.answers(call, 10, says="take it.", kinds=("ValueError",))
 
 
+@pytest.mark.parametrize("came", [[1.0, 2.0], (1.0, 2.0), "1", None, True, torch.tensor([1 + 5j, 2 - 5j]), 1 + 5j])
+def test_only_real_numbers_are_close(came):
+    wanted = torch.tensor([1.0, 2.0]) if not isinstance(came, bool | complex) else 1.0
+    assert "Real numbers are wanted, not" in says(expect.close, came, wanted, "wrong.")
+    assert says(expect.close, torch.tensor([1.0, 2.0]), torch.tensor([1.0, 2.0]), "wrong.") is None
+
+
 def test_twins_have_the_same_weights():
     lib = libraries(lambda request: dispatch.answer({}, request))
     theirs, ours = expect.twins(lib, lambda parts: parts.Sequential(parts.Linear(2, 3), parts.LayerNorm(3)), 7)

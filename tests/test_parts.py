@@ -76,6 +76,10 @@ def only_0(x):
     return 0
 
 
+def only_in_core(x):
+    return blank() if x == 1 else x
+
+
 @pytest.mark.parametrize(
     "f, g, score, outcome, says",
     [
@@ -87,6 +91,7 @@ def only_0(x):
         (right_f, lambda x: "2", 3, Outcome.WRONG, "g: g(1) is not 2."),
         (right_f, blank, 3, Outcome.WRONG, "passed in part (3 of 4 points).\ng: not attempted yet."),
         (only_0, blank, 1, Outcome.WRONG, "f: f(1) is not 1.\ng: not attempted yet."),
+        (only_in_core, blank, 1, Outcome.WRONG, "passed in part (1 of 4 points).\nf: not attempted yet.\ng: not attem"),
         (lambda x: x + 1, right_g, 0, Outcome.WRONG, "f(0) is not 0."),
         (lambda x: 5 if x == 2 else x, right_g, 0, Outcome.WRONG, "f(2) is 5."),
         (lambda x: 5 if x == 2 else x, only_0, 0, Outcome.WRONG, "f(2) is 5."),

@@ -13,7 +13,7 @@ from helpers import copied
 from autograder import course, synthetic
 from autograder.author import answers, build
 from autograder.course import cell_id
-from autograder.gradebook import course_tree
+from autograder.gradebook import course_tree, roster
 from autograder.grading import grade
 from autograder.grading.records import RECORD, jobs, load_record
 from autograder.intake import collect, origins
@@ -37,7 +37,7 @@ CASES = [case for case in CASES if case.exercise == NUMBER]
 
 @pytest.fixture(autouse=True)
 def nobody_told(monkeypatch):
-    monkeypatch.setattr(variants, "_told", None)
+    monkeypatch.setattr(variants, "_told", ())
     monkeypatch.setattr(variants, "_signed", "")
 
 
@@ -83,13 +83,24 @@ def test_draws_are_those_that_were_recorded(name, numbers):
         ("ﬁsher", "fisher"),
         ("x" * variants.MAX_NAME, "x" * 5_000),
         ("S 2024 0123", "s20240123"),
+        ("葛\U000e0100城", "葛城"),  # how a sign is drawn says nothing
+        ("दीपक राय", "राय दीपक"),
     ],
 )
 def test_two_ways_to_write_an_id_are_one(one, other):
     assert canonical(one) == canonical(other) != "" and MODEL.of(one) == MODEL.of(other)
 
 
-@pytest.mark.parametrize("one, other", [("s20240123", "s20240132"), ("Ada Lovelace", "Ada Byron"), ("李雷", "韩梅梅")])
+@pytest.mark.parametrize(
+    "one, other",
+    [
+        ("s20240123", "s20240132"),
+        ("Ada Lovelace", "Ada Byron"),
+        ("李雷", "韩梅梅"),
+        ("दीपा", "दीपू"),  # their vowels are marks
+        ("ศิริ", "ศรี"),
+    ],
+)
 def test_other_ids_have_other_numbers(one, other):
     assert MODEL.of(one) != MODEL.of(other)
 
@@ -363,6 +374,47 @@ def test_a_name_that_is_added_to_the_roster_counts_from_then_on(tree):
     ((_, after),) = grade.regrade(tree, [ENTRY])
     assert of_exercise(after).score == 1 and not after.flags
     assert progress.status(tree, ENTRY)["waiting"] == {}
+
+
+def test_what_the_platform_calls_a_student_is_none_of_the_names_if_it_is_anothers(tree):
+    """On most platforms students choose what they are called there."""
+    listed(
+        tree,
+        ("al01", "Ada", "Lovelace", "ada@example.org", "4711"),
+        ("zm02", "Zoë", "Müller", "al01@example.org", "99"),
+        ("ab03", "Ada", "Byron", "ada@example.com", "98"),
+    )
+    known, entry = roster.load(tree), tree.notebooks[0]
+    for shown, counts in (("Zoe M.", True), ("Ada Lovelace", False), ("Dae Lovelaca", False), ("AL01", False)):
+        place = tree.tree / "handins" / "zm02"
+        course_tree.write(place / "name.txt", shown)
+        names = ("Zoë Müller", "zm02", "al01@example.org", "99", *[shown] * counts)
+        assert origins.names_of(tree, entry, "zm02", known) == names
+        shutil.rmtree(place)
+    assert "ada" not in {*origins.names_of(tree, entry, "al01", known), *origins.names_of(tree, entry, "ab03", known)}
+
+
+def test_numbers_shown_in_grading_are_those_of_the_name_that_the_student_wrote(tree):
+    """Half worked out by hand, half by the numbers that the notebook shows: both are of one name."""
+    listed(tree, ("al01", "Ada", "Lovelace", "countess@example.org", "4711"))
+    mixed = f"""STUDENT = "AL 01"
+own = variants.MODEL.numbers(STUDENT)
+{REFERENCE}
+
+def own_cache():
+    return {checks.decoder(MODEL.of("al01"))[1]}
+"""
+    hand_in(tree, {"al01": mixed})
+    (record,) = grade.grade(tree, [ENTRY])
+    assert of_exercise(record).score == 1, of_exercise(record).message
+
+
+def test_reports_hide_a_long_name_in_a_sentence(tree):
+    name = "Maria del Carmen de los Dolores Fernandez de Cordoba y Perez de Barradas"
+    hand_in(tree, {name: literal(name, 8)})
+    (record,) = grade.grade(tree, [ENTRY])
+    assert repr(name) in of_exercise(record).message
+    assert "Dolores" not in report.write_report(tree, [ENTRY]).read_text()
 
 
 def test_one_answer_of_a_group_is_right_for_one_of_them(tree):

@@ -18,7 +18,7 @@ from utils.experiments.student import COURSE, MAX_NAME
 ASK = (
     "its numbers follow from your name, and STUDENT is blank. Write your name into it, near the top, and run that cell."
 )
-_told: str | None = None  # by whoever grades, see `answer_for`
+_told: tuple[str, ...] = ()  # by whoever grades, see `answer_for`
 _signed = ""  # what STUDENT said last in this session
 
 
@@ -59,14 +59,15 @@ class Variant:
     def numbers(self, name: str) -> Any:
         """The numbers of this session's student, who is `name`; None for a blank one, and says what to do.
 
-        In grading they are those of whoever handed in, whatever `name` is.
+        In grading they are those of whoever handed in, whatever `name` is; of one who is called by several names, those
+        of `name` if it is one of them, else those of the first.
 
         Raises:
             ValueError: it is no name; says what to do.
         """
         global _signed
-        if _told is not None:
-            return self.of(_told)
+        if _told:
+            return self.of(next((one for one in _told if type(name) is str and same(one, name)), _told[0]))
         if type(name) is not str or len(name) > MAX_NAME or not name.isprintable():
             raise ValueError(f"STUDENT is text in quotes, on one line, at most {MAX_NAME} characters")
         if name.strip() and not canonical(name):
@@ -99,9 +100,24 @@ def canonical(name: str) -> str:
     Platforms write "Ada Lovelace", "Lovelace, Ada" and "lovelaceada": of a name without digits the order of its letters
     does not count either. Ids that differ in the order of their digits are different ids.
     """
-    letters = unicodedata.normalize("NFKD", name[:MAX_NAME])
-    joined = "".join(letter for letter in letters if letter.isalnum()).casefold()
+    joined = letters(name[:MAX_NAME]).casefold()
     return joined if any(letter.isdigit() for letter in joined) else "".join(sorted(joined))
+
+
+def letters(name: str) -> str:
+    """The letters and digits of a name without accents. Vowel signs, as Hindi and Thai write them, are letters."""
+    return "".join(one for one in unicodedata.normalize("NFKD", name) if one.isalnum() or _vowel_sign(one))
+
+
+def _vowel_sign(one: str) -> bool:
+    """Whether a mark says another sound: one that spacing or virama gives a place of its own, not above or below."""
+    kind, place = unicodedata.category(one), unicodedata.combining(one)
+    return kind in ("Mn", "Mc") and place in (0, 9) and "VARIATION SELECTOR" not in unicodedata.name(one, "")
+
+
+def same(one: str, other: str) -> bool:
+    """Whether numbers are drawn alike for both."""
+    return canonical(one) == canonical(other)
 
 
 def stated(numbers: Any) -> str:
@@ -111,19 +127,20 @@ def stated(numbers: Any) -> str:
 
 def signed() -> str:
     """The id of this session: who is graded, else what STUDENT said last; "" if nobody."""
-    return _signed if _told is None else _told
+    return _told[0] if _told else _signed
 
 
-def answer_for(name: str) -> None:
-    """Have this session answer for an id, whatever STUDENT says: whoever grades says it before any cell runs.
+def answer_for(*names: str) -> None:
+    """Have this session answer for one who has these names, whatever STUDENT says: said before any cell runs.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: one of them is no text.
     """
     global _told
-    if type(name) is not str:
-        raise TypeError(f"an id is text, not {type(name).__name__}")
-    _told = name
+    for name in names:
+        if type(name) is not str:
+            raise TypeError(f"an id is text, not {type(name).__name__}")
+    _told = names
 
 
 # Of exercise 3.12. No two of the mistakes that its check names give one count with any of these.

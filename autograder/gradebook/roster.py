@@ -9,13 +9,13 @@ import datetime
 import functools
 import io
 import re
-import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.course import Course, CourseError, NotebookEntry
 from utils.files import write
+from utils.variants import canonical, letters
 
 Extension = datetime.timedelta | datetime.datetime | None  # so much more time; until then; excused
 COLUMNS = ("id", "first_name", "last_name", "email", "platform_ids")
@@ -48,6 +48,12 @@ class Roster:
 
     def __init__(self, path: Path, students: list[Student]):
         self.path, self.students = path, {student.id: student for student in students}
+        self._called: dict[str, list[Student]] = {}  # by each name
+        self._drawn: dict[str, set[str]] = {}  # ids, by each name as numbers are drawn from it
+        for one in students:
+            for name in one.names():
+                self._called.setdefault(name, []).append(one)
+                self._drawn.setdefault(canonical(name), set()).add(one.id)
 
     def find(self, name: str, platform_id: str = "") -> Student:
         """Whose hand-in it is: by the platform's number, else by the name.
@@ -56,7 +62,7 @@ class Roster:
             CourseError: nobody's, or more than one student's; the message says what to do.
         """
         found = [one for one in self.students.values() if platform_id and platform_id in one.platform_ids]
-        found = found or [one for one in self.students.values() if plain(name) in one.names()]
+        found = found or self._called.get(plain(name), [])
         if len(found) == 1:
             return found[0]
         who = f"{name} (number {platform_id})" if platform_id else name
@@ -67,6 +73,10 @@ class Roster:
             )
         several = " and ".join(one.id for one in found)
         raise CourseError(f"{who} may be {several}: write the platform's number into platform_ids in {self.path.name}")
+
+    def is_another(self, name: str, student: str) -> bool:
+        """Whether numbers drawn for `name`, see `utils.variants`, are those of somebody else than `student`."""
+        return bool(self._drawn.get(canonical(name), set()) - {student})
 
 
 def load(course: Course) -> Roster | None:
@@ -271,5 +281,4 @@ def _separator(text: str) -> str:
 
 def plain(name: str) -> str:
     """A name without case, accents, spaces and signs, as names are compared."""
-    letters = unicodedata.normalize("NFKD", name.casefold())
-    return "".join(letter for letter in letters if letter.isalnum())
+    return letters(name.casefold())

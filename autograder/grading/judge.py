@@ -35,7 +35,7 @@ NOT_THERE = "` is not defined"  # as the kernel says it of what a check asks for
 NO_MEMORY = ("MemoryError", "of memory", "allocate memory")  # Python's, ours, torch's
 SCOREBOARD = "scoreboard(checks)"
 # What a kernel is told before anything of the hand-in runs: whose numbers its cells show. The judge draws its own.
-ANSWER_FOR = "from utils import variants; variants.answer_for({!r}); del variants"
+ANSWER_FOR = "from utils import variants; variants.answer_for(*{!r}); del variants"
 T = TypeVar("T")
 LONG = 20_000  # characters of a cell; Python's parser takes a fifth of a second for the worst of them
 
@@ -243,7 +243,7 @@ class _Session:
     ):
         self.course, self.how, self.stack, self.judged, self.key = course, how, stack, judged, key
         self.whose = whose  # what the student may be called, if numbers are drawn from that
-        self.history: list[NotebookNode] = [new_code_cell(ANSWER_FOR.format(whose[0]))] if whose else []
+        self.history: list[NotebookNode] = [new_code_cell(ANSWER_FOR.format(whose))] if whose else []
         self.cells: list[forbidden.Cell] = []  # all that ran, as `forbidden` reads them
         self.exercise = ""  # the one that is being judged
         self.kernels, self.chances, self.died = 0, SECOND_CHANCES, False

@@ -191,7 +191,9 @@ def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None
         digest = hashlib.sha256(content + "".join(whose.against).encode()).hexdigest()
         known = load_record(course, entry, student)
         mine = with_names(graders, entry, names) if own else graders
-        found.append(Job(entry, student, digest, release, mine, known, (), whose, names, unreadable))
+        found.append(
+            Job(entry, student, digest, release, mine, known, copied=whose, names=names, unreadable=unreadable)
+        )
     return found
 
 
@@ -239,7 +241,17 @@ def hand_in(course: Course, job: Job) -> HandIn:
     stored = course_tree.place(course, "autograded", job.entry, job.student).read_text() if job.only else ""
     known, drawn_for = job.known if job.only else None, key_of(course, job.entry, job.student, text)
     return HandIn(
-        *(job.entry, job.student, text, results, job.release, job.copied, job.names, drawn_for, job.only, known, stored)
+        entry=job.entry,
+        student=job.student,
+        text=text,
+        results=results,
+        release=job.release,
+        copied=job.copied,
+        names=job.names,
+        drawn_for=drawn_for,
+        only=job.only,
+        known=known,
+        stored=stored,
     )
 
 

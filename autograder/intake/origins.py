@@ -37,16 +37,18 @@ def origin_of(course: Course, entry: NotebookEntry, student: str) -> Origin | No
 def names_of(course: Course, entry: NotebookEntry, student: str, known: Roster | None) -> tuple[str, ...]:
     """What a student of the tree may be called, the most likely first: by the roster `known`, and by the download.
 
-    Whoever wrote one of these as the id of numbers of one's own, see `utils.variants`, is right.
+    Whoever wrote one of these as the id of numbers of one's own, see `utils.variants`, is right. What students choose
+    themselves, the name that a platform shows and the head of an address, is none if it is another student's.
     """
     names: list[str] = []
+    told, origin = course.tree / "handins" / student / "name.txt", origin_of(course, entry, student)
+    chosen = [told.read_text()] if told.exists() else []
+    chosen += [origin.student] if origin else []
     if known and student in known.students:
         one = known.students[student]
-        names = [f"{one.first_name} {one.last_name}".strip(), one.id, one.email, one.email.split("@")[0]]
-        names += one.platform_ids
-    told, origin = course.tree / "handins" / student / "name.txt", origin_of(course, entry, student)
-    names += [told.read_text()] if told.exists() else []
-    names += [origin.student] if origin else []
+        names = [f"{one.first_name} {one.last_name}".strip(), one.id, one.email, *one.platform_ids]
+        chosen.insert(0, one.email.split("@")[0])
+    names += [name for name in chosen if not (known and known.is_another(name, student))]
     hidden = {name for row in known_platforms(course) for name in row.hidden}  # what everybody is called: nobody's name
     return tuple(dict.fromkeys(name for name in (*names, student) if name and name.casefold() not in hidden))
 

@@ -93,7 +93,7 @@ class Check:
         with parts.each_alone() as found:
             outcome, message = examine(self.asserts, ask, self.forbids, own)
         if outcome is Outcome.PASSED:
-            return Verdict(self.exercise, self.points, **summed(found))
+            return Verdict(self.exercise, self.points, **summed(found, self.points))
         return Verdict(self.exercise, self.points, outcome, message)
 
     def _verdict_on_own(self, variant: variants.Variant, ask: Ask, whose: Sequence[str]) -> Verdict:

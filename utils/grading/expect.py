@@ -86,8 +86,11 @@ def number(value: Any, what: str) -> float:
 def close(actual: torch.Tensor | float, wanted: torch.Tensor | float, sentence: str, tolerance: float = 1e-4) -> None:
     """Fail with `sentence` unless the two agree within `tolerance`, absolute and relative.
 
-    The tolerance covers the order of float32 sums on CPU and CUDA, not a wrong formula.
+    The tolerance covers the order of float32 sums on CPU and CUDA, not a wrong formula. `actual` is a real number or a
+    tensor of them: nothing else agrees with anything.
     """
+    known = type(actual) in (torch.Tensor, int, float) and not torch.as_tensor(actual).is_complex()
+    assert known, f"{sentence} Real numbers are wanted, not {kind(actual)}."
     found, right = torch.as_tensor(actual).double(), torch.as_tensor(wanted).double()
     if found.shape != right.shape or not torch.allclose(found, right, rtol=tolerance, atol=tolerance):
         raise Different(sentence, actual, wanted, tolerance)
@@ -184,11 +187,12 @@ def own(
     for sentence, guess in guesses.items():
         assert found != guess(numbers), sentence
     own.another = next((stated(other) for other in own.variant if found == right(other)), "")
+    whose = repr(legible(own.name))  # the whole of it: reports put a code in its place
     assert not own.another, (
-        f"this is right for the numbers of another id. Asked are those of {legible(own.name, 60)!r}: see that STUDENT "
-        "says so, letter by letter, run its cell again, and answer for the numbers that it shows."
+        f"this is right for the numbers of another id. Asked are those of {whose}: see that STUDENT says so, letter by "
+        "letter, run its cell again, and answer for the numbers that it shows."
     )
-    raise AssertionError(f"{otherwise} Asked are those of {legible(own.name, 60)!r}.")
+    raise AssertionError(f"{otherwise} Asked are those of {whose}.")
 
 
 def one_device(lib: Library, call: Remote, *given: Any, **options: Any) -> None:

@@ -75,11 +75,11 @@ class Verdict:
         if self.outcome is Outcome.PASSED:
             more = f". {self.message}" if self.message else ""
             return f"Exercise {self.exercise}: passed ({self.points:g} point{'s' * (self.points != 1)}){more}"
-        if self.outcome is Outcome.BLANK:
-            return f"Exercise {self.exercise}: not attempted yet."
         if self.in_parts:
             won = f"{self.score:g} of {self.points:g} points"
             return f"Exercise {self.exercise}: passed in part ({won}).\n{self.message}"
+        if self.outcome is Outcome.BLANK:
+            return f"Exercise {self.exercise}: not attempted yet."
         return f"Exercise {self.exercise}: {self.message}"
 
     def losing(self, part: str, message: str) -> "Verdict":
@@ -89,20 +89,22 @@ class Verdict:
         failed = (
             replace(one, outcome=Outcome.WRONG, message=message) if one.name == part else one for one in self.parts
         )
-        return replace(self, **summed(failed))
+        return replace(self, **summed(failed, self.points))
 
 
-def summed(parts: Iterable[Part]) -> dict[str, Any]:
+def summed(parts: Iterable[Part], points: float) -> dict[str, Any]:
     """What parts say together, as fields of a `Verdict`: the outcome of the first that failed, and their sentences.
 
-    Only where all are left blank the exercise is.
+    Only where all are left blank the exercise is, if they have all of its `points`.
     """
     parts = tuple(parts)
     failed = [one for one in parts if one.outcome is not Outcome.PASSED]
     if failed and all(one.outcome is Outcome.BLANK for one in parts):
-        return {"outcome": Outcome.BLANK, "message": "", "parts": parts}
-    attempted = [one.outcome for one in failed if one.outcome is not Outcome.BLANK]
-    outcome = attempted[0] if attempted else Outcome.WRONG if failed else Outcome.PASSED
+        won = sum(one.points for one in parts) < points
+        outcome = Outcome.WRONG if won else Outcome.BLANK
+    else:
+        attempted = [one.outcome for one in failed if one.outcome is not Outcome.BLANK]
+        outcome = attempted[0] if attempted else Outcome.WRONG if failed else Outcome.PASSED
     message = legible("\n".join(f"{one.name}: {one.message or f'{one.outcome}.'}" for one in failed))
     return {"outcome": outcome, "message": message, "parts": parts}
 
