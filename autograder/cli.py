@@ -193,12 +193,17 @@ def grade(
 
     from autograder.grading import grade as grading
     from autograder.grading.records import GRADED, Options, Record, known_students
-    from autograder.reports import progress
-    from autograder.reports import report as reporting
 
     entries = course.select(notebooks)
     known_students(course, entries, student)
     new: list[tuple[str, str]] = []
+
+    def meanwhile() -> None:
+        if not json:
+            import autograder.reports.report
+            from autograder.reports import charts
+
+            charts.load()
 
     def on_record(record: Record) -> None:
         new.append((record.notebook, record.student))
@@ -206,12 +211,15 @@ def grade(
             print_json(record)
 
     options = Options(workers, cluster, trust_submissions, devices(gpus), dashboard)
-    records = grading.grade(course, entries, student, options, again, on_record)
+    records = grading.grade(course, entries, student, options, again, on_record, meanwhile)
     if json:
         for record in records:
             if (record.notebook, record.student) not in new:
                 print_json(record)
     else:
+        from autograder.reports import progress
+        from autograder.reports import report as reporting
+
         print_records(records)
         print_to_mark({entry.name: progress.to_mark(course, entry) for entry in entries})
         console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)

@@ -50,12 +50,14 @@ def grade(
     options: Options = DEFAULT,
     again: bool = False,
     on_record: Callable[[Record], None] = lambda record: None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> list[Record]:
     """Grade what is handed in and not graded yet; the records of all selected hand-ins.
 
     A hand-in is graded anew when it or anything that its verdict depends on has changed, or with
     `again`. An interrupted run loses what was being graded then, and nothing else. `on_record` is told
-    each record that is new, as soon as it is safe.
+    each record that is new, as soon as it is safe. `meanwhile` is called once the first hand-ins are being graded:
+    the time to import what is needed afterwards.
 
     Raises:
         SandboxError: sandboxes cannot be made here, and the submissions are not trusted.
@@ -80,6 +82,7 @@ def grade(
             with _recorder(course) as recorder:
                 lost = _restore(course, recorder, entries, settled)
                 run.begin(lost)
+                meanwhile()
                 records = [job.known for job in settled if job.known and job not in lost]
                 records += run.keep_all(recorder)
                 for entry in entries:

@@ -1,6 +1,7 @@
 """The report's charts: SVG to stand in a page, in the page's own colours, light and dark, and without a script."""
 
 import datetime
+import importlib
 import io
 import math
 import re
@@ -73,6 +74,12 @@ def time_line(times: Sequence[datetime.datetime], deadline: datetime.datetime | 
         xlim=dates.date2num([begin, end]), ylim=(0, None), xlabel=f"handed in, time of {zone}", ylabel="hand-ins so far"
     )
     return _svg(figure, f"Time-line: {told}.")
+
+
+def load() -> None:
+    """Import what charts need; else the first of them does, which takes a third of a second."""
+    for name in ("figure", "dates", "ticker", "backends.backend_svg"):
+        importlib.import_module(f"matplotlib.{name}")
 
 
 def shown(when: datetime.datetime, zone: datetime.tzinfo) -> str:

@@ -57,7 +57,8 @@ class ForkServer:
     def _spawn(self) -> None:
         os.makedirs(self._folder.name, mode=0o700, exist_ok=True)
         Path(self.path).unlink(missing_ok=True)
-        if not self.course.exists():
+        new = not self.course.exists()
+        if new:
             withheld.write(self.course)
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "autograder.sandbox.fork_server", self.path, str(os.getpid()), *self.preload],
@@ -67,6 +68,8 @@ class ForkServer:
             env=LOCALE | ENVIRONMENT | {"PYTHONPATH": str(self.course)},
             process_group=0,  # Ctrl-C is for us, who end it
         )
+        if new:
+            withheld.write_results(self.course)  # while it imports; no kernel is asked for before we are done
 
     def _keep(self) -> None:
         """Start it again when it was killed; not when it ended by itself, which it would do again."""

@@ -312,8 +312,9 @@ def _without_others(interpreter: frozenset[str]) -> tuple[str, ...]:
                 link = os.readlink(entry.path)
                 if link.startswith("/etc/alternatives/") and os.path.islink(link) and os.path.exists(link):
                     words += ["--perms", "0755", "--dir", os.path.dirname(link), "--symlink", os.readlink(link), link]
+        holding = {str(above) for one in kept for above in (Path(one), *Path(one).parents)}
         for entry in os.scandir(folder):
-            if entry.is_dir(follow_symlinks=False) and not any(Path(one).is_relative_to(entry.path) for one in kept):
+            if entry.is_dir(follow_symlinks=False) and entry.path not in holding:
                 words += ["--tmpfs", entry.path]
     return tuple(words)
 

@@ -35,17 +35,16 @@ class Withheld:
 
 
 def write(folder: Path) -> Path:
-    """Write the course as kernels may read it into `folder`, a new one; answers with it."""
+    """Write the course as kernels may read it into `folder`, a new one; answers with it. Results are not among it."""
     for name, path in helpers().items():
-        package, *inside = Path(name).with_suffix("").parts
-        result = name.startswith(f"{RESULTS}/") and path.name != LABELS
-        if not result and path.suffix != ".py":
+        if path.suffix != ".py":
             continue
+        package, *inside = Path(name).with_suffix("").parts
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
         # Of another course's packages an `__init__.py` may hold an answer; an empty one cannot.
         plain = path.name == "__init__.py" and (path == ROOT / name or not path.read_text().strip())
-        if result or plain or ".".join(inside) in forbidden.HELPERS[package]:
+        if plain or ".".join(inside) in forbidden.HELPERS[package]:
             shutil.copyfile(path, target)
         else:
             target.write_text(stub(path.read_text(), ".".join((package, *inside)).removesuffix(".__init__")))
@@ -55,6 +54,15 @@ def write(folder: Path) -> Path:
     for name in ("autograder/__init__.py", *(f"{sandbox}/{one}.py" for one in KERNEL)):
         shutil.copyfile(ROOT / name, folder / name)
     return folder
+
+
+def write_results(folder: Path) -> None:
+    """Add the recorded runs to what `write` has written: only cells read them, and they are hundreds of files."""
+    for name, path in helpers().items():
+        if name.startswith(f"{RESULTS}/") and path.name != LABELS:
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
 
 
 def stub(source: str, module: str) -> str:

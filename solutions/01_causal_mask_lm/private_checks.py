@@ -457,13 +457,14 @@ def other_networks(train_epoch, lib):
         model.eval()
         right.train()
         loss = train_epoch(model, batches, lib(toys).descent_in_groups(model, lr), clip, pad_id=-1)
-        rule, total, count = torch.optim.SGD(right.parameters(), lr=lr), 0.0, 0
+        total, count = 0.0, 0
         for inputs, targets in batches:
             each = F.cross_entropy(right(inputs).flatten(0, 1), targets.flatten(), reduction="none")
             right.zero_grad()
             each.mean().backward()
             nn.utils.clip_grad_norm_(right.parameters(), clip)
-            rule.step()
+            for part in right.parameters():
+                part.data -= lr * part.grad
             total, count = total + each.sum().item(), count + len(each)
         state = model.state_dict()
         for name, value in right.state_dict().items():
