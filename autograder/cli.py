@@ -28,6 +28,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NOTEBOOK]...", help="By name or number; default: all.")]
+INTERRUPTED = 130  # the exit status, as shells have it
 BY_HAND = "run `jupyter lab --config jupyter_server_config.py` in .course/, menu Nbgrader, Formgrader"
 console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)  # a log has room
 chosen: dict[str, Any] = {}
@@ -975,9 +976,11 @@ def main() -> None:
         app()
     except CourseError as bad:
         sys.exit(_told(str(bad)))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as ended:
+        if isinstance(ended, SystemExit) and ended.code != INTERRUPTED:  # what typer makes of an interrupt
+            raise
         _told("interrupted; what was finished is kept, and the same command goes on from there")
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     except SandboxError as bad:
         sys.exit(
             _told(

@@ -2,10 +2,15 @@
 
 import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
+import time
+from functools import partial
+from pathlib import Path
 
 import pytest
 from helpers import canned, keep, outcome
@@ -49,6 +54,24 @@ def hand_in(known, *students):
 
 def recorded(known):
     return len(list(known.tree.glob("verdicts/*/*.json")))
+
+
+@pytest.mark.parametrize("seconds", [0, 0.5])
+def test_an_interrupt_ends_in_a_sentence_also_while_all_is_still_imported(fresh, seconds):
+    hand_in(fresh, "ada")
+    call = [sys.executable, "-m", "autograder.cli", "--tree", str(fresh.tree), "grade"]
+    with tempfile.TemporaryDirectory(prefix="i") as place:  # a short name: it will hold a socket
+        heard = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+        about = {"cwd": course.ROOT, "env": os.environ | {"TMPDIR": place}, "text": True, "preexec_fn": heard}
+        process = subprocess.Popen(call, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **about)
+        while not list(Path(place).glob("fork-server-*/course/autograder")):
+            assert process.poll() is None
+            time.sleep(0.01)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode == 130 and "interrupted; what was finished is kept" in said, said
+        assert "Traceback" not in said and not list(Path(place).glob("fork-server-*")), said
 
 
 def test_a_full_disk_stops_with_one_line_and_the_run_goes_on_from_there(fresh):

@@ -133,9 +133,10 @@ def test_the_command_grades_what_arrives_until_it_is_ended(workshop, files, tmp_
                 until(page_of(workshop, student).exists, process)
             finally:
                 process.send_signal(signal.SIGINT)
-                process.wait(60)
+                assert process.wait(60) == 130
         said = (tmp_path / "log").read_text()
         assert said.count(NAME) == 1 and f"{student} {NAME}: " in said and "Traceback" not in said
+        assert "interrupted; what was finished is kept" in said
 
 
 def until(happened, process, seconds=240):

@@ -50,7 +50,7 @@ def write_feedback(
     settle(course, entries)
     stale = [one for entry in entries for one in _stale(course, entry, students)]
     told: list[str] = []
-    bar = tqdm(total=len(stale), unit="page", disable=None, file=sys.stderr)
+    bar = tqdm(total=len(stale), unit="page", disable=None if stale else True, file=sys.stderr)
     with bar, ThreadPoolExecutor(workers) as threads:  # each has a child of its own, which does the work
         try:
             for why in threads.map(lambda one: _write(course, *one), stale):

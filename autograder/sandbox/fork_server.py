@@ -215,7 +215,10 @@ def gather() -> None:
 def main(path: str, owner: int, modules: list[str]) -> None:
     """Import, listen on the socket `path`, and serve requests for as long as the process `owner` lives."""
     listener = socket.socket(socket.AF_UNIX)
-    listener.bind(path)  # askers queue here while we import
+    try:
+        listener.bind(path)  # askers queue here while we import
+    except FileNotFoundError:  # whoever started us was interrupted, and has removed the folder
+        return
     listener.listen(128)
     gc.disable()  # what is imported stays
     from autograder.sandbox import kernel_main

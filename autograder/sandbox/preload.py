@@ -38,7 +38,8 @@ class ForkServer:
 
     def __init__(self, preload: tuple[str, ...]):
         self.preload, self._lock = preload, threading.Lock()
-        self._folder = tempfile.TemporaryDirectory(prefix="fork-server-")  # for our user alone
+        # For our user alone. An interrupted server may still be writing into it when we remove it.
+        self._folder = tempfile.TemporaryDirectory(prefix="fork-server-", ignore_cleanup_errors=True)
         self._process: subprocess.Popen[bytes] | None = None
         self.path = f"{self._folder.name}/socket"
         self.course = course_beside(self.path)
