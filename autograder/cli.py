@@ -201,10 +201,9 @@ def grade(
 
     def meanwhile() -> None:
         if not json:
-            import autograder.reports.report
-            from autograder.reports import charts
+            from autograder.reports import report
 
-            charts.load()
+            report.load()
 
     def on_record(record: Record) -> None:
         new.append((record.notebook, record.student))

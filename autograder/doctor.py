@@ -300,7 +300,7 @@ def _project() -> dict:
     if path.is_file():
         return tomllib.loads(path.read_text())["project"]
     said = metadata.metadata("attention-graded")
-    groups = {"optional-dependencies": {"instructor": []}}
+    groups: dict[str, dict[str, list[str]]] = {"optional-dependencies": {"instructor": []}}
     return {"requires-python": said["Requires-Python"], "dependencies": said.get_all("Requires-Dist", [])} | groups
 
 

@@ -70,7 +70,8 @@ def test_an_interrupt_ends_in_a_sentence_also_while_all_is_still_imported(fresh,
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=60)[1]
-        assert process.returncode == 130 and "interrupted; what was finished is kept" in said, said
+        # A shell says 130 of both. Python ends by the signal if it came while a string was executed, as dataclasses do.
+        assert process.returncode in (130, -signal.SIGINT) and "interrupted; what was finished is kept" in said, said
         assert "Traceback" not in said and not list(Path(place).glob("fork-server-*")), said
 
 
