@@ -152,7 +152,7 @@ def test_two_students_of_one_folder_name_are_not_mixed(mine, tmp_path, text):
 
 def test_files_that_are_no_notebooks_are_named(mine, tmp_path, text):
     result = collect.collect(mine, packed(tmp_path / "in.zip", {"ada/notes.pdf": b"x", "ada/__MACOSX/._a": b"x"}))
-    assert result.refused == ["ada/notes.pdf: not a notebook"]
+    assert result.refused == ["ada/notes.pdf: not a notebook; ask for the .ipynb file"]
 
 
 def test_an_unknown_notebook_is_asked_for(mine, tmp_path):

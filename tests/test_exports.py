@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from autograder import cli, course
 from autograder.course import CourseError, Late
 from autograder.gradebook import course_tree, recording
+from autograder.grading.records import UNGRADABLE, Record
 from autograder.intake import collect
 from autograder.reports import exports
 
@@ -116,6 +117,15 @@ def test_who_and_what_is_missing_is_told(graded, form):
         f"{NAME}: 2 marks of 2 hand-ins wait for a person and are left blank",
         f"handed in and not in students.csv{left_out}: zoe",
     ]
+
+
+@pytest.mark.parametrize("form", ["csv", "canvas"])
+def test_who_could_not_be_graded_is_told(fresh, form):
+    keep(fresh, *canned(fresh, "ada"))
+    job, _, _ = canned(fresh, "bo")
+    keep(fresh, job, Record("bo", NAME, UNGRADABLE, "the file is empty"), "")
+    done, _ = written(fresh, form)
+    assert f"{NAME}: could not be graded, so 0: bo" in done.notes
 
 
 @pytest.mark.parametrize("form", EXPECTED)

@@ -271,6 +271,9 @@ def test_who_is_not_on_the_roster_or_may_be_two_is_refused(mine, tmp_path, text)
     assert set(collect.collect(mine, tmp_path / "in.zip", whose="al2").refused) and "al2" in submitted(mine)
     with pytest.raises(course.CourseError, match="Mallory is not in"):
         collect.collect(mine, tmp_path / "in.zip", whose="Mallory")
+    assert "or `Eve` to the platform_ids" in told, "Moodle's numbers differ in each assignment"
+    with pytest.raises(course.CourseError, match=r"^Li is not in students.csv: did you mean bo\? Else add a line"):
+        collect.collect(mine, tmp_path / "in.zip", whose="Li")
 
 
 @pytest.mark.parametrize(

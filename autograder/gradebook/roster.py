@@ -55,8 +55,8 @@ class Roster:
                 self._called.setdefault(name, []).append(one)
                 self._drawn.setdefault(canonical(name), set()).add(one.id)
 
-    def find(self, name: str, platform_id: str = "") -> Student:
-        """Whose hand-in it is: by the platform's number, else by the name.
+    def find(self, name: str, platform_id: str = "", lasting: bool = True) -> Student:
+        """Whose hand-in it is: by the platform's number, which is `lasting` if it is one for ever, else by the name.
 
         Raises:
             CourseError: nobody's, or more than one student's; the message says what to do.
@@ -65,11 +65,15 @@ class Roster:
         found = found or self._called.get(plain(name), [])
         if len(found) == 1:
             return found[0]
-        who = f"{name} (number {platform_id})" if platform_id else name
+        who = f"{name} (number {platform_id})" if platform_id not in ("", name) else name
         if not found:
-            add = platform_id or "".join(name.split())
+            add = platform_id if platform_id and lasting else "".join(name.split())
+            like = [
+                one.id for one in self.students.values() if plain(name) in map(plain, (one.first_name, one.last_name))
+            ]
+            meant = f"did you mean {' or '.join(like)}? Else " if like else ""
             raise CourseError(
-                f"{who} is not in {self.path.name}: add a line there, or `{add}` to the platform_ids of one"
+                f"{who} is not in {self.path.name}: {meant}add a line there, or `{add}` to the platform_ids of one"
             )
         several = " and ".join(one.id for one in found)
         raise CourseError(f"{who} may be {several}: write the platform's number into platform_ids in {self.path.name}")

@@ -120,7 +120,7 @@ class Reader:
             with path.open("rb") as file:
                 yield from self._found(inside, file.read(self.most + 1), when, owner, runs=runs)
         elif not RUN.match(inside.as_posix()):  # runs are read with the notebook that they lie beside
-            self._refuse(inside, "not a notebook")
+            self._refuse(inside, "not a notebook; ask for the .ipynb file")
 
     def _found(
         self,
@@ -252,7 +252,7 @@ class Reader:
         elif stat.S_ISLNK(member.external_attr >> 16):
             self._refuse(path, "a link, not followed")
         elif suffix not in (".ipynb", ".zip") or (suffix == ".zip" and own):
-            self._refuse(path, "not a notebook")
+            self._refuse(path, "not a notebook; ask for the .ipynb file")
         elif _locked(member):
             self._refuse(path, _locked(member))
         else:

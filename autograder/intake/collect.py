@@ -220,7 +220,8 @@ class _Names:
 
     def _listed_student(self, known: roster.Roster, claim: Claim, entry: NotebookEntry) -> str:
         """The folder of a student of the roster."""
-        student = known.find(claim.name, claim.id).id
+        lasting = claim.platform is None or claim.platform.numbers != "assignment"
+        student = known.find(claim.name, claim.id, lasting).id
         before = self._number(student, entry)
         if claim.id and before not in ("", claim.id) and claim.id not in known.students[student].platform_ids:
             raise CourseError(
