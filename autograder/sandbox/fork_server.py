@@ -7,6 +7,7 @@ code and holds no secret: it imports neither a private check nor a solution, and
 empty but for what is set here.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import gc
@@ -121,7 +122,7 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
     """Fork, enter the sandbox, fork again (a process enters a pid namespace through its children only).
 
     What goes wrong on the way is told the asker, in place of a number, or on the line, in place of the kernel's
-    first word.
+    first word; nobody, when the judge has ended meanwhile and its sandbox with it.
     """
     from autograder.sandbox import kernel_main
     from utils.grading import protocol
@@ -135,7 +136,8 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
         os.setsid()
         enter(request["sandbox"])
     except Exception:
-        asker.sendall(json.dumps(traceback.format_exc()).encode() + b"\n")
+        with contextlib.suppress(ConnectionError):
+            asker.sendall(json.dumps(traceback.format_exc()).encode() + b"\n")
         os._exit(1)
     try:
         child = os.fork()
@@ -159,7 +161,7 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
         os.chdir(request["folder"])
         seed()
     except Exception:
-        with socket.socket(fileno=line) as told:
+        with socket.socket(fileno=line) as told, contextlib.suppress(ConnectionError):
             protocol.send(told, traceback.format_exc().encode())
         os._exit(1)
     try:
