@@ -369,7 +369,7 @@ class Watch:
         if event == "call":
             name = self._of_code(frame)
         elif event == "c_call":
-            name = self._forbidden(getattr(argument, "__name__", "") or "")
+            name = _forbidden(self.forbids, getattr(argument, "__name__", "") or "")
             name = name if name and self._is_students(frame.f_code.co_filename) else ""
         else:
             return
@@ -381,7 +381,7 @@ class Watch:
         code = frame.f_code
         if code.co_name == "__call__" and code.co_filename.endswith("_ops.py"):  # torch.ops.aten.NAME(...)
             path = str(frame.f_locals.get("self", "")).split(".")
-            return self._forbidden(*path[1:2])
+            return _forbidden(self.forbids, *path[1:2])
         known = self._known.get(id(code))
         if known is None:
             name = ""
@@ -389,14 +389,9 @@ class Watch:
                 path = getattr(code, "co_qualname", code.co_name).split(".")
                 module = code.co_filename.rpartition("/")[2].removesuffix(".py")
                 library = code.co_filename.rpartition("/site-packages/")[2].partition("/")[0]
-                name = self._forbidden(*path, module, f"import {library}")
+                name = _forbidden(self.forbids, *path, module, f"import {library}")
             known = self._known[id(code)] = (code, name)
         return known[1]
-
-    def _forbidden(self, *names: str) -> str:
-        """The first of the forbidden names that is, or is a part of, one of `names`, "" if there is none."""
-        whole = [OPERATORS.get(name.lstrip("_"), name) for name in names]
-        return next((one for one in self.forbids if any(one in name for name in whole)), "")
 
     def _for_student(self, frame: FrameType | None) -> bool:
         """Whether code of the student's is among the callers, or a thread, which nobody else starts."""
@@ -405,6 +400,13 @@ class Watch:
                 return True
             frame = frame.f_back
         return frame is None or self._theirs
+
+
+@lru_cache(maxsize=16_384)  # it is asked of whatever runs: the same few names, thousands of times
+def _forbidden(forbids: tuple[str, ...], *names: str) -> str:
+    """The first of the forbidden names that is, or is a part of, one of `names`, "" if there is none."""
+    whole = [OPERATORS.get(name.lstrip("_"), name) for name in names]
+    return next((one for one in forbids if any(one in name for name in whole)), "")
 
 
 _watching: list[Watch] = []
