@@ -15,7 +15,9 @@ from autograder.gradebook import course_tree, recording
 from autograder.grading import fingerprints, grade
 from autograder.grading.records import GRADED, GradedVerdict, Record, jobs
 from autograder.intake import restore
-from utils.experiments.experiment import dumps, parse, read_files
+from utils.experiments import student
+from utils.experiments.experiment import dumps, parse, path_of, read_files, write
+from utils.experiments.runs import RECORDED_SEEDS
 from utils.grading.verdict import Outcome
 
 TIMES = ("seconds", "slowest_cell", "graded_at")
@@ -33,6 +35,23 @@ from comment join base_cell on comment.cell_id = base_cell.id
 join submitted_notebook on comment.notebook_id = submitted_notebook.id
 join submitted_assignment on submitted_notebook.assignment_id = submitted_assignment.id
 """
+
+
+def keep_runs(entry, results, name, trained):
+    """Put runs of somebody of this `name` into the folder `results`, all but those of the first `trained` seeds.
+
+    They are the made-up class's, really trained, under these seeds: what one of them shows hangs on no seed. Of each
+    experiment of the size smoke: its seeds, and the files with what is in them.
+    """
+    seeds, kept = student.seeds_of(name, "", len(RECORDED_SEEDS)), []
+    for experiment, runs in synthetic.runs_of(entry):
+        files = {}
+        for seed, run in zip(seeds[trained:], runs, strict=False):
+            path = path_of(experiment, seed, results)
+            write(dataclasses.replace(run, seed=seed, student=name), path)
+            files[path] = path.read_bytes()
+        kept.append((experiment, seeds, files))
+    return kept
 
 
 def built_tree(folder, notebooks):

@@ -6,17 +6,16 @@ begins, as after a session that was interrupted.
 
 import itertools
 import math
-from dataclasses import replace
 
 import nbclient
 import pytest
+from helpers import keep_runs
 
-from autograder import course, synthetic
+from autograder import course
 from autograder.author import build, checks
 from autograder.course import cell_id
-from utils.experiments import rte, student
-from utils.experiments.experiment import path_of, write
-from utils.experiments.runs import RECORDED_SEEDS, load_runs
+from utils.experiments import rte
+from utils.experiments.runs import load_runs
 from utils.experiments.seed_table import SeedTable, compare
 from utils.grading.results_check import ResultsCheck
 
@@ -37,7 +36,8 @@ def test_the_solution_runs_whole_and_passes_every_check(entry, monkeypatch, tmp_
     desk = tmp_path / "notebooks"  # what it writes is no part of the course
     desk.mkdir()
     (desk / f"{entry.name}.ipynb").write_text(build.write(notebook))
-    kept = keep_runs(entry, desk / "results")
+    graded = any(isinstance(check, ResultsCheck) for check in checks.public_checks(entry).values())
+    kept = keep_runs(entry, desk / "results", "", TRAINED) if graded else ()
     where = {"metadata": {"path": str(desk)}}
     nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where).execute()
     printed = {
@@ -59,23 +59,6 @@ def test_the_solution_runs_whole_and_passes_every_check(entry, monkeypatch, tmp_
     if entry.name in (rte.SEED_VARIANCE, rte.ADAPTER_FUSION):
         assert_arms_differ(entry.name, desk / "results")
     assert any("image/png" in output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", []))
-
-
-def keep_runs(entry, results):
-    """Put the runs of the last seeds of somebody without a name where the notebook looks for them.
-
-    They are the made-up class's, really trained, under these seeds. Of each experiment: its seeds, and these files.
-    """
-    graded = any(isinstance(check, ResultsCheck) for check in checks.public_checks(entry).values())
-    seeds, kept = student.seeds_of("", "", len(RECORDED_SEEDS)), []
-    for experiment, runs in synthetic.runs_of(entry) if graded else ():
-        files = {}
-        for seed, run in list(zip(seeds, runs, strict=True))[TRAINED:]:
-            path = path_of(experiment, seed, results)
-            write(replace(run, seed=seed, student=""), path)
-            files[path] = path.read_bytes()
-        kept.append((experiment, seeds, files))
-    return kept
 
 
 def assert_arms_differ(notebook, results):

@@ -278,6 +278,25 @@ def test_an_answer_may_use_what_a_picture_defines(workshop):
     assert missing.score == missing.points - maker.points[number]
 
 
+@pytest.mark.parametrize(
+    "source, told, may",
+    [
+        ("words = text.split()", "your code raised NameError: name 'words' is not defined", True),
+        ("for words, count in pairs:\n    print(count)", "name 'words' is not defined. Did you mean: 'word'?", True),
+        ("import numpy.linalg as words", "`words` is not defined", True),
+        ("from utils.plots import *", "`words` is not defined", True),
+        ("%matplotlib inline", "`words` is not defined", True),
+        ("class words:\n    pass", "name 'other' is not defined; name 'words' is not defined", True),
+        ("plots.heatmap(words(4))", "`words` is not defined", False),
+        ("mask = words(4)", "`words` is not defined", False),
+        ("words = text.split()", "the words are not in order.", False),
+        ("words = text.split()", "name 'words.x' is not defined", False),
+    ],
+)
+def test_cells_are_run_after_all_where_they_may_define_what_is_missing(source, told, may):
+    assert judging.may_define(source, told) is may
+
+
 def test_a_notebook_cannot_run_for_ever(workshop):
     limits = workshop.limits.model_copy(update={"notebook_seconds": 6.0, "cell_seconds": 2.0})
     short = workshop.model_copy(update={"limits": limits})

@@ -188,7 +188,8 @@ def test_a_curve_has_both_losses(honest):
 
 @pytest.mark.parametrize("name", ["dynamic masks", "translations side by side", "sentence order"])
 def test_a_seed_gives_the_same_run_again_and_another_another(honest, name):
-    first, second = runs_in(honest, name)[:2]
+    made = {run.seed: run for run in runs_in(honest, name)}
+    first, second = (made[seed] for seed in SEEDS[:2])  # these were trained here
     again = SMOKE[name].run_seed(first.seed)
     assert np.allclose(again.outputs, first.outputs, atol=2e-2) and again.labels == first.labels
     assert not np.allclose(first.outputs, second.outputs, atol=2e-2)

@@ -30,7 +30,7 @@ from utils.grading.verdict import Outcome, Verdict
 MAX_KERNELS = 43  # two for each exercise of the longest notebook, SECOND_CHANCES more; all share the notebook's time
 SECOND_CHANCES = 3  # the machine kills few kernels, and a hand-in that kills its own soon has had them
 SKIPPED = "experiment"
-UNDEFINED = "is not defined"
+UNDEFINED = re.compile(r"['`](\w+)['`] is not defined")
 NOT_THERE = "` is not defined"  # as the kernel says it of what a check asks for; Python has other quotes for the rest
 NO_MEMORY = ("MemoryError", "of memory", "allocate memory")  # Python's, ours, torch's
 SCOREBOARD = "scoreboard(checks)"
@@ -100,7 +100,7 @@ def judge(
                 if burdened and any(words in verdict.message + private for words in NO_MEMORY):
                     session.unburden()
                     verdict, private = _examine(check, hidden.get(exercise, []), mine, session)
-            if put_off and UNDEFINED in verdict.message + private:
+            if any(may_define(cell.source, verdict.message + private) for cell in put_off):
                 # An answer may use a name that those cells define: no point is lost for having put them off.
                 for cell in put_off:
                     session.run(cell)
@@ -160,6 +160,32 @@ def _defines(source: str) -> set[str] | None:
             case _:
                 return None
     return found
+
+
+def may_define(source: str, told: str) -> bool:
+    """Whether a cell may define a name that is missing by what is `told` of an answer: it binds it somewhere.
+
+    A cell that imports what has no name here, or does not parse, may define any.
+    """
+    missing = {*UNDEFINED.findall(told)}
+    if not missing or len(source) > LONG:
+        return bool(missing)
+    try:
+        nodes = [*ast.walk(ast.parse(source))]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    bound: set[str] = set()
+    for node in nodes:
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                bound.add(name)
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                bound.add(name)
+            case ast.alias(name=name, asname=other):
+                bound.add((other or name).split(".")[0])
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                bound.add(name)
+    return "*" in bound or not missing.isdisjoint(bound)
 
 
 def _read(source: str) -> forbidden.Cell:
