@@ -165,5 +165,5 @@ def _multi30k(split: str, root: Path | None) -> list[tuple[str, str]]:
                 f"({type(problem).__name__}). Go online once, so that the hub's cache keeps it; or put its file into a "
                 f"folder as multi30k/{split}.jsonl and name that folder in COURSE_DATA."
             ) from problem
-    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line.strip()]
+    rows = [json.loads(line) for line in path.read_text("utf-8").split("\n") if line.strip()]  # U+2028 ends no line
     return [(row["en"], row["de"]) for row in rows]

@@ -99,7 +99,7 @@ def _with_beginnings(tags: list[str]) -> list[str]:
 def _conll(split: str, root: Path | None) -> list[Tagged]:
     path = root / "ner" / "conll2003" / f"{split}.txt" if root else None
     if path and path.is_file():
-        return list(read_columns(path.read_text("utf-8").splitlines()))
+        return list(read_columns(path.read_text("utf-8").split("\n")))
     pattern = f"conll2003/{split}/*.parquet"
     try:
         from datasets import load_dataset

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from data import encoders, pairs
+from data import encoders, pairs, parallel
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -33,7 +33,7 @@ def parquet(path: Path, rows: dict) -> None:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory) -> Path:
-    """GLUE, SICK, CoNLL-2003, bert-base-uncased (small) and an adapter, as the hub's library would have left them."""
+    """GLUE, SICK, CoNLL-2003, Multi30k, a small bert-base-uncased and adapters, as the hub's library leaves them."""
     from adapters import BertAdapterModel
     from transformers import BertConfig, BertModel, BertTokenizerFast
 
@@ -53,6 +53,11 @@ def cache(tmp_path_factory) -> Path:
     for split in ("train", "test"):
         rows = {"id": ["0"], "tokens": [["Ada", "Lovelace", split]], "ner_tags": [[1, 2, 0]]}
         parquet(conll / "conll2003" / split / "0000.parquet", rows)
+    multi30k = in_cache(cache, "datasets", parallel.REPOSITORY)
+    for split in parallel.SPLITS:
+        (multi30k / f"{split}.jsonl").write_text(
+            json.dumps({"en": f"A {split}.", "de": "Ein\u2028Hund."}, ensure_ascii=False) + "\n"
+        )
     bert = in_cache(cache, "models", encoders.BERT)
     small = BertConfig(**encoders.TINY)
     BertModel(small).save_pretrained(bert)
@@ -107,6 +112,16 @@ from data import tagged
 print(json.dumps({split: tagged.load("conll2003", split, 1) for split in tagged.SPLITS}))
 """
     expected = {split: [[["Ada", "Lovelace", split], ["B-PER", "I-PER", "O"]]] for split in ("train", "test")}
+    assert offline(cache, code) == expected
+
+
+def test_translations_are_read_from_the_hubs_cache(cache):
+    code = """
+import json
+from data import parallel
+print(json.dumps({split: parallel.load("multi30k", split, 1, "de") for split in parallel.SPLITS}))
+"""
+    expected = {split: [[["a", split, "."], ["ein", "hund", "."]]] for split in parallel.SPLITS}
     assert offline(cache, code) == expected
 
 
