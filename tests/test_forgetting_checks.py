@@ -113,3 +113,17 @@ def test_a_function_that_stays_where_the_model_is_is_told_from_one_that_does_not
     assert toys.meets_other_devices(lambda model, x: {"a": torch.zeros(2)}, model, x)
     assert not toys.meets_other_devices(lambda model, x: {"a": model(x) * 2}, model, x)
     assert not toys.meets_other_devices(lambda model, x: float(model(x).sum().detach()), model, x)
+
+
+def test_of_a_sure_model_the_information_is_no_rounding():
+    """One answer has all the probability but a hundred-thousandth: the variance of the slopes is as small."""
+    torch.manual_seed(3)
+    model, inputs = nn.Linear(3, 4), torch.randn(1, 3)
+    with torch.no_grad():
+        model.bias += torch.tensor([0.0, 14.0, 2.0, 0.0])
+    assert 1e-6 < 1 - float(model(inputs).softmax(-1).max()) < 1e-4
+    found = checks.information(model, inputs)
+    wanted = checks.information(model.double(), inputs.double())
+    largest = max(float(one.max()) for one in wanted.values())
+    for name, one in wanted.items():
+        assert torch.allclose(found[name].double(), one, rtol=1e-4, atol=1e-4 * largest), name

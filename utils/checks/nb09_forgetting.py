@@ -630,6 +630,8 @@ def information(
 ) -> State:
     """The diagonal of the Fisher information, from the slopes of the logits: the variance of them under p.
 
+    About their mean: of a sure model the difference of two squares would be rounding alone.
+
     `weigh`, for misreadings, makes an example's number of slopes of log-probabilities (C, ...) and probabilities (C).
     """
     names = [name for name, part in model.named_parameters() if part.requires_grad]
@@ -641,7 +643,7 @@ def information(
             share = p.reshape(-1, *[1] * (J.ndim - 1))
             expected = (share * J).sum(0)
             if weigh is None:
-                total[place] = total[place] + (share * J**2).sum(0) - expected**2
+                total[place] = total[place] + (share * (J - expected) ** 2).sum(0)
             else:
                 total[place] = total[place] + weigh(J - expected, share)
     return {name: value.detach() / len(inputs) for name, value in zip(names, total, strict=True)}
