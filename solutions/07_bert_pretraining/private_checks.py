@@ -297,8 +297,8 @@ def stays_tied(MLMHead, lib):
     (slope,) = toy.gradients(head, [x])
     (wanted,) = toys.gradients(lambda x: seen.scored(state, x), [x])
     expect.close(slope, wanted, "the gradient of the states is wrong", 1e-3)
-    labels = torch.randint(V, (2, 1), generator=expect.generator(843))
-    toy.step_of_part(head, embedding, x[:, :1], labels)
+    labels = torch.randint(3, (2, V), generator=expect.generator(843))  # the places are the classes
+    toy.step_of_part(head, embedding, x, labels)
     moved = embedding.state_dict()["weight"]
     assert not torch.equal(moved, state["table"]), "the embedding does not learn from the head"
     expect.close(head(x), seen.scored(state | {"table": moved}, x), "the head has not followed", 1e-3)

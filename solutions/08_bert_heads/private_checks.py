@@ -129,7 +129,7 @@ def other_passages(answer_tokens):
             for _ in range(6):
                 (begin, _), (_, end) = sorted(some.choices(passage, k=2))
                 begin, end = begin + some.randint(0, 1), end - some.randint(0, 1)
-                seen.located(answer_tokens, tokens, begin, "x" * max(1, end - begin))
+                seen.located(answer_tokens, tokens, begin, some.choice("xé") * max(1, end - begin))
         seen.located(answer_tokens, tokens, some.choice(passage)[0], "")
 
 
@@ -181,7 +181,7 @@ def other_options(choice_logits, lib):
     some = draw(870)
     n, d = some.randint(2, 5), some.randint(3, 9)
     out = seen.linear(lib, d, 1, 871)
-    for shape in ((n, n), (1, n), (n, 1), (some.randint(2, 4), some.randint(5, 9))):
+    for shape in ((n, n), (1, n), (n, 1), (some.randint(2, 4), some.randint(6, 9))):
         seen.chosen(choice_logits, out, normal(*shape, d, seed=872))
     x = normal(3, n, d, seed=873)
     (slope,) = lib(toys).gradients(choice_logits, [x], out[0])
@@ -304,7 +304,7 @@ def other_sentences(BiLSTMTagger):
         B = T if seed == 0 else some.randint(1, 6)
         lengths = torch.tensor([T, *(some.randint(1, T) for _ in range(B - 1))])
         x = normal(B, T, d, seed=9020 + seed)
-        x[torch.arange(T) >= lengths[:, None]] *= some.choice([1.0, 1e3, 0.0])
+        x[torch.arange(T) >= lengths[:, None]] *= some.choice([1.0, 1e3, 0.0, torch.nan])
         seen.tagged(tagger, state, x, lengths)
 
 

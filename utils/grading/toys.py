@@ -854,7 +854,7 @@ def step_of_part(model: nn.Module, part: nn.Module, x: torch.Tensor, labels: tor
     rule = torch.optim.SGD(part.parameters(), lr=0.5)
     with torch.enable_grad():
         model.zero_grad(set_to_none=True)
-        nn.functional.cross_entropy(model(x).flatten(0, -2), labels.flatten()).backward()
+        nn.functional.cross_entropy(model(x), labels).backward()
     rule.step()
 
 
