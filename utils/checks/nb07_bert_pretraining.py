@@ -421,7 +421,7 @@ def evenly_random(mask_tokens: Remote, lib: Library, V: int, seed: int) -> None:
     told = "which token comes hangs on the number that chose the place: of fewer chosen ones, not all tokens come."
     counts = torch.bincount(inputs[labels != -100], minlength=V)
     for number in range(V):
-        likely(int(counts[number]), int(counts.sum()), 1 / V, told)
+        likely(int(counts[number]), int(counts.sum()), 1 / V, told, sigmas=8)
 
 
 def sure(mask_tokens: Remote, lib: Library) -> None:
@@ -609,7 +609,7 @@ def paired(found: list[Pair], documents: list[list[str]]) -> None:
             of_documents[d] += 1 / len(full) / len(wrong)  # type: ignore[assignment]
     heads = [b[1] == 0 for _, b in wrong if sizes[b[0]] > 1]
     told = "a random b is always the first sentence of its document. It is drawn evenly from all of them."
-    assert len(heads) < 20 or not all(heads), told
+    assert len(heads) < 60 or not all(heads), told
     counts = Counter(b[0] for _, b in wrong)
     fit = even(counts, expected, len(wrong), of_documents)
     assert fit != 1, "for a random b a document is drawn first: sentences of short ones come too often. Draw sentences."
@@ -626,7 +626,7 @@ def repeated(nsp_pairs: Remote, rng: Remote) -> None:
     assert ("x", "z", 0) in found, told
     told = "for a random b texts are drawn. One that stands there three times comes three times as often."
     others = [b for a, b, label in found if label and a in ("x", "y")]
-    likely(others.count("u"), len(others), 0.75, told)
+    likely(others.count("u"), len(others), 0.75, told, sigmas=7)
 
 
 @check("7.5", points=2, forbids=("TextDatasetForNextSentencePrediction", *MODELS))

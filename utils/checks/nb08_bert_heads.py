@@ -1381,7 +1381,7 @@ def layer_features(layer_features, lib):
     assert lib(toys).keeps_gradients(layer_features, theirs, batch, "last"), (
         "the gradients that the encoder had are gone, or others. It should stay as it is."
     )
-    assert read(theirs.config.output_hidden_states) is False, (
+    assert read(theirs.config.output_hidden_states) is not True, (
         "the encoder's config is changed, for all who use it later. Ask for the states in the call."
     )
     told = "features that there are not should raise ValueError."
