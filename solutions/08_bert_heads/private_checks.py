@@ -210,6 +210,11 @@ def other_logits(best_spans):
 
 @private("8.6", tells="equal scores are not in the order that the docstring gives")
 def ties(best_spans):
+    some = draw(8759)
+    T, (one, other, null) = some.randint(4, 9), [float(number) for number in some.sample(range(-4, 5), 3)]
+    start, end = (torch.full((T,), value).index_fill(0, torch.tensor([0]), null) for value in (one, other))
+    found = [span[1:] for span in seen.spans_of(best_spans(start, end, torch.arange(T) > 0, 200, 3))]
+    assert found == [(i, j) for i in range(1, T) for j in range(i, min(T, i + 3))], "another order of equal scores"
     for seed in range(10):
         some = draw(8760 + seed)
         T, most = some.randint(3, 9), some.randint(1, 5)
