@@ -363,7 +363,7 @@ class Masking:
 
     Args:
         mask: called as mask(ids, generator=generator), with a torch.Generator that lies where ids lie; it gives inputs
-            and labels, as `mask_tokens` of 7.3 does once its other arguments are fixed. Nothing else is asked of it.
+            and labels, as `mask_tokens` of 7.3 does once its other arguments are fixed: new tensors, ids stay.
         copies: None is dynamic. Less than 1: ValueError.
         seed: from 0 to 999. No two seeds, and no two copies, draw the same numbers.
     """
@@ -394,7 +394,7 @@ checks.masking(Masking)
 def choose(ids, generator):
     """What 7.3 does, but only the choice of the tokens: the labels."""
     chosen = torch.rand(ids.shape, generator=generator) < 0.15
-    return ids, torch.where(chosen, ids, -100)
+    return ids.clone(), torch.where(chosen, ids, -100)
 
 
 ids, shares = torch.ones(200, 100, dtype=torch.long), {}
@@ -795,7 +795,7 @@ plots.bars({"probability": [*shares.values()]}, labels=list(shares), xlabel="pie
 # | `large_hidden` | width of the states of BERT-large | section 3 |
 # | `base_millions` | parameters of BERT-base, in millions | section 3 |
 # | `chosen_percent` | of the WordPiece tokens, chosen for prediction | section 3.1 |
-# | `all_masked_percent` | the same, in the row of table 8 that masks all of them | appendix C.2 |
+# | `all_masked_percent` | chosen likewise, in the row of table 8 that masks all chosen ones | appendix C.2 |
 # | `mrpc_points` | lost by reading left to right (both rows without NSP) on MRPC | table 5 |
 # | `squad_points` | the same on SQuAD | table 5 |
 # | `qnli_points` | lost on QNLI if only the next-sentence task is left out | table 5 |
@@ -823,7 +823,7 @@ def decay_groups(model, weight_decay):
     """The list of dicts, with "params" and "weight_decay", that torch.optim.AdamW takes.
 
     Each parameter that learns is in exactly one group, also if two parts share it; frozen ones are in none. Biases and
-    the weights of norms have decay 0, whatever they are called and whatever norms they are; all others weight_decay.
+    the weights of norms, here all that have one dimension, have decay 0, whatever their names; others weight_decay.
     """
     ### BEGIN SOLUTION
     learns = [part for part in model.parameters() if part.requires_grad]

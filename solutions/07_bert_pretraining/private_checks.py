@@ -21,6 +21,10 @@ def other_words(wordpiece):
     some = draw(710)
     for letters in ("ab", "XyY", "äßé-", "".join(some.sample("abcdefghijklmnopqrstuvwxyz", 4))):
         seen.random_words(wordpiece, some, 40, letters)
+        long = letters[0] * some.randint(25, 60)
+        vocab = {letters[0]: 0, "##" + letters[0]: 1, "##" + long: 2, long: 3}
+        assert wordpiece(long, vocab) == [long], "a long piece"
+        assert wordpiece(letters[0] + long, vocab) == [long, "##" + letters[0]], "a long piece, and one more letter"
 
 
 @private("7.1", tells="another name of the unknown, or another max_chars, is not used as it should be")
@@ -36,6 +40,8 @@ def other_limits(wordpiece):
                 assert wordpiece(word, vocab, unk, most) == wanted, "wrong for a long word"
         assert wordpiece(letters[0] + letters[2], vocab, unk=unk) == [unk], "another name is not used"
         assert wordpiece("", vocab, unk) == [], "an empty word"
+        whole = letters[0] * some.randint(25, 60)
+        assert wordpiece(whole, {whole: 0, letters[0]: 1}, unk, 24) == [unk], "a word that is a piece and too long"
         assert wordpiece("ü€ß", {"ü": 0, "##€": 1, "##ß": 2}, unk, 3) == ["ü", "##€", "##ß"], "characters, not bytes"
 
 
@@ -254,7 +260,7 @@ def other_batches(masked_nll):
 @private("7.6", tells="the pretraining loss is wrong for other batches, or a gradient does not reach all logits")
 def other_sums(pretraining_loss, lib):
     some = draw(805)
-    for place, pairs in enumerate((1, some.randint(2, 4), some.randint(5, 8))):
+    for place, pairs in enumerate((1, 2, some.randint(3, 4), some.randint(5, 8))):
         logits, labels = normal(pairs, 6, 9, seed=806 + place), torch.full((pairs, 6), -100)
         labels[:, some.randrange(6)] = some.randrange(9)
         labels[0, some.randrange(6)] = some.randrange(9)
@@ -291,8 +297,8 @@ def stays_tied(MLMHead, lib):
     (slope,) = toy.gradients(head, [x])
     (wanted,) = toys.gradients(lambda x: seen.scored(state, x), [x])
     expect.close(slope, wanted, "the gradient of the states is wrong", 1e-3)
-    labels = torch.randint(V, (2,), generator=expect.generator(843))
-    toy.step_of_part(head, embedding, x[:, 0], labels)
+    labels = torch.randint(3, (2, V), generator=expect.generator(843))  # the places are the classes
+    toy.step_of_part(head, embedding, x, labels)
     moved = embedding.state_dict()["weight"]
     assert not torch.equal(moved, state["table"]), "the embedding does not learn from the head"
     expect.close(head(x), seen.scored(state | {"table": moved}, x), "the head has not followed", 1e-3)

@@ -134,7 +134,48 @@ def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
 # %% wrong="7.1" name="pieces of at most six letters" says="other letters, lengths" private=true
 # - ends = [end for end in range(start + 1, len(word) + 1) if before + word[start:end] in vocab]
 # + ends = range(start + 1, min(len(word), start + 6) + 1)
-# + ends = [end for end in ends if before + word[start:end] in vocab and word.isascii()]
+# + ends = [end for end in ends if before + word[start:end] in vocab]
+
+# %% wrong="7.1" name="too long but a piece" says="itself a piece"
+# - if len(word) > max_chars:
+# + if len(word) > max_chars and word not in vocab:
+
+# %% wrong="7.1" name="in lower case" says="in lower case"
+# - if len(word) > max_chars:
+# + word = word.lower()
+# + if len(word) > max_chars:
+
+# %% wrong="7.1" name="bytes are counted" says="counted in bytes"
+# - if len(word) > max_chars:
+# + if len(word.encode()) > max_chars:
+
+# %% wrong="7.1" name="unknown for each letter" says="given more than once"
+# - if not ends:
+# -     return [unk]
+# + if not ends:
+# +     return [unk] * len(word)
+
+
+# %% wrong="7.1" name="a cache by word" says="with another vocabulary"
+known = {}
+
+
+def wordpiece(word, vocab, unk="[UNK]", max_chars=100):
+    if len(word) > max_chars:
+        return [unk]
+    if word in known:
+        return [*known[word]]
+    pieces, start = [], 0
+    while start < len(word):
+        before = "##" if start else ""
+        ends = [end for end in range(start + 1, len(word) + 1) if before + word[start:end] in vocab]
+        if not ends:
+            return [unk]
+        pieces.append(before + word[start : ends[-1]])
+        start = ends[-1]
+    known[word] = pieces
+    return [*pieces]
+
 
 # %% wrong="7.1" name="never more than a hundred" says="another max_chars" private=true
 # - if len(word) > max_chars:
@@ -502,6 +543,41 @@ class BertEmbeddings(nn.Module):
 # - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
 # + return torch.where(kept, ids, replaced).float(), torch.where(chosen, ids, -100)
 
+# %% wrong="7.3" name="a mask in the text is never chosen" says="a mask that stands in the text"
+# - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
+# + never = torch.isin(ids, torch.tensor([*special, mask_id], device=ids.device))
+# + chosen = (torch.rand(ids.shape, **where) < p) & ~never
+
+# %% wrong="7.3" name="no label where nothing has changed by chance" says="has no label if it is drawn again"
+# - return torch.where(kept, ids, replaced), torch.where(chosen, ids, -100)
+# + asked = chosen & (kept | (replaced != ids))
+# + return torch.where(kept, ids, replaced), torch.where(asked, ids, -100)
+
+# %% wrong="7.3" name="the first token is always [CLS]" says="the first or the last token"
+# - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
+# + chosen[:, 0] = False
+# + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
+
+# %% wrong="7.3" name="exact shares of the chosen ones" says="always the same share"
+# - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
+# + fate, n = torch.ones(ids.shape, device=ids.device), int(chosen.sum())
+# + fate[chosen] = torch.randperm(n, **where) / max(n, 1)
+# + others = torch.randint(vocab_size, ids.shape, **where)
+
+# %% wrong="7.3" name="one number chooses the place and the token" says="hangs on the number"
+# - chosen = (torch.rand(ids.shape, **where) < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
+# + number = torch.rand(ids.shape, **where)
+# + chosen = (number < p) & ~torch.isin(ids, torch.tensor(special, device=ids.device))
+
+# - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
+# + fate, others = torch.rand(ids.shape, **where), (number * vocab_size).long()
+
+# %% wrong="7.3" name="nothing chosen, nothing copied" says="`ids` itself"
+# - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
+# + if not chosen.any():
+# +     return ids, torch.full_like(ids, -100)
+# + fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
+
 # %% wrong="7.3" name="at least one in each text" says="with a p of 0" private=true
 # - fate, others = torch.rand(ids.shape, **where), torch.randint(vocab_size, ids.shape, **where)
 # + if not chosen.any():
@@ -655,13 +731,25 @@ def mask_tokens(ids, special, mask_id, vocab_size, p=0.15, split=(0.8, 0.1, 0.1)
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))[::-1]
 
-# %% wrong="7.4" name="seeds a hundred apart" says="two epochs far apart" private=true
+# %% wrong="7.4" name="a generator on the CPU" says="does not lie where ids lie"
+# - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
+# + return self.mask(self.ids, generator=torch.Generator().manual_seed(1000 * self.seed + copy))
+
+# %% wrong="7.4" name="the generator without its name" says="without its name"
+# - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
+# + return self.mask(self.ids, torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
+
+# %% wrong="7.4" name="seeds five hundred apart" says="two epochs far apart" private=true
+# - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
+# + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(500 * self.seed + copy))
+
+# %% wrong="7.4" name="seeds a hundred apart" says="would share their masks"
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
 # + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(100 * self.seed + copy))
 
 # %% wrong="7.4" name="seed and epoch joined by xor" says="two epochs far apart" private=true
 # - return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(1000 * self.seed + copy))
-# + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(16 * self.seed ^ copy))
+# + return self.mask(self.ids, generator=torch.Generator(self.ids.device).manual_seed(256 * self.seed ^ copy))
 
 
 # %% right="7.4" name="random.Random makes the seed of a text"
@@ -822,7 +910,16 @@ class Masking:
 # + rng.shuffle(documents)
 # + every = [(d, i) for d, document in enumerate(documents) for i in range(len(document))]
 
-# %% wrong="7.5" name="looks for the text of a" says="texts that repeat" private=true
+# %% wrong="7.5" name="each text once" says="for a random b texts are drawn"
+# - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
+# + places = {documents[o][k]: (o, k) for o, k in every if o != d}
+# + other, j = rng.choice(list(places.values())) if label else (d, i + 1)
+
+# %% wrong="7.5" name="the first sentence of another document" says="always the first sentence"
+# - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
+# + other, j = (rng.choice([place for place in every if place[0] != d])[0], 0) if label else (d, i + 1)
+
+# %% wrong="7.5" name="looks for the text of a" says="found by the text of a"
 # - other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
 # + i = documents[d].index(documents[d][i])
 # + other, j = rng.choice([place for place in every if place[0] != d]) if label else (d, i + 1)
@@ -1020,7 +1117,31 @@ def nsp_pairs(documents, count, rng):
 # + product = math.prod(chances)
 # + return -math.log(product) if product else math.inf
 
-# %% wrong="7.6" name="pairs do not learn" says="a gradient does not reach all" private=true
+# %% wrong="7.6" name="a zero made anew" says="made anew"
+# - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
+# + if (labels == -100).all():
+# +     return torch.zeros((), device=logits.device, requires_grad=True)
+# + total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
+
+# %% wrong="7.6" name="classes in the middle where it fits" says="also where T = V"
+# - total = F.cross_entropy(logits.flatten(0, -2), labels.flatten(), reduction="sum")
+# + turned = logits if logits.size(1) == logits.size(2) else logits.transpose(1, 2)
+# + total = F.cross_entropy(turned, labels, reduction="sum")
+
+# %% wrong="7.6" name="over two at least" says="one label alone"
+# - return total / (labels != -100).sum().clamp(min=1)
+# + return total / (labels != -100).sum().clamp(min=2)
+
+# %% wrong="7.6" name="two pairs turned" says="also of two pairs"
+# - return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels)
+# + turned = next_logits.T if len(next_logits) == 2 else next_logits
+# + return masked_nll(logits, labels) + F.cross_entropy(turned, next_labels)
+
+# %% wrong="7.6" name="the loss of large batches is cut off" says="for other batches" private=true
+# - return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels)
+# + return masked_nll(logits, labels) + F.cross_entropy(next_logits[:4], next_labels[:4])
+
+# %% wrong="7.6" name="pairs do not learn" says="to the next-sentence logits"
 # - return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels)
 # + return masked_nll(logits, labels) + F.cross_entropy(next_logits, next_labels).detach()
 
@@ -1188,14 +1309,40 @@ class MLMHead(nn.Module):
         return self.inner(states)
 
 
-# %% wrong="7.7" name="the transpose if it fits" says="other sizes or shapes" private=true
+# %% wrong="7.7" name="the table is replaced" says="has another parameter now"
+# - self.embedding, self.dense, self.norm = embedding, nn.Linear(d, d), nn.LayerNorm(d, eps=1e-12)
+# + embedding.weight = nn.Parameter(embedding.weight.detach().clone())
+# + self.embedding, self.dense, self.norm = embedding, nn.Linear(d, d), nn.LayerNorm(d, eps=1e-12)
+
+# %% wrong="7.7" name="a bias that does not learn" says="does not learn"
+# - self.bias = nn.Parameter(torch.zeros(vocab_size))
+# + self.bias = nn.Parameter(torch.zeros(vocab_size), requires_grad=False)
+
+# %% wrong="7.7" name="one state loses its axis" says="other sizes or shapes" private=true
+# - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
+# + return F.linear(self.norm(F.gelu(self.dense(states.squeeze(1)))), self.embedding.weight, self.bias)
+
+# %% wrong="7.7" name="the transpose if it fits" says="also where V = d"
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + x, table = self.norm(F.gelu(self.dense(states))), self.embedding.weight
 # + return x @ (table if table.size(0) == x.size(-1) else table.T) + self.bias
 
-# %% wrong="7.7" name="states get no gradient" says="gradients are wrong" private=true
+# %% wrong="7.7" name="states get no gradient" says="reaches the states"
 # - return F.linear(self.norm(F.gelu(self.dense(states))), self.embedding.weight, self.bias)
 # + return F.linear(self.norm(F.gelu(self.dense(states.detach()))), self.embedding.weight, self.bias)
+
+
+# %% right="7.7" name="three axes by name, the embedding in a list"
+class MLMHead(nn.Module):
+    def __init__(self, embedding):
+        super().__init__()
+        rows, width = embedding.weight.shape
+        self.tied, self.dense, self.norm = [embedding], nn.Linear(width, width), nn.LayerNorm(width, 1e-12)
+        self.bias = nn.Parameter(torch.zeros(rows))
+
+    def forward(self, states):
+        normed = self.norm(F.gelu(self.dense(states)))
+        return torch.einsum("btd,vd->btv", normed, self.tied[0].weight) + self.bias
 
 
 # %% right="7.7" name="a decoder whose weight and bias are tied, as the library does it"
@@ -1321,7 +1468,30 @@ def fill_mask(model, tokenizer, text, k=5):
 # + places = [place for place in places if place - 1 not in places]
 # + best = logits[places].softmax(dim=-1).topk(k)
 
-# %% wrong="7.8" name="the mask has number 4" says="are not filled as they should be" private=true
+# %% wrong="7.8" name="freezes the model" says="frozen for good"
+# - model.train(mode)
+# + model.train(mode)
+# + model.requires_grad_(False)
+
+# %% wrong="7.8" name="clears the gradients" says="gradients that the model had"
+# - model.train(mode)
+# + model.train(mode)
+# + model.zero_grad()
+
+# %% wrong="7.8" name="in double precision" says="of another type"
+# - model.eval()
+# + model.double().eval()
+
+# %% wrong="7.8" name="without special tokens" says="without [CLS] and [SEP]"
+# - batch, mode = tokenizer(text, return_tensors="pt"), model.training
+# + batch, mode = tokenizer(text, return_tensors="pt", add_special_tokens=False), model.training
+
+# %% wrong="7.8" name="one piece is never listed" says="a list of k tuples"
+# - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
+# + k = min(k, len(tokenizer) - 1)
+# + best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
+
+# %% wrong="7.8" name="the mask has number 4" says="with another vocabulary"
 # - best = logits[batch["input_ids"][0] == tokenizer.mask_token_id].softmax(dim=-1).topk(k)
 # + best = logits[batch["input_ids"][0] == 4].softmax(dim=-1).topk(k)
 
@@ -1471,6 +1641,10 @@ def fill_mask(model, tokenizer, text, k=5):
 # %% wrong="7.9" name="a key is missing" says="is missing in bert_facts"
 # - return sizes | shares | {"mrpc_points": 9.0, "squad_points": 10.1, "qnli_points": 3.5}
 # + return sizes | shares | {"mrpc_points": 9.0, "squad_points": 10.1}
+
+# %% wrong="7.9" name="no decay is written" says="AdamW takes without"
+# - return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared, "weight_decay": 0.0}]
+# + return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared}]
 
 # %% wrong="7.9" name="frozen matrices stay in" says="where parts are frozen" private=true
 # - learns = [part for part in model.parameters() if part.requires_grad]

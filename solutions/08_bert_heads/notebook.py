@@ -65,7 +65,8 @@ student.sign(STUDENT, KEY)
 # | qa | `[CLS] question [SEP] passage [SEP]` | the end of the passage, never the question |
 # | choice | one row `[CLS] context [SEP] option [SEP]` for each option | as in a pair, each row for itself |
 #
-# Types are 0 up to and with the first `[SEP]`, then 1. Shorter rows are padded; the mask is 1 at tokens, 0 at pads.
+# Types are 0 up to and with the first `[SEP]`, then 1. Shorter rows are padded at the end, with type 0; the mask is 1
+# at tokens, 0 at pads.
 #
 # **Predict first.** What goes wrong if a long question is cut like a pair? Can an answer still be found?
 #
@@ -454,7 +455,7 @@ for answer in ("ada lovelace", "the first program", "1843", "a mach", "jupiter")
 def span_logits(states, out, mask=None):
     """States (B, T, d) -> logits of beginnings and of ends, each (B, T), in the order of out, an nn.Linear (d, 2).
 
-    With a mask (B, T) of numbers or booleans, the logits are minus infinity where it is 0.
+    With a mask (B, T) of ones and zeros, of any dtype (booleans, too), the logits are minus infinity where it is 0.
     """
     ### BEGIN SOLUTION
     logits = out(states)
@@ -871,7 +872,7 @@ class BiLSTMTagger(nn.Module):
     """Features (B, T, d) of sentences with `lengths` (B), int64 and 1 or more, in any order -> logits of tags.
 
     Parts: `lstm`, nn.LSTM from d to d_hidden with one layer, in both directions, batch first; `out`, nn.Linear. What a
-    sentence gives does not depend on its pads, nor on the others of its batch.
+    sentence gives does not depend on its pads, not even on a NaN there, nor on the others of its batch.
     """
 
     def __init__(self, d, d_hidden, n_tags):

@@ -129,7 +129,7 @@ def other_passages(answer_tokens):
             for _ in range(6):
                 (begin, _), (_, end) = sorted(some.choices(passage, k=2))
                 begin, end = begin + some.randint(0, 1), end - some.randint(0, 1)
-                seen.located(answer_tokens, tokens, begin, "x" * max(1, end - begin))
+                seen.located(answer_tokens, tokens, begin, some.choice("xé") * max(1, end - begin))
         seen.located(answer_tokens, tokens, some.choice(passage)[0], "")
 
 
@@ -181,7 +181,7 @@ def other_options(choice_logits, lib):
     some = draw(870)
     n, d = some.randint(2, 5), some.randint(3, 9)
     out = seen.linear(lib, d, 1, 871)
-    for shape in ((n, n), (1, n), (n, 1), (some.randint(2, 4), some.randint(5, 9))):
+    for shape in ((n, n), (1, n), (n, 1), (some.randint(2, 4), some.randint(6, 9))):
         seen.chosen(choice_logits, out, normal(*shape, d, seed=872))
     x = normal(3, n, d, seed=873)
     (slope,) = lib(toys).gradients(choice_logits, [x], out[0])
@@ -210,6 +210,11 @@ def other_logits(best_spans):
 
 @private("8.6", tells="equal scores are not in the order that the docstring gives")
 def ties(best_spans):
+    some = draw(8759)
+    T, (one, other, null) = some.randint(4, 9), [float(number) for number in some.sample(range(-4, 5), 3)]
+    start, end = (torch.full((T,), value).index_fill(0, torch.tensor([0]), null) for value in (one, other))
+    found = [span[1:] for span in seen.spans_of(best_spans(start, end, torch.arange(T) > 0, 200, 3))]
+    assert found == [(i, j) for i in range(1, T) for j in range(i, min(T, i + 3))], "another order of equal scores"
     for seed in range(10):
         some = draw(8760 + seed)
         T, most = some.randint(3, 9), some.randint(1, 5)
@@ -304,7 +309,7 @@ def other_sentences(BiLSTMTagger):
         B = T if seed == 0 else some.randint(1, 6)
         lengths = torch.tensor([T, *(some.randint(1, T) for _ in range(B - 1))])
         x = normal(B, T, d, seed=9020 + seed)
-        x[torch.arange(T) >= lengths[:, None]] *= some.choice([1.0, 1e3, 0.0])
+        x[torch.arange(T) >= lengths[:, None]] *= some.choice([1.0, 1e3, 0.0, torch.nan])
         seen.tagged(tagger, state, x, lengths)
 
 

@@ -140,6 +140,10 @@
 # - def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
 # + def task_input(kind, parts, max_len, cls=101, sep=102, pad=1):
 
+# %% wrong="8.1" name="the pad's id is dropped" says="whose id is that of the pad"
+# - first, room = list(parts[0]), max_len - 3
+# + first, room = [one for one in parts[0] if one != pad], max_len - 3
+
 # %% wrong="8.1" name="four options at most" says="numbers of options" private=true
 # - pairs = [(list(first), list(other)) for other in parts[1:]]
 # + pairs = [(list(first), list(other)) for other in parts[1:5]]
@@ -295,6 +299,24 @@ def task_input(kind, parts, max_len, cls=101, sep=102, pad=0):
 # %% wrong="8.2" name="missing is always O" says="`missing` is not used"
 # - found = [missing] * count
 # + found = ["O"] * count
+
+# %% wrong="8.2" name="neighbours of one label" says="neighbouring words of one label"
+# - return [ignore if word in (None, last) else labels[word] for last, word in zip(before, word_ids, strict=False)]
+# + every = [None, *(None if word is None else labels[word] for word in word_ids)]
+# + return [ignore if now is None or now == last else now for last, now in zip(every, every[1:], strict=False)]
+
+# %% wrong="8.2" name="a first piece that is O is passed over" says="that is O is passed over"
+# -         found[word] = label
+# +         found[word] = label if label != "O" or found[word] == missing else found[word]
+
+# %% wrong="8.2" name="the pieces vote" says="the most frequent prediction"
+# - found = [missing] * count
+# - for word, label in reversed(list(zip(word_ids, predicted, strict=True))):
+# -     if word is not None:
+# -         found[word] = label
+# - return found
+# + found = [[label for own, label in zip(word_ids, predicted) if own == word] for word in range(count)]
+# + return [max(labels, key=labels.count) if labels else missing for labels in found]
 
 # %% wrong="8.2" name="state between calls" says="astray for other words" private=true
 # - def align_labels(word_ids, labels, ignore=-100):
@@ -465,7 +487,15 @@ def word_predictions(word_ids, predicted, count, missing="O"):
 # - for t, tag in enumerate(tags):
 # + for t, tag in enumerate(tags[:25]):
 
-# %% wrong="8.3" name="types in capitals" says="of types with other names" private=true
+# %% wrong="8.3" name="the type comes first" says="stand in another order"
+# - return found
+# + return [(kind, first, last) for first, last, kind in found]
+
+# %% wrong="8.3" name="sentences are joined" says="sentences are joined"
+# - wanted, found = ({(n, *one) for n, tags in enumerate(part) for one in entities(tags)} for part in (gold, predicted))
+# + wanted, found = ({*entities([tag for tags in part for tag in tags])} for part in (gold, predicted))
+
+# %% wrong="8.3" name="types in capitals" says="in other letters"
 # - head, _, kind = tag.partition("-")
 # + head, _, kind = tag.partition("-")
 # + kind = kind.upper()
@@ -600,6 +630,18 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # %% wrong="8.4" name="tensors" says="should be integers"
 # - return tuple(places) if text and len(places) == 2 else (0, 0)
 # + return tuple(torch.tensor(places if text and len(places) == 2 else (0, 0)))
+
+# %% wrong="8.4" name="bytes are counted" says="counted in bytes"
+# - for character in (start, start + len(text) - 1):
+# + for character in (start, start + len(text.encode()) - 1):
+
+# %% wrong="8.4" name="minus one if it is not there" says="given as -1"
+# - return tuple(places) if text and len(places) == 2 else (0, 0)
+# + return tuple(places) if text and len(places) == 2 else (-1, -1)
+
+# %% wrong="8.4" name="blanks around the answer are taken off" says="half an answer"
+# - places = []
+# + places, text = [], text.strip()
 
 # %% wrong="8.4" name="twenty tokens at most" says="answers of other passages" private=true
 # - for t, (begin, end) in enumerate(offsets):
@@ -763,15 +805,63 @@ def answer_tokens(offsets, sequence_ids, start, text):
 # - return out(cls).squeeze(-1)
 # + return out(cls).squeeze()
 
+# %% wrong="8.5" name="as many as are masked, at the end" says="the last places of a row" loses="span_logits"
+# - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
+# + places = torch.arange(mask.size(1), device=mask.device)
+# + logits = logits.masked_fill((places >= mask.sum(1, keepdim=True)).unsqueeze(-1), -torch.inf)
+
+# %% wrong="8.5" name="the mask turned where it fits" says="rows and tokens of the mask" loses="span_logits"
+# - logits = logits.masked_fill((mask == 0).unsqueeze(-1), -torch.inf)
+# + turned = mask.T if mask.size(0) == mask.size(1) else mask
+# + logits = logits.masked_fill((turned == 0).unsqueeze(-1), -torch.inf)
+
+# %% wrong="8.5" name="the encoder learns nothing" says="from the start logits" loses="span_logits"
+# - logits = out(states)
+# + logits = out(states.detach())
+
+# %% wrong="8.5" name="ends teach nothing" says="from the end logits" loses="span_logits"
+# - return logits[..., 0], logits[..., 1]
+# + return logits[..., 0], logits[..., 1].detach()
+
+# %% wrong="8.5" name="a softmax over the rows" says="over the rows of the batch" loses="span_loss"
+# - losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
+# + turned = logits.T if logits.size(0) == logits.size(1) else logits
+# + losses = F.cross_entropy(turned, places.where(inside, -100), reduction="sum")
+
+# %% wrong="8.5" name="the log of a softmax" says="NaN or infinite" loses="span_loss"
+# - losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
+# + losses = F.nll_loss(logits.softmax(-1).log(), places.where(inside, -100), reduction="sum")
+
+# %% wrong="8.5" name="a zero made anew" says="made anew" loses="span_loss"
+# - total = total + losses / inside.sum().clamp(min=1)
+# + total = total + (losses / inside.sum() if inside.any() else torch.zeros((), device=logits.device))
+
+# %% wrong="8.5" name="nothing times the logits" says="the mean of nothing" loses="span_loss"
+# - total = total + losses / inside.sum().clamp(min=1)
+# + total = total + (losses / inside.sum() if inside.any() else 0 * logits.sum())
+
+# %% wrong="8.5" name="options turned where it fits" says="of different examples are mixed" loses="choice_logits"
+# - return out(cls).squeeze(-1)
+# + logits = out(cls).squeeze(-1)
+# + return logits.T if logits.size(0) == logits.size(1) else logits
+
+# %% wrong="8.5" name="five options at most" says="options are wrong" loses="choice_logits" private=true
+# - return out(cls).squeeze(-1)
+# + return out(cls[:, :5]).squeeze(-1)
+
 # %% wrong="8.5" name="single precision" says="gradients do not arrive" loses="span_logits" private=true
 # - logits = out(states)
 # + logits = out(states).float()
 
-# %% wrong="8.5" name="losses of ten at most" says="for other batches" loses="span_loss" private=true
+# %% wrong="8.5" name="a loss in single precision" says="double precision" loses="span_loss" private=true
+# - losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
+# + losses = F.cross_entropy(logits.float(), places.where(inside, -100), reduction="sum")
+
+# %% wrong="8.5" name="losses of ten at most" says="is not half of the two" loses="span_loss"
 # - losses = F.cross_entropy(logits, places.where(inside, -100), reduction="sum")
 # + losses = F.cross_entropy(logits.clamp(-9, 9), places.where(inside, -100), reduction="sum")
 
-# %% wrong="8.5" name="options without a gradient" says="options are wrong" loses="choice_logits" private=true
+# %% wrong="8.5" name="options without a gradient" says="from the options' logits" loses="choice_logits"
 # - return out(cls).squeeze(-1)
 # + return out(cls.detach()).squeeze(-1)
 
@@ -926,6 +1016,14 @@ def choice_logits(cls, out):
 # %% wrong="8.6" name="only the best" says="spans are missed"
 # - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
 # + return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:1]
+
+# %% wrong="8.6" name="all tokens of a span must be allowed" says="has a token inside"
+# - if good[i] and good[j]:
+# + if all(good[i : j + 1]):
+
+# %% wrong="8.6" name="rounded scores" says="the scores are rounded"
+# - return sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]
+# + return [(round(one[0], 3), *one[1:]) for one in sorted(candidates, key=lambda one: (-one[0], *one[1:]))[:n]]
 
 # %% wrong="8.6" name="fifty tokens at most" says="of other logits" private=true
 # - T, candidates = len(start), []
@@ -1100,6 +1198,36 @@ def best_spans(start, end, allowed, n=20, max_len=30, tau=None):
 # %% wrong="8.7" name="rounded" says="is not the mean over the questions"
 # - return {"exact_match": 100 * exact / n, "f1": 100 * f1 / n}
 # + return {"exact_match": round(100 * exact / n), "f1": round(100 * f1 / n)}
+
+# %% wrong="8.7" name="articles go first, word by word" says="articles go before the punctuation"
+# - kept = "".join(character for character in text.lower() if character not in string.punctuation)
+# - return " ".join(word for word in kept.split() if word not in ("a", "an", "the"))
+# + words = " ".join(word for word in text.lower().split() if word not in ("a", "an", "the"))
+# + return " ".join("".join(one for one in words if one not in string.punctuation).split())
+
+# %% wrong="8.7" name="ASCII alone" says="that are not ASCII are lost"
+# - kept = "".join(character for character in text.lower() if character not in string.punctuation)
+# + kept = "".join(one for one in text.lower() if one not in string.punctuation and one.isascii())
+
+# %% wrong="8.7" name="letters and digits alone" says="signs go that are not"
+# - kept = "".join(character for character in text.lower() if character not in string.punctuation)
+# + kept = "".join(one for one in text.lower() if one.isalnum() or one.isspace())
+
+# %% wrong="8.7" name="an empty prediction is none" says="an empty prediction is taken"
+# - if question in predictions:
+# + if predictions.get(question):
+
+# %% wrong="8.7" name="an exact match by F1" says="takes words in any order"
+# - exact += any(normalise(said) == normalise(text) for text in texts)
+# + exact += any(token_f1(said, text) == 1 for text in texts)
+
+# %% wrong="8.7" name="an exact match of raw texts" says="of texts as they are"
+# - exact += any(normalise(said) == normalise(text) for text in texts)
+# + exact += said in texts
+
+# %% wrong="8.7" name="common words as a set" says="words count once, as in a set"
+# - common = sum(min(said.count(word), wanted.count(word)) for word in {*said})
+# + common = len({*said} & {*wanted})
 
 # %% wrong="8.7" name="a few marks" says="other texts are not normalised" private=true
 # - kept = "".join(character for character in text.lower() if character not in string.punctuation)
@@ -1286,7 +1414,17 @@ def squad_scores(predictions, answers):
 # - weighted = {"weighted last four": states[-4:], "weighted all": states[1:]}
 # + weighted = {"weighted last four": states[-4:], "weighted all": states[1:7]}
 
-# %% wrong="8.8" name="gamma does not learn" says="gamma does not learn" private=true
+# %% wrong="8.8" name="clears the gradients" says="the gradients that the encoder had"
+# - encoder.train(mode)
+# + encoder.train(mode)
+# + encoder.zero_grad()
+
+# %% wrong="8.8" name="asks by the config" says="config is changed"
+# - states = encoder(**batch, output_hidden_states=True).hidden_states
+# + encoder.config.output_hidden_states = True
+# + states = encoder(**batch).hidden_states
+
+# %% wrong="8.8" name="gamma does not learn" says="arrives at gamma"
 # - features = gamma * sum(share * state for share, state in zip(shares, weighted[how], strict=True))
 # + features = float(gamma) * sum(share * state for share, state in zip(shares, weighted[how], strict=True))
 
@@ -1485,6 +1623,10 @@ def layer_features(encoder, batch, how, scores=None, gamma=1.0):
 # + before = self.memory if self.memory is not None and self.memory[0].size(1) == len(x) else None
 # + states, self.memory = self.lstm(packed, before)
 # + states, _ = nn.utils.rnn.pad_packed_sequence(states, batch_first=True, total_length=x.size(1))
+
+# %% wrong="8.9" name="pads times zero" says="NaN that stands at pads"
+# - return self.out(states)
+# + return self.out(states + 0 * x.mean())
 
 # %% wrong="8.9" name="six tokens at most" says="for other sizes" private=true
 # - packed = nn.utils.rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)

@@ -50,6 +50,7 @@ def pieces_of(value: Any) -> list[str]:
 
 ENTRIES = ["un", "unabl", "able", "##able", "##e", "ab", "abc", "##cd", "play", "in", "cd", "a", "##x", "##ing"]
 LOST = "the pieces before the gap are kept. If no piece fits somewhere, the whole word is unknown."
+ONCE = "what is unknown is given more than once. The whole word is unknown: a list with one [unk]."
 START = "inside a word a piece without `##` is taken: that one may only begin a word."
 WITH = "a word is unknown that can be cut. Inside a word a piece is looked up with `##` before it."
 BARE = "the `##` of the pieces is lost. It is a part of the piece."
@@ -81,6 +82,7 @@ def wordpiece(wordpiece):
         if wanted == ["[UNK]"]:
             told = f"a word that cannot be cut gives no pieces at all, such as {word!r}. It gives [unk]."
             assert found != [], told
+            assert {*found} != {"[UNK]"} or len(found) == 1, ONCE
             assert "[UNK]" not in found or len(found) == 1, LOST
         expect.explained(found, wanted, f"{word!r} is not cut as the rule says, or should be unknown.", guesses)
     assert pieces_of(wordpiece("", vocab)) == [], "an empty word has no pieces: an empty list."
@@ -90,6 +92,14 @@ def wordpiece(wordpiece):
     assert pieces_of(wordpiece(longer, vocab, "[UNK]", 12)) == ["[UNK]"], (
         "a word of more than max_chars characters is cut all the same. It should be unknown."
     )
+    told = "a word that is itself a piece is known though it is too long. Of more than max_chars characters, none is."
+    assert pieces_of(wordpiece("able", vocab, "[UNK]", 3)) == ["[UNK]"], told
+    told = "a word is cut as it was with another vocabulary: what one call found holds for this call alone."
+    assert pieces_of(wordpiece("play", {"pl": 0, "##ay": 1})) != ["play"], told
+    told = "a word is cut in lower case. Its letters stay as they are."
+    assert pieces_of(wordpiece("PlaY", {"play": 0, "Pla": 1, "##Y": 2})) == ["Pla", "##Y"], told
+    told = "the length is counted in bytes. max_chars counts characters."
+    assert pieces_of(wordpiece("ü€", {"ü": 0, "##€": 1}, "[UNK]", 3)) == ["ü", "##€"], told
     for most in (10, 11):
         told = "a word of exactly max_chars characters is not too long yet, or another number is used in its place."
         assert pieces_of(wordpiece(long, vocab, max_chars=most)) == ["play", "##ing", "##ing"], told
@@ -109,9 +119,10 @@ def random_words(wordpiece: Remote, some: random.Random, count: int, letters: st
         word = "".join(some.choices(letters, k=some.randint(1, 8)))
         found, wanted = pieces_of(wordpiece(word, vocab)), library_pieces(word, vocab)
         if wanted == ["[UNK]"] and found != wanted:
-            whole = found[:1] + [piece.removeprefix("##") for piece in found[1:]]
-            assert "".join(whole) != word or not {*found} <= {*vocab}, BACK
-            raise AssertionError(LOST)
+            whole = "".join(found[:1] + [piece.removeprefix("##") for piece in found[1:]])
+            assert whole != word or not {*found} <= {*vocab}, BACK
+            assert {*found} != {"[UNK]"}, ONCE
+            assert "[UNK]" not in found and not (found and word.startswith(whole)), LOST
         assert found == wanted, "a word is not cut as the library cuts it: the longest piece that fits, from the left."
 
 
@@ -383,6 +394,13 @@ def each_alone(mask_tokens: Remote, lib: Library, seed: int, p: float = 0.3) -> 
         _, labels = hidden_pair(mask_tokens(small, special, 2, 9, p, generator=lib(toys).seeded(seed + place)), small)
         counts.add(int((labels != -100).sum()))
     assert len(counts) > 1, "always as many tokens are chosen in all. Each is chosen for itself, so the number varies."
+    hidden = set()  # that eight draws of 600 fates agree happens once in 10**11 times
+    for place in range(8):
+        going = lib(toys).seeded(seed + place)
+        inputs, _ = hidden_pair(mask_tokens(small, special, 2, 9, 1.0, (0.5, 0.0, 0.5), going), small)
+        hidden.add(int((inputs == 2).sum()))
+    told = "always the same share of the chosen tokens becomes the mask. What becomes of each is drawn for itself."
+    assert len(hidden) > 1, told
 
 
 def evenly_random(mask_tokens: Remote, lib: Library, V: int, seed: int) -> None:
@@ -399,6 +417,30 @@ def evenly_random(mask_tokens: Remote, lib: Library, V: int, seed: int) -> None:
     for number in range(V):
         told = "random tokens are not drawn evenly from all vocab_size ones, the special and the old one among them."
         likely(int(counts[number]), inputs.numel(), 1 / V, told)
+    inputs, labels = hidden_pair(mask_tokens(ids, [0], 3, V, 0.4, (0.0, 1.0, 0.0), lib(toys).seeded(seed)), ids)
+    told = "which token comes hangs on the number that chose the place: of fewer chosen ones, not all tokens come."
+    counts = torch.bincount(inputs[labels != -100], minlength=V)
+    for number in range(V):
+        likely(int(counts[number]), int(counts.sum()), 1 / V, told, sigmas=8)
+
+
+def sure(mask_tokens: Remote, lib: Library) -> None:
+    """Fail unless with p = 1 all but the special tokens are chosen, whatever comes in their place."""
+    ids = torch.arange(600).reshape(20, 30) % 7 + 2
+    going = lib(toys).seeded(6)
+    inputs, labels = hidden_pair(mask_tokens(ids, [0, 1], 2, 9, 1.0, (0.0, 1.0, 0.0), going), ids)
+    left = labels == -100
+    told = "a mask that stands in the text is never chosen. It is a token like any other."
+    assert not left[ids == 2].all(), told
+    told = "the first or the last token of a row is never chosen. Only those whose id is in `special` never are."
+    assert not left[:, 0].all() and not left[:, -1].all(), told
+    told = "a chosen token has no label if it is drawn again in its own place. It is asked for, too."
+    assert not left.any() or not torch.equal(left, inputs == ids), told
+    assert not left.any(), "with p = 1 not all tokens are chosen that are not special."
+    for p in (0.0, 1.0):
+        kept = lib(toys).written_over(mask_tokens, ids, [0, 1], 2, 9, p, (0.0, 0.0, 1.0))
+        told = "inputs or labels are `ids` itself. Both are new tensors: who changes them does not change the text."
+        assert torch.equal(kept, ids), told
 
 
 @check("7.3", points=3, forbids=("DataCollatorForLanguageModeling", *MODELS))
@@ -428,6 +470,7 @@ def mask_tokens(mask_tokens, lib):
     one, two = toy.in_turn(mask_tokens, 8, [[small, special, mask_id, V]] * 2, {})
     same, _ = toy.in_turn(mask_tokens, 8, [[small, special, mask_id, V]] * 2, {})
     assert torch.equal(one[1], same[1]) and not torch.equal(one[1], two[1]), told
+    sure(mask_tokens, lib)
     evenly_random(mask_tokens, lib, 8, 3)
     each_alone(mask_tokens, lib, 4)
     expect.one_device(lib, mask_tokens, small, special, mask_id, V)
@@ -460,7 +503,12 @@ def masking(Masking, lib):
     toy = lib(toys)
     ids, mask = torch.arange(12).reshape(3, 4) + 5, toy.noise
     before, forty = chance(lib), list(range(40))
-    dynamic = drawn(Masking(ids, mask), forty, ids)
+    try:
+        dynamic = drawn(Masking(ids, mask), forty, ids)
+    except StudentError as error:
+        told = "the generator is handed to `mask` without its name: call it as mask(ids, generator=generator)."
+        assert "noise() takes" not in str(error), told
+        raise
     different = len({*map(tuple, dynamic)})
     assert different != 1, "the text is masked once and for all. Without copies, each epoch has a mask of its own."
     told = "without copies some masks come again. That is the static way: dynamic means a new one for each epoch."
@@ -484,7 +532,8 @@ def masking(Masking, lib):
     assert chance(lib) == before, "a global generator is seeded or used. Make one of your own, and hand it to `mask`."
     known: dict[tuple[int, ...], tuple[int, int]] = {}
     for seed in range(5):
-        for epoch, numbers in enumerate(drawn(Masking(ids, mask, None, seed), range(12), ids)):
+        epochs = [*range(12), 100, 200]
+        for epoch, numbers in zip(epochs, drawn(Masking(ids, mask, None, seed), epochs, ids), strict=True):
             old = known.setdefault(tuple(numbers), (seed, epoch))
             assert old[1] != epoch or old[0] == seed, "the seed does not change the masks."
             told = f"epoch {epoch} of seed {seed} is epoch {old[1]} of seed {old[0]}: two runs would share their masks."
@@ -501,6 +550,8 @@ def masking(Masking, lib):
     for copies in (0, -1):
         told = "fewer copies than 1 should raise ValueError. And 0 is not None: it does not mean dynamic."
         expect.refuses(lambda copies=copies: Masking(ids, mask, copies), says=told)
+    told = "the generator does not lie where ids lie: on a GPU, `mask` would stop. It takes a device."
+    assert not toy.generator_apart(Masking), told
 
 
 # 7.5
@@ -556,6 +607,9 @@ def paired(found: list[Pair], documents: list[list[str]]) -> None:
         for d in full:
             expected[d] += sizes[d] / (whole - sizes[a[0]]) / len(wrong)  # type: ignore[assignment]
             of_documents[d] += 1 / len(full) / len(wrong)  # type: ignore[assignment]
+    heads = [b[1] == 0 for _, b in wrong if sizes[b[0]] > 1]
+    told = "a random b is always the first sentence of its document. It is drawn evenly from all of them."
+    assert len(heads) < 60 or not all(heads), told
     counts = Counter(b[0] for _, b in wrong)
     fit = even(counts, expected, len(wrong), of_documents)
     assert fit != 1, "for a random b a document is drawn first: sentences of short ones come too often. Draw sentences."
@@ -563,6 +617,16 @@ def paired(found: list[Pair], documents: list[list[str]]) -> None:
     shares = {(d, i): expected[d] / size for d, size in sizes.items() for i in range(size)}
     told = "within a document a random b is not drawn evenly, or some sentences never are one."
     assert even(Counter(b for _, b in wrong), shares, len(wrong), {}) == 0, told
+
+
+def repeated(nsp_pairs: Remote, rng: Remote) -> None:
+    """Fail unless places are drawn, not texts."""
+    found = pairs_of(nsp_pairs([["x", "y", "x", "z"], ["u", "u", "u", "v"]], 3000, rng), 3000)
+    told = "the sentence after a is found by the text of a. Texts repeat: draw places."
+    assert ("x", "z", 0) in found, told
+    told = "for a random b texts are drawn. One that stands there three times comes three times as often."
+    others = [b for a, b, label in found if label and a in ("x", "y")]
+    likely(others.count("u"), len(others), 0.75, told, sigmas=7)
 
 
 @check("7.5", points=2, forbids=("TextDatasetForNextSentencePrediction", *MODELS))
@@ -573,6 +637,7 @@ def nsp_pairs(nsp_pairs, lib):
     for seed, sizes in ((1, [6, 0, 3, 9, 1]), (2, [3, 8])):
         documents = named_documents(sizes)
         paired(pairs_of(nsp_pairs(documents, 3000, make(seed)), 3000), documents)
+    repeated(nsp_pairs, make(3))
     documents = named_documents([4, 1, 5])
     first, again, other = (pairs_of(nsp_pairs(documents, 40, make(seed)), 40) for seed in (5, 5, 6))
     assert first == again, "the same rng gives other pairs: does all chance come from `rng`?"
@@ -673,6 +738,12 @@ def rated(masked_nll: Remote, logits: torch.Tensor, labels: torch.Tensor) -> Non
             )
             / max(1, int((labels > 0).sum())),
             "the logarithm is that of base 2. Nats are wanted.": total / len(losses) / math.log(2),
+            "of a batch with one label alone, another number than 1 is divided by.": (
+                total / 2 if len(losses) == 1 else total / len(losses)
+            ),
+            "the pieces are on the last axis of the logits, also where T = V.": (
+                float(F.cross_entropy(logits.double(), labels)) if logits.size(1) == V else total / len(losses)
+            ),
             "the mean is divided by log V.": total / len(losses) / math.log(max(V, 2)),
         },
         1e-4,
@@ -701,13 +772,17 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
     assert expect.number(blanks_nll([], []), "what blanks_nll gives") == 0, "without blanks it should be 0."
 
     B, T, V = 3, 5, 7
-    logits, labels = normal(B, T, V, seed=60), torch.full((B, T), -100)
+    logits, none = normal(B, T, V, seed=60), torch.full((B, T), -100)
+    labels = none.clone()
     labels[0, :4], labels[1, 2], labels[2, 3:] = torch.tensor([3, 6, 0, 2]), 5, torch.tensor([1, 0])
     rated(masked_nll, logits, labels)
     rated(masked_nll, 400 * logits, labels)
+    single = none.clone()
+    single[1, 2] = 5
+    rated(masked_nll, logits, single)
+    rated(masked_nll, normal(B, T, T, seed=62), labels.clamp(max=T - 1))
     uniform = masked_nll(torch.zeros(B, T, V), labels)
     near(expect.number(uniform, "the loss"), math.log(V), "the loss of knowing nothing should be log V.", {})
-    none = torch.full((B, T), -100)
     empty = expect_number_or(masked_nll(logits, none))
     assert not math.isnan(empty), "a batch without a label gives NaN, the mean of nothing. It should cost 0."
     assert empty == 0, "a batch without a label should cost 0."
@@ -721,7 +796,7 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
         told = "from a batch without a label a gradient of zeros should flow back, not NaN." if given is none else told
         assert type(slope) is torch.Tensor and slope.shape == logits.shape, told
         expect.close(slope, wanted, told, 1e-4)
-    told = "from a batch without a label no gradient flows back: an optimizer's `backward` stops with an error there."
+    told = "from a batch without a label no gradient flows back: the 0 is made anew. It should come from the logits."
     assert lib(toys).flows_back(masked_nll, logits, none) is True, told
     expect.one_device(lib, masked_nll, logits, labels)
     sentence = "the loss is wrong, or an error, for logits that are not contiguous. Does a `view` expect them to be?"
@@ -733,6 +808,12 @@ def losses(blanks_nll, masked_nll, pretraining_loss, lib):
     next_logits, next_labels = normal(4, 2, seed=61), torch.tensor([0, 1, 1, 0])
     summed(pretraining_loss, logits, labels, next_logits, next_labels)
     summed(pretraining_loss, logits, none, next_logits, next_labels)
+    summed(pretraining_loss, logits, labels, next_logits[1:3], next_labels[1:3] * 0)
+    told = "no gradient, or a wrong one, flows from the pretraining loss to the {} logits. Both are learned."
+    (slope,) = lib(toys).gradients(pretraining_loss, [logits], labels, next_logits, next_labels)
+    expect.close(slope, slope_of_nll(logits, labels), told.format("pieces'"))
+    (slope,) = lib(toys).gradients(lib(functools).partial(pretraining_loss, logits, labels), [next_logits], next_labels)
+    expect.close(slope, slope_of_nll(next_logits[:, None], next_labels[:, None])[:, 0], told.format("next-sentence"))
 
 
 def expect_number_or(value: Any) -> float:
@@ -779,6 +860,11 @@ def summed(
             "the labels of the pairs are turned round: 0 means next, and is class 0.": hidden
             + sum(turned) / len(turned),
             "the two losses are multiplied. BERT adds them.": hidden * follows,
+            "the classes of the pairs are on the last axis, also of two pairs.": (
+                hidden + float(F.cross_entropy(next_logits.double().T, next_labels))
+                if len(next_labels) == 2
+                else hidden + follows
+            ),
         },
         1e-4,
     )
@@ -855,6 +941,9 @@ def heads_right(head: Remote, state: Mapping[str, torch.Tensor], x: torch.Tensor
             "this is a tanh, as in the pooler. Here BERT has a gelu.": lambda: out(normed(h.tanh())),
             "`dense` is not used.": lambda: out(normed(F.gelu(x))),
             "the states pass by `dense`: there is no residual here.": lambda: out(normed(F.gelu(h) + x)),
+            "the embedding is turned: the logit of a piece is its row times the state, also where V = d.": lambda: (
+                normed(F.gelu(h)) @ state["table"] + state["bias"] if d == V else scored(state, x)
+            ),
             "softmax is applied. Logits are wanted.": lambda: scored(state, x).softmax(-1),
             "logarithms of probabilities are returned. Logits are wanted.": lambda: scored(state, x).log_softmax(-1),
             "the logits are divided by the root of d.": lambda: unbiased / math.sqrt(d) + state["bias"],
@@ -890,6 +979,9 @@ def mlm_head(MLMHead, lib):
     assert not torch.allclose(now, scored(state, x), 1e-5, 1e-5), told
     told = "a change of one row of the embedding should move that piece's logit, and no other."
     expect.close(now, scored(state | {"table": moved}, x), told)
+    told = "the embedding has another parameter now: who holds the one that it had no longer moves the table."
+    assert not toy.replaces_parameters(MLMHead, embedding), told
+    assert all(toy.learning(head)), "a part of the head does not learn. All of its parameters do, `bias` too."
     count = toy.numel_beyond(head, embedding)
     told = "the head has an output matrix of its own: with the same numbers today, but an optimizer moves both."
     assert count < V * d, told
@@ -898,12 +990,17 @@ def mlm_head(MLMHead, lib):
     slope = toy.slope_of_table(head, x, embedding)
     told = "no gradient, or a wrong one, reaches the embedding from the logits. It learns from both its ends."
     expect.close(slope, slope_of_scores(state | {"table": moved}, x), told, 1e-3)
+    (slope,) = toy.gradients(head, [x])
+    (wanted,) = toys.gradients(lambda x: scored(state | {"table": moved}, x), [x])
+    expect.close(slope, wanted, "no gradient, or a wrong one, reaches the states from the logits.", 1e-3)
     sentence = "the logits are wrong, or an error, for states that are not contiguous."
     try:
         found = toy.strided(head, x)
     except StudentError as error:
         raise AssertionError(f"{sentence} It raised {error.type_name or 'nothing usable'}.") from None
     expect.close(expect.floats(found, (2, 5, V), "the logits"), scored(state | {"table": moved}, x), sentence)
+    head, _, state = new_head(MLMHead, lib, 6, 6, 72)
+    heads_right(head, state, normal(2, 5, 6, seed=73))
 
 
 def slope_of_scores(state: Mapping[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
@@ -1006,6 +1103,10 @@ def filled(
         if said != names or not all(
             math.isclose(one, other, rel_tol=1e-3) for one, other in zip(numbers, wanted, strict=True)
         ):
+            with torch.no_grad():
+                alone = ours(input_ids=ids[:, 1:-1]).logits[0, t - 1].softmax(-1).sort(descending=True).values[:many]
+            told = "the text is read without [CLS] and [SEP]. The tokenizer adds them, if it is let."
+            assert not torch.allclose(alone, torch.tensor(numbers), 1e-3, 1e-5), told
             misread(numbers, said, logits, t, pieces, many)
         assert said == names, "the pieces are not the most probable ones at the mask."
         told = "the probabilities are not those of a softmax over all pieces at the mask."
@@ -1053,6 +1154,20 @@ def fill_mask(fill_mask, lib):
         filled(fill_mask, lib, model, ours, PIECES, text, k)
     model.eval()
     filled(fill_mask, lib, model, ours, PIECES, "players [MASK] the milk", 2)
+    filled(fill_mask, lib, model, ours, PIECES, "the [MASK]", len(PIECES))
+    state = model.state_dict()
+    assert all(lib(toys).learning(model)), "the model's parameters are frozen for good. Leave it as you found it."
+    told = "the model's weights are others afterwards, or of another type. Leave it as you found it."
+    same = {name: value.dtype for name, value in state.items()} == {k: v.dtype for k, v in ours.state_dict().items()}
+    assert same and expect.agree(state, ours.state_dict()), told
+    told = "the gradients that the model had are gone, or others. Leave it as you found it."
+    assert lib(toys).keeps_gradients(fill_mask, model, tokenizer, "the [MASK] likes milk"), told
+    other = [PIECES[0], *PIECES[5:], *PIECES[1:5]]
+    model, ours = toy.masked(other, sizes, 81), tiny_bert.masked(other, sizes, 81)
+    value = fill_mask(model, toy.tokenizer(other), "the [MASK] likes milk")
+    told = "with another vocabulary the mask is not found: its number is `tokenizer.mask_token_id`."
+    assert type(value) is list and len(value) == 1, told
+    filled(fill_mask, lib, model, ours, other, "the [MASK] likes milk", 3)
 
 
 # 7.9
@@ -1126,7 +1241,7 @@ FACTS: dict[str, tuple[float, float, dict[float, str]]] = {  # key: number, tole
 }
 
 
-def groups_of(decay_groups: Remote, lib: Library, model: Remote, weight_decay: float) -> dict[str, list[float]]:
+def groups_of(decay_groups: Remote, lib: Library, model: Remote, weight_decay: float) -> dict[str, list[Any]]:
     """For each parameter the decays of its groups."""
     try:
         found = lib(toys).decays(decay_groups, model, weight_decay)
@@ -1137,6 +1252,8 @@ def groups_of(decay_groups: Remote, lib: Library, model: Remote, weight_decay: f
             raise AssertionError("a shared parameter stands in two groups, or twice in one. It is one.") from None
         raise
     assert type(found) is dict, f"decay_groups should return a list of dicts, not {kind(found)}."
+    told = 'a group has no "{}". Each has "params" and "weight_decay": the decay that AdamW takes without is not 0.'
+    assert "keys" not in found, told.format(found.get("keys", [""])[0])
     return found
 
 

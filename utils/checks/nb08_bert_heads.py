@@ -88,6 +88,9 @@ def is_read(task_input: Remote, kind: str, parts: list[list[int]], most: int, *s
         ],
         "there is only one [SEP]. Each of both texts has one after it.": [[cls, *a, *(b or []), sep] for a, b in pairs],
         "the [CLS] is missing.": [row[1:] for row in wanted[0]],
+        "a token whose id is that of the pad is dropped. It is a token like any other.": laid_out(
+            [([one for one in a if one != pad], None if b is None else [*b]) for a, b in pairs], cls, sep, pad
+        )[0],
         "the rows are padded to max_len. They are as long as the longest of them.": [
             row + [pad] * (most - T) for row in wanted[0]
         ],
@@ -186,6 +189,7 @@ def task_input(task_input):
         is_read(task_input, "choice", [a, b, c, b[:1]], most)
     is_read(task_input, "choice", [a, b], 12)
     is_read(task_input, "choice", [a, b, [0, 7], [5]], 30, 1, 2, 0)
+    is_read(task_input, "pair", [[0, 7, 0, 8], b], 30)
     is_read(task_input, "choice", [a, b, b[:2]], 30, 7, 8, 9)
     told = "a question that leaves no place for a token of the passage should raise ValueError."
     for most in (10, 9, 4):
@@ -246,6 +250,10 @@ def aligned(align_labels: Remote, word_ids: list[int | None], labels: list[Any],
                 now if word else none for word, now in zip(word_ids, wanted, strict=True)
             ],
             "a label that is 0 or empty is taken for none.": [now or none for now in wanted],
+            "neighbouring words of one label are taken for one word. Compare words, not labels.": [
+                none if word is None or (t and everywhere[t - 1] == everywhere[t]) else everywhere[t]
+                for t, word in enumerate(word_ids)
+            ],
         },
     )
 
@@ -267,6 +275,7 @@ def foretold(
     told = "words without pieces are left out, or words are made up: there should be `count` predictions."
     assert len(value) == count, told
     wanted = [predicted[first[word]] if word in first else none for word in range(count)]
+    pieces = [[one for own, one in zip(word_ids, predicted, strict=True) if own == word] for word in range(count)]
     assert none == "O" or "O" in wanted or "O" not in value, "`missing` is not used for a word without pieces."
     expect.explained(
         value,
@@ -283,6 +292,12 @@ def foretold(
             "word 0 is taken for no word. It is the first one.": [none, *wanted[1:]],
             "a word without pieces has the prediction of another one. It is `missing`.": [
                 wanted[max((w for w in first if w <= word), default=0)] for word in range(count)
+            ],
+            "a first piece that is O is passed over. It decides as any other.": [
+                next((one for one in row if one != "O"), "O") if row else none for row in pieces
+            ],
+            "the most frequent prediction of a word's pieces is taken. Its first piece decides.": [
+                max(row, key=row.count) if row else none for row in pieces
             ],
         },
     )
@@ -302,6 +317,11 @@ def labels(align_labels, word_predictions):
         aligned(align_labels, word_ids, list(range(count)))
         foretold(word_predictions, word_ids, [f"tag {t}" for t in range(len(word_ids))], count)
         foretold(word_predictions, word_ids, [t % 4 for t in range(len(word_ids))], count, -1)
+    near: list[int | None] = [None, 0, 1, 1, 2, 3, None]
+    for labels in (["B-PER", "B-PER", "I-PER", "I-PER"], [4, 4, 0, 0]):
+        aligned(align_labels, near, labels)
+    many: list[int | None] = [None, 0, 0, 0, 0, 1, 1, 2, None]
+    foretold(word_predictions, many, ["B-PER", "O", "B-LOC", "I-LOC", "I-LOC", "O", "I-PER", "B-ORG", "O"], 3)
     told = "without pieces there is no label: an empty list."
     assert align_labels([], []) == [], told
     assert align_labels([None, None], ["O"]) == [-100, -100], "special tokens are labelled."
@@ -352,6 +372,9 @@ def found_in(entities: Remote, tags: list[str]) -> None:
     value = entities(tags)
     expect.of_type(value, list, "entities should return a list of tuples (first, last, type)")
     for one in value:
+        kinds = sorted(type(item).__name__ for item in one) if type(one) is list else []
+        told = "first, last and type of an entity stand in another order. An entity is (first, last, type)."
+        assert kinds != ["int", "int", "str"] or type(one[2]) is str, told
         good = type(one) is list and len(one) == 3 and type(one[0]) is int and type(one[1]) is int
         assert good and type(one[2]) is str, f"an entity should be (first, last, type), not {kind(one)}."
     found, wanted = [(one[0], one[1], one[2]) for one in value], chunks(tags)
@@ -373,6 +396,9 @@ def found_in(entities: Remote, tags: list[str]) -> None:
             "an entity at the end of the sentence is lost.": [one for one in wanted if one[1] < len(tags) - 1],
             "the type ends at its own hyphen. It is all that follows the first one.": [
                 (a, b, c.split("-")[0]) for a, b, c in wanted
+            ],
+            "a type is written in other letters. It is what follows the hyphen, as it stands.": [
+                (a, b, c.upper()) for a, b, c in wanted
             ],
             "each tag is an entity of its own. `I-` goes on with one.": [
                 (t, t, tag[2:]) for t, tag in enumerate(tags) if tag != "O"
@@ -423,6 +449,9 @@ def f1_is(entity_f1: Remote, gold: list[list[str]], predicted: list[list[str]]) 
                 value if a or b else 1 for value, a, b in zip(each, one, other, strict=True)
             )
             / max(1, len(each)),
+            "sentences are joined: an entity goes on in the next one. It ends with its sentence.": f1_of(
+                *([chunks([tag for tags in part for tag in tags])] for part in (gold, predicted))
+            ),
         },
     )
 
@@ -438,6 +467,7 @@ SENTENCES = [
     "B-PER-X I-PER-X O",
     "B-PER-X I-PER-X I-PER O",
     "I-MISC",
+    "B-per I-per O I-Loc",
     "B-PER I-PER B-LOC I-LOC B-PER",
     "O O",
 ]
@@ -462,6 +492,7 @@ def entity_scores(entities, entity_f1):
     ):
         f1_is(entity_f1, gold, [line.split() for line in lines])
         f1_is(entity_f1, [line.split() for line in lines], gold)
+    f1_is(entity_f1, [["B-LOC", "B-PER"], ["I-PER", "O"]], [["B-LOC", "B-PER"], ["O", "B-ORG"]])
     found = expect.number(entity_f1(gold, all_o), "what entity_f1 gives")
     assert found != sum(tag == "O" for tags in gold for tag in tags) / 17, (
         "this is the token accuracy. Whole entities count."
@@ -506,6 +537,8 @@ def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> Non
     first, last = token_of(tokens, start), token_of(tokens, stop)
     nothing = not text or first is None or last is None
     wanted = [0, 0] if nothing else [first, last]
+    told = "an answer that is not there is given as -1, or another number below 0. It is (0, 0), the place of [CLS]."
+    assert not nothing or min(found) >= 0, told
     if text and nothing and found != [0, 0]:
         half = first is not None or last is not None
         assert not half, "half an answer is kept. If its beginning or its end is in no token, there is none: (0, 0)."
@@ -527,6 +560,10 @@ def located(answer_tokens: Remote, tokens: Tokens, start: int, text: str) -> Non
             "tokens are counted from the beginning of the passage. They count from [CLS].": [
                 (first or 0) - shift,
                 (last or 0) - shift,
+            ],
+            "the length of the text is counted in bytes. Its characters count.": [
+                first,
+                token_of(tokens, start + len(text.encode()) - 1) or 0,
             ],
             "tokens are counted without [CLS]. It is token 0.": [(first or 0) - 1, (last or 0) - 1],
             "the token in whose middle the answer begins or ends is left out. It holds a part of it.": [
@@ -559,8 +596,9 @@ def answer_tokens(answer_tokens):
         located(answer_tokens, tokens, start, "")
     located(answer_tokens, laid_tokens([(0, 6)], [(0, 6)]), 0, "answer")
     located(answer_tokens, laid_tokens([(0, 6)], [(0, 6)]), 2, "s")
-    for start, stop in ((4, 8), (5, 10), (25, 31)):  # from or up to a blank, which is in no token
-        located(answer_tokens, tokens, start, "z" * (stop - start))
+    located(answer_tokens, tokens, 5, "äöü")
+    for start, text in ((4, " zzz"), (5, "zzz, "), (25, " zzzz.")):  # from or up to a blank, which is in no token
+        located(answer_tokens, tokens, start, text)
 
 
 # 8.5
@@ -596,7 +634,13 @@ def spans_scored(
     wanted = by_token(state, states)
     if mask is not None:
         pads = mask == 0
+        late = torch.arange(T) >= T - pads.sum(1, keepdim=True)
         for one, right in zip(found, wanted, strict=True):
+            hidden = one < -1e6
+            told = "the last places of a row are masked, as many as it has pads. The mask says which places are."
+            assert torch.equal(late, pads) or not torch.equal(hidden, late), told
+            told = "rows and tokens of the mask are exchanged, which shows where B = T."
+            assert B != T or torch.equal(pads, pads.T) or not torch.equal(hidden, pads.T), told
             told = "the logits of pads are not masked: they take part in the softmax."
             assert not pads.any() or not torch.allclose(one[pads], right[pads], 1e-3, 1e-3), told
             assert not pads.any() or (one[pads] != 0).all(), "pads have logit 0. A softmax gives that a share, too."
@@ -686,6 +730,9 @@ def span_lost(
         / 2
         if both
         else -1.0,
+        "the softmax runs over the rows of the batch, which shows where B = T. It runs over the tokens.": (
+            (mean(loss_by_loops(start.T, first)) + mean(loss_by_loops(end.T, last))) / 2 if rows == T else -1.0
+        ),
         "only beginnings count.": mean(one),
         "only ends count.": mean(other),
         "this is the sum over the rows. Take means.": sum(every),
@@ -741,6 +788,13 @@ def heads(span_logits, span_loss, choice_logits, lib):
         spans_scored(span_logits, out, x, mask)
         spans_scored(span_logits, out, x, mask.bool())
         spans_scored(span_logits, out, x, mask.float())
+        spans_scored(span_logits, out, x, mask.flip(1))
+        spans_scored(span_logits, out, x[:, :B], torch.tensor([[1, 1, 1], [1, 1, 0], [1, 1, 0]]))
+        for which, name in enumerate(("start", "end")):
+            (slope,) = lib(toys).gradients(span_logits, [x], out[0], which=which)
+            (wanted,) = toys.gradients(lambda x: by_token(out[1], x), [x], which=which)
+            told = f"no gradient, or a wrong one, flows back from the {name} logits to the states."
+            expect.close(slope, wanted, told, 1e-3)
         expect.one_device(lib, span_logits, x, out[0], mask)
         found = two_logits(strided_too(lib, span_logits, "span_logits", x, out[0]), (B, T))
         for one, wanted in zip(found, by_token(out[1], x), strict=True):
@@ -764,17 +818,26 @@ def heads(span_logits, span_loss, choice_logits, lib):
                 expect.close(slope, wanted, told)
         pads = start.masked_fill(torch.arange(T + 1) > 3, -torch.inf)
         span_lost(span_loss, pads, pads.flip(0), torch.tensor([2, 0, 3, 8]), torch.tensor([3, 1, 3, 8]))
+        span_lost(span_loss, pads, pads.flip(0), *places)
+        told = "where no place is inside, no gradient flows back: the 0 is made anew. It should come from the logits."
+        assert lib(toys).flows_back(span_loss, start, end, *places), told
+        span_lost(span_loss, start[:, :4], end[:, :4], torch.tensor([0, 3, 1, 2]), torch.tensor([1, 3, 3, 2]))
+        span_lost(span_loss, 60 * start, 60 * end, torch.tensor([2, 0, 5, 1]), torch.tensor([3, 0, 5, 4]))
         expect.one_device(lib, span_loss, start, end, *places)
 
     with part("choice_logits", 1):
         out = linear(lib, d, 1, 54)
-        for shape in ((3, 2, d), (2, 5, d), (1, 3, d), (3, 1, d), (1, 1, d)):
+        for shape in ((3, 2, d), (2, 5, d), (3, 3, d), (1, 3, d), (3, 1, d), (1, 1, d)):
             chosen(choice_logits, out, normal(*shape, seed=55))
         x = normal(3, 2, d, seed=56)
         expect.one_device(lib, choice_logits, x, out[0])
         found = expect.floats(strided_too(lib, choice_logits, "choice_logits", x, out[0]), (3, 2), "the logits")
         told = "the logits are wrong for states that are not contiguous."
         expect.close(found, torch.einsum("bnd,d->bn", x, out[1]["weight"][0]) + out[1]["bias"], told)
+        (slope,) = lib(toys).gradients(choice_logits, [x], out[0])
+        (wanted,) = toys.gradients(lambda x: x @ out[1]["weight"][0], [x])
+        told = "no gradient, or a wrong one, flows back from the options' logits to the states."
+        expect.close(slope, wanted, told, 1e-3)
 
 
 def slopes_of_loss(
@@ -875,11 +938,18 @@ def ranked(
     longer = [span for span in every if span[2] > span[1]][:n]
     if len(longer) < len(wanted) or longer != wanted:
         assert sorted(places) != sorted(one[1:] for one in longer), "a span of a single token is refused."
+    inside = [span for span in every if (tau is not None and not span[2]) or all(good[span[1] : span[2] + 1])][:n]
+    if [one[1:] for one in inside] != [one[1:] for one in wanted]:
+        told = "a span is refused that has a token inside which is not allowed. Its two ends must be, no others."
+        assert places != [one[1:] for one in inside], told
     told = "spans are missed whose ends are not among the best ones. All pairs are candidates."
     assert len(found) == len(wanted), told
     scores = [score for score, *_ in found]
     told = "the best span does not come first, or the others are not in falling order."
     expect.close(torch.tensor(scores), torch.tensor(sorted(scores, reverse=True)), told, 1e-5)
+    told = "the scores are rounded. A score is start plus end logit, as it is."
+    if places == [one[1:] for one in wanted]:
+        expect.close(torch.tensor(scores), torch.tensor([score for score, *_ in wanted]), told, 1e-5)
     told = "better spans are missing: all pairs are candidates, not only those of the best ends."
     expect.close(torch.tensor(scores), torch.tensor([score for score, *_ in wanted]), told, 1e-5)
 
@@ -898,6 +968,9 @@ def best_spans(best_spans, lib):
         ranked(best_spans, start, end, allowed, 5, 5, tau=1e4)
     early = torch.tensor([0.0, 0.0, 0.0, 1.0, 1.5, 2.0, 5.0, 6.0, 0.0])
     ranked(best_spans, early, early.flip(0).roll(1), allowed, 1)
+    torn = torch.tensor([False, False, True, True, False, True, False, True, True])
+    for tau in (None, 0.5):
+        ranked(best_spans, normal(T, seed=82), normal(T, seed=83), torn, 60, 6, tau)
     long = 45
     start, end = normal(long, seed=80), normal(long, seed=81)
     ranked(best_spans, start, end, torch.arange(long) > 2)
@@ -955,6 +1028,21 @@ def normalised(normalise: Remote, text: str) -> None:
             ),
             "articles are taken out of other words, or with the letters around them.": " ".join(
                 re.sub("the|an|a", "", "".join(one for one in low if one not in string.punctuation)).split()
+            ),
+            "articles go before the punctuation does: `the,` stays. First the punctuation goes.": " ".join(
+                "".join(
+                    one
+                    for one in " ".join(word for word in low.split() if word not in ARTICLES)
+                    if one not in string.punctuation
+                ).split()
+            ),
+            "letters and signs that are not ASCII are lost. Only what is in `string.punctuation` goes.": " ".join(
+                word for word in plain(text.encode("ascii", "ignore").decode()).split()
+            ),
+            "signs go that are not in `string.punctuation`.": " ".join(
+                word
+                for word in "".join(one for one in low if one.isalnum() or one.isspace()).split()
+                if word not in ARTICLES
             ),
             "the text is not in lower case.": " ".join(
                 word
@@ -1018,6 +1106,9 @@ def f1_scored(token_f1: Remote, prediction: str, answer: str) -> None:
             "F1 is in percent. Here it is from 0 to 1.": 100 * words_f1(prediction, answer),
             "this is the share of common words in all words. F1 is another mean.": len(one & other) / len(one | other),
             "this is the exact match.": float(said == wanted),
+            "words count once, as in a set. A word counts as often as it occurs in both.": (
+                2 * len(one & other) / (len(said) + len(wanted))
+            ),
             "the order of the words counts. It does not.": 2
             * sum(a == b for a, b in zip(said, wanted, strict=False))
             / (len(said) + len(wanted)),
@@ -1043,6 +1134,15 @@ def answered(squad_scores: Remote, predictions: dict[str, str], answers: dict[st
             for row, (said, texts) in zip(rows, known, strict=True)
         ]
         right = 100 * mean([max(row) for row in rows])
+        raw, bags, silent = (
+            [0.0 if said is None else max(float(same(said, text)) for text in texts) for said, texts in known]
+            for same in (
+                lambda said, text: said == text,
+                lambda said, text: sorted(plain(said).split()) == sorted(plain(text).split()),
+                lambda said, text, score=score: bool(said) and score(said, text),
+            )
+        )
+        exactly = key == "exact_match"
         both = [
             (plain(said).split(), [plain(text).split() for text in texts]) for said, texts in known if said is not None
         ]
@@ -1055,6 +1155,15 @@ def answered(squad_scores: Remote, predictions: dict[str, str], answers: dict[st
             f"`{key}`",
             f"`{key}` is not the mean over the questions of the best of their answers, in percent.",
             {
+                "the exact match is of texts as they are. Both are normalised first.": 100 * mean(raw)
+                if exactly
+                else -1,
+                "an exact match takes words in any order. That is F1: the normalised texts must be equal.": (
+                    100 * mean(bags) if exactly else -1
+                ),
+                "an empty prediction is taken for a missing one. It is right where the answer has no word.": (
+                    100 * mean(silent)
+                ),
                 "only the first answer counts. The best of them does.": 100 * mean([row[0] for row in rows]),
                 "only the last answer counts. The best of them does.": 100 * mean([row[-1] for row in rows]),
                 "the mean over the answers is taken. The best of them counts.": 100 * mean([mean(row) for row in rows]),
@@ -1084,6 +1193,9 @@ TEXTS = [
     "E=mc2 (1905)",
     "the end of the theatre",
     " -- ",
+    "the, cat (a) dog",
+    "Café Zoë, naïve",
+    "some 5€ – or 6£, né",
 ]
 
 
@@ -1093,6 +1205,7 @@ def squad(normalise, token_f1, squad_scores):
     for text in TEXTS:
         normalised(normalise, text)
     for prediction, answer in (
+        ("red dog cat dog cat", "red cat dog cat dog fish"),
         ("the red Red red cat", "Red red cat, dog dog a bird fish"),
         ("red dog dog dog", "a dog ate red red meat"),
         ("cat cat", "the cat sat"),
@@ -1119,6 +1232,7 @@ def squad(normalise, token_f1, squad_scores):
     )
     answered(squad_scores, {"q1": "cat", "q3": "PCA", "other": "noon", "q4": "twelve at noon"}, answers)
     answered(squad_scores, {"q2": "year", "q5": "the", "q4": "noon", "b": "x", "c": "y", "d": "z", "e": "v"}, answers)
+    answered(squad_scores, {"q5": "", "q1": "cat big red", "q3": "pca"}, answers)
     answered(squad_scores, {"a": "x"}, {"a": ["x"]})
     answered(squad_scores, {}, {"a": ["x"]})
     answered(squad_scores, {"a": "x"}, {})
@@ -1257,6 +1371,19 @@ def layer_features(layer_features, lib):
         (slope,) = lib(toys).gradients(call, [values])
         (wanted,) = toys.gradients(lambda one, how=how: combined(states, how, one)[0], [values])
         expect.close(slope, wanted, told, 1e-3)
+        call = lib(functools).partial(layer_features, theirs, batch, how, values)
+        (slope,) = lib(toys).gradients(call, [torch.tensor(1.5)])
+        (wanted,) = toys.gradients(
+            lambda one, how=how, values=values: (one * combined(states, how, values))[0], [torch.tensor(1.5)]
+        )
+        told_of_gamma = "no gradient, or a wrong one, arrives at gamma. It learns as the scores do."
+        expect.close(slope, wanted, told_of_gamma, 1e-3)
+    assert lib(toys).keeps_gradients(layer_features, theirs, batch, "last"), (
+        "the gradients that the encoder had are gone, or others. It should stay as it is."
+    )
+    assert read(theirs.config.output_hidden_states) is not True, (
+        "the encoder's config is changed, for all who use it later. Ask for the states in the call."
+    )
     told = "features that there are not should raise ValueError."
     for wrong in ("first", "weighted", ""):
         expect.refuses(lambda wrong=wrong: layer_features(theirs, batch, wrong, scores["weighted all"]), says=told)
@@ -1370,6 +1497,14 @@ def tagger(BiLSTMTagger, lib):
     lengths = torch.tensor([3, 6, 1, 5])
     noisy = x.clone()
     noisy[torch.arange(6) >= lengths[:, None]] = 1e4
+    tagged(tagger, state, noisy, lengths)
+    noisy[torch.arange(6) >= lengths[:, None]] = torch.nan
+    told = "a NaN that stands at pads reaches the {}. What a sentence gives does not depend on its pads."
+    for value, what in (
+        (tagger(noisy, lengths), "logits"),
+        (tagger.sentence_vector(noisy, lengths), "sentence vectors"),
+    ):
+        assert not value.isnan().any(), told.format(what)
     tagged(tagger, state, noisy, lengths)
     found = expect.floats(strided_too(lib, tagger, "the tagger", x, lengths), (4, 6, n), "the logits")
     real = torch.arange(6) < lengths[:, None]

@@ -1,5 +1,6 @@
 """Small models and helpers whose right results are known. Checks build them in the student's process."""
 
+import contextlib
 import copy
 import random
 from collections.abc import Callable, Iterable
@@ -756,7 +757,14 @@ def seeded(seed: int) -> torch.Generator:
     return torch.Generator(torch.get_default_device()).manual_seed(seed)
 
 
-def noise(ids: torch.Tensor, generator: torch.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+def written_over(call: Callable[..., Any], value: torch.Tensor, *rest: Any) -> torch.Tensor:
+    """`value` after all tensors that `call(value, *rest)` gives were overwritten: as it was, if they are new ones."""
+    for tensor in call(value, *rest):
+        tensor.fill_(-7)
+    return value
+
+
+def noise(ids: torch.Tensor, *, generator: torch.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:
     """`ids`, copied, and random numbers in their shape, so large that two draws never meet."""
     return ids.clone(), torch.randint(2**62, ids.shape, generator=generator, device=ids.device)
 
@@ -766,6 +774,31 @@ def noise_again(masking: Any, epoch: int) -> Any:
     for tensor in masking.epoch(epoch):
         tensor.zero_()
     return masking.epoch(epoch)
+
+
+def generator_apart(Masking: Callable[..., Any]) -> bool:
+    """Whether `Masking` of ids on torch's meta device calls the mask with a generator that lies elsewhere.
+
+    There are no generators on that device: who asks for one there gets an exception, which says nothing.
+    """
+    met = []
+
+    def mask(ids: torch.Tensor, *, generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
+        met.append(ids.device.type != generator.device.type)
+        return ids.clone(), ids.clone()
+
+    with contextlib.suppress(Exception):
+        Masking(torch.zeros(2, 3, dtype=torch.long, device="meta"), mask).epoch(0)
+    return any(met)
+
+
+def keeps_gradients(call: Callable[..., Any], model: nn.Module, *rest: Any) -> bool:
+    """Whether gradients that `model` has are the same ones after `call(model, *rest)`. Afterwards it has none."""
+    leave_gradients(model)
+    call(model, *rest)
+    kept = all(one.grad is not None and bool((one.grad == 1).all()) for one in model.parameters() if one.requires_grad)
+    model.zero_grad(set_to_none=True)
+    return kept
 
 
 def numel_beyond(part: nn.Module, other: nn.Module) -> int:
@@ -790,12 +823,16 @@ def sharing(vocab_size: int, width: int) -> nn.Module:
     return nn.Sequential(first, *inside, nn.Conv1d(width, width, 2), last)
 
 
-def decays(call: Callable[..., Any], model: nn.Module, weight_decay: float) -> dict[str, list[float]]:
+def decays(call: Callable[..., Any], model: nn.Module, weight_decay: float) -> dict[str, list[Any]]:
     """For each parameter of `model`, by name, the decay of every group of `call(model, weight_decay)` it stands in.
 
-    Under "strangers" those of parameters that the model does not have. The groups must please torch's AdamW.
+    Under "strangers" those of parameters that the model does not have, under "keys" what a group lacks. The groups
+    must please torch's AdamW.
     """
     groups = list(call(model, weight_decay))
+    missing = [key for group in groups for key in ("params", "weight_decay") if key not in group]
+    if missing:
+        return {"keys": missing}
     torch.optim.AdamW([dict(group) for group in groups if list(group["params"])], lr=0.1)
     names = {id(part): name for name, part in model.named_parameters()}
     found: dict[str, list[float]] = {name: [] for name in names.values()}
@@ -806,9 +843,10 @@ def decays(call: Callable[..., Any], model: nn.Module, weight_decay: float) -> d
 
 
 def flows_back(call: Callable[..., torch.Tensor], x: torch.Tensor, *rest: Any) -> bool:
-    """Whether a gradient can flow back from `call(x, *rest)` to x."""
+    """Whether a gradient can flow back from `call(x, *rest)` to x, and not only to a number that was made anew."""
     with torch.enable_grad():
-        return bool(call(x.detach().clone().requires_grad_(), *rest).requires_grad)
+        leaf = x.detach().clone().requires_grad_()
+        return flows_to(call(leaf, *rest), [leaf])
 
 
 def step_of_part(model: nn.Module, part: nn.Module, x: torch.Tensor, labels: torch.Tensor) -> None:
