@@ -161,6 +161,53 @@ class MultiTask(nn.Module):
 # + model.lessons[:] = []
 # + train(model, learned)
 
+# %% wrong="9.2" name="each task from the start" says="each task is learned from the start"
+# - was_training, rows = model.training, []
+# + start = {name: value.clone() for name, value in model.state_dict().items()}
+# + was_training, rows = model.training, []
+
+# - model.train()
+# - train(model, learned)
+# + model.load_state_dict(start)
+# + model.train()
+# + train(model, learned)
+
+# %% wrong="9.2" name="the flag of the outermost module" says="a part of the model is examined in training mode"
+# - model.eval()
+# + model.training = False
+
+# %% wrong="9.2" name="no gradients at all" says="trained without gradients"
+# - train(model, learned)
+# + with torch.no_grad():
+# +     train(model, learned)
+
+# %% wrong="9.2" name="gradients stay off" says="gradients are not recorded any more"
+# - return torch.tensor(rows)
+# + torch.set_grad_enabled(False)
+# + return torch.tensor(rows)
+
+# %% wrong="9.2" name="cleared before each look" says="looking clears the gradients"
+# - model.eval()
+# + model.eval()
+# + model.zero_grad()
+
+# %% wrong="9.2" name="frozen for looking" says="does not learn any more"
+# - train(model, learned)
+# + model.requires_grad_(True)
+# + train(model, learned)
+
+# - model.eval()
+# + model.eval().requires_grad_(False)
+
+# %% wrong="9.2" name="as it was before all" says="does not hold what it learned"
+# - was_training, rows = model.training, []
+# + start = {name: value.clone() for name, value in model.state_dict().items()}
+# + was_training, rows = model.training, []
+
+# - model.train(was_training)
+# + model.train(was_training)
+# + model.load_state_dict(start)
+
 # %% wrong="9.2" name="a column a moment" says="rows and columns are exchanged"
 # - return torch.tensor(rows)
 # + return torch.tensor(rows).T

@@ -1,6 +1,7 @@
 """Checks of notebook 09: heads, accuracies, transfer, shares, a memory, two penalties, conflicts, adapters."""
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -242,6 +243,38 @@ def taught_in_turn(accuracy_matrix: Remote, lib: Library, model: Remote, tasks: 
     assert lessons == before + tasks, told
 
 
+AMISS = {
+    "off": "gradients are not recorded any more after the call: use `with torch.no_grad():`.",
+    "eval": "a part of the model is trained in evaluation mode. After a look, switch the whole model back.",
+    "grad": "a model is trained without gradients. They are off for looking alone.",
+    "cleared": "looking clears the gradients that the training left. Looking must change nothing.",
+    "part": "a part of the model is examined in training mode. `model.eval()` reaches all parts.",
+}
+
+
+def nothing_amiss(accuracy_matrix: Remote, lib: Library, tasks: list[str]) -> None:
+    """Fail unless a model that learns by gradients, with a part inside, goes through all tasks and is left as it is."""
+    toy, (start, *levels) = lib(toys), itertools.accumulate([1, *map(len, tasks)])
+    pupil = toy.Pupil()
+    assert toy.report(pupil)["recorded"], AMISS["off"]  # by a call before this one
+    value = accuracy_matrix(pupil, tasks, toy.drill, toy.quiz)
+    told = toy.report(pupil)
+    assert not told["amiss"], AMISS[told["amiss"]]
+    assert told["recorded"], AMISS["off"]
+    assert told["learns"], "a parameter of the model does not learn any more: looking must change nothing."
+    assert told["gradient"], AMISS["cleared"]
+    wanted = torch.tensor([[level + len(task) / 100 for task in tasks] for level in (start, *levels)])
+    R = expect.floats(value, tuple(wanted.shape), "the matrix")
+    again = torch.tensor([[start + learned + len(task) / 100 for task in tasks] for learned in (0, *map(len, tasks))])
+    expect.like(
+        R,
+        wanted,
+        "the matrix is not that of a model which keeps what it has learned.",
+        {"each task is learned from the start. It is one model that goes through all of them.": again},
+    )
+    assert math.isclose(told["level"], levels[-1], rel_tol=1e-5), "afterwards the model does not hold what it learned."
+
+
 @check("9.2", points=2, forbids=MODELS)
 def accuracy_matrix(accuracy_matrix, lib):
     """A row before, and one after each task; looking changes nothing."""
@@ -249,6 +282,7 @@ def accuracy_matrix(accuracy_matrix, lib):
         measured(accuracy_matrix, lib, ["tags", "names", "spans"], training)
     measured(accuracy_matrix, lib, ["one"], True)
     measured(accuracy_matrix, lib, ["d", "a", "c", "b"], False)
+    nothing_amiss(accuracy_matrix, lib, ["four", "sevenfold", "two"])
 
 
 # 9.3

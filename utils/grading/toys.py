@@ -902,6 +902,54 @@ def examine(model: Learner, task: str) -> float:
     return number / 9973 + mood(model)
 
 
+class Pupil(nn.Module):
+    """A number that each lesson moves along a gradient, and a part with a mode of its own. What is amiss is noted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.level, self.part = nn.Parameter(torch.tensor(1.0)), nn.Dropout(0.5)
+        self.lessons: list[str] = []
+        self.amiss = ""
+
+
+def drill(pupil: Pupil, task: str) -> None:
+    """Raise the level by the length of `task`, by a step along a gradient, which stays where it is."""
+    if pupil.amiss:
+        return
+    if not pupil.part.training:
+        pupil.amiss = "eval"
+    elif not (torch.is_grad_enabled() and pupil.level.requires_grad):
+        pupil.amiss = "grad"
+    elif pupil.lessons and pupil.level.grad is None:
+        pupil.amiss = "cleared"
+    else:
+        pupil.level.grad = None
+        (pupil.level * len(task)).backward()
+        with torch.no_grad():
+            pupil.level += pupil.level.grad
+    pupil.lessons.append(task)
+
+
+def quiz(pupil: Pupil, task: str) -> float:
+    """The level, and a hundredth for each letter of `task`."""
+    if pupil.part.training and not pupil.amiss:
+        pupil.amiss = "part"
+    return float(pupil.level) + len(task) / 100
+
+
+def report(pupil: Pupil) -> dict[str, Any]:
+    """What became of the pupil, and whether gradients are recorded here; they are from now on."""
+    with_gradients = torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    return {
+        "amiss": pupil.amiss,
+        "level": float(pupil.level),
+        "gradient": pupil.level.grad is not None,
+        "learns": pupil.level.requires_grad,
+        "recorded": with_gradients,
+    }
+
+
 def kept_counts(Replay: Callable[..., Any], capacity: int, count: int, repeats: int, seed: int) -> list[int]:
     """How many of `repeats` memories of `capacity` hold each of the examples 0 to `count` - 1 after all were added.
 
