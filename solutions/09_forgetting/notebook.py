@@ -102,7 +102,8 @@ class MultiTask(nn.Module):
     def add_task(self, name, n_classes):
         """Add a head for a new task; all other weights stay as they are.
 
-        It is on the device of the encoder's parameters and has their dtype. ValueError if there is a task of this name.
+        It is on the device of the encoder's parameters, has their dtype, and begins with numbers of its own, as torch
+        makes it. ValueError if there is a task of this name; nothing changes then.
         """
         ### BEGIN SOLUTION
         if name in self.heads:
@@ -470,6 +471,7 @@ class Replay:
     """A memory for at most `capacity` examples, 1 or more; each of all that were added is in it with the same chance.
 
     `examples` is the list of those that are kept. They may be of any type, and equal ones may come again: each counts.
+    To draw a sample leaves it as it is, its order included.
     rng, a random.Random, is the only source of chance: memories with equal generators do the same.
     """
 

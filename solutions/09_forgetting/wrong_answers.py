@@ -1127,6 +1127,14 @@ def l2_sp(model, anchor, alpha, beta):
     return (rates * moved * moved).sum() / 2
 
 
+# %% wrong="9.8" name="a thousandth in the norms" says="not the cosine of both gradients"
+# - norms = flat[0].norm() * flat[1].norm()
+# + norms = (flat[0].norm() + 1e-3) * (flat[1].norm() + 1e-3)
+
+# %% wrong="9.8" name="small conflicts are none" says="unchanged though there is a conflict"
+# - if product >= 0:
+# + if product > -1e-4:
+
 # %% wrong="9.8" name="mean of tensor cosines" says="the mean of the cosines of single tensors"
 # -     flat.append(torch.cat([slope.flatten() for slope in slopes]))
 # - norms = flat[0].norm() * flat[1].norm()

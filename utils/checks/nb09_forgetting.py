@@ -1180,6 +1180,7 @@ def conflicts(gradient_cosine, without_conflict, lib):
     for factor in (1.0, -1.0, 30.0):
         for part in ("", "shared", "heads"):
             aligned(gradient_cosine, lib, (theirs, ours), x, labels, factor, part)
+    aligned(gradient_cosine, lib, (theirs, ours), x, labels, 1e-3)
     aligned(gradient_cosine, lib, (theirs, ours), x, labels, 0.0)
     for seed in range(3):
         g_b = bundle(982 + 10 * seed, SHAPES)
@@ -1187,7 +1188,8 @@ def conflicts(gradient_cosine, without_conflict, lib):
             g_a = set_apart(bundle(1020 + 10 * seed, SHAPES), g_b, sign)
             projected(without_conflict, g_a, g_b)
     projected(without_conflict, [one.double() for one in g_a], [one.double() for one in g_b])
-    projected(without_conflict, [0.01 * one for one in set_apart(g_a, g_b, -1.0)], [0.01 * one for one in g_b])
+    for size in (0.01, 0.001):
+        projected(without_conflict, [size * one for one in set_apart(g_a, g_b, -1.0)], [size * one for one in g_b])
     projected(without_conflict, [-2 * one for one in g_b], g_b)
     zeros = [torch.zeros_like(one) for one in g_b]
     says = "a gradient of zeros is an error, or NaN. It is in conflict with nothing."
