@@ -698,6 +698,22 @@ class Block(nn.Module):
 # %% [markdown]
 # ## 14.5
 
+# %% wrong="14.5" name="copies of the blocks" says="the blocks are copies"
+# - self.head = nn.Linear(d_model, vocab_size, bias=False)
+# + import copy
+# +
+# + self.blocks = copy.deepcopy(self.blocks)
+# + self.head = nn.Linear(d_model, vocab_size, bias=False)
+
+
+# %% wrong="14.5" name="a copy of the norm" says="the norm is a copy"
+# - self.head = nn.Linear(d_model, vocab_size, bias=False)
+# + import copy
+# +
+# + self.norm = copy.deepcopy(norm)
+# + self.head = nn.Linear(d_model, vocab_size, bias=False)
+
+
 # %% wrong="14.5" name="no last norm" says="in front of the head is missing"
 # - return self.head(self.norm(x)), now
 # + return self.head(x), now

@@ -721,9 +721,16 @@ def llm(LLM, lib):
     slopes = lib(toys).parameter_gradients(lib(toys).First(model), tokens)
     for name, value in slopes.items():
         assert bool(value.any()), f"`{name.removeprefix('module.')}` gets no gradient: it would never learn."
-    usual = LLM(V, d, [lib(toys).Keeper(d)], lib(nn).LayerNorm(d))
+    keeper, norm = lib(toys).Keeper(d), lib(nn).LayerNorm(d)
+    usual = LLM(V, d, [keeper], norm)
     told = "without `tied` being said, the model should be tied."
     assert sum(part.numel() for part in usual.parameters()) == V * d + d * d + 3 * d, told
+    for given, name, what in ((keeper, "blocks.0", "the blocks are copies"), (norm, "norm", "the norm is a copy")):
+        changed = {key: value + 1 for key, value in given.state_dict().items()}
+        given.load_state_dict(changed)
+        held = usual.state_dict()
+        told = f"{what}. The model should hold the very modules that are given."
+        assert all(torch.equal(held[f"{name}.{key}"], value) for key, value in changed.items()), told
 
 
 # 14.6
