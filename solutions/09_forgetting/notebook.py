@@ -100,10 +100,9 @@ class MultiTask(nn.Module):
         ### END SOLUTION
 
     def add_task(self, name, n_classes):
-        """Add a head for a new task; all other weights stay as they are.
+        """Add a head for a new task, as nn.Linear makes it; all other weights stay as they are.
 
-        It is on the device of the encoder's parameters, has their dtype, and begins with numbers of its own, as torch
-        makes it. ValueError if there is a task of this name; nothing changes then.
+        It is on the device of the encoder's parameters and has their dtype. ValueError if there is a task of this name.
         """
         ### BEGIN SOLUTION
         if name in self.heads:
@@ -192,9 +191,11 @@ def accuracy_matrix(model, tasks, train, evaluate):
     """R[i, j]: the accuracy at tasks[j] after tasks[:i] were learned one after the other, a float tensor (T + 1, T).
 
     Args:
-        model: an nn.Module. It is trained itself, not a copy, and is afterwards in the mode in which it came.
+        model: an nn.Module. It is trained itself, not a copy, and is afterwards in the mode in which it came. Nothing
+            else of it changes but by `train`: weights, gradients, which parameters learn.
         tasks: the T names of the tasks, one at least, in the order in which they are learned.
-        train: `train(model, task)` trains the model in place. It is called in training mode, once for each task.
+        train: `train(model, task)` trains the model in place. It is called in training mode, with gradients being
+            recorded, once for each task.
         evaluate: `evaluate(model, task)` gives an accuracy, a float. It is called in evaluation mode, and without
             gradients being recorded.
     """
@@ -383,7 +384,7 @@ def sampling(sizes, temperature=1.0, cap=None):
 
     Args:
         sizes: the numbers of examples, a list of integers of 1 or more.
-        temperature: any above 0, however small or large, float("inf") too; nothing overflows. Else ValueError.
+        temperature: any above 0, float("inf") too; else, as for NaN, ValueError. Nothing overflows from 1e-6 on.
         cap: no task counts for more examples than that; None for no cap.
     """
     ### BEGIN SOLUTION
@@ -470,8 +471,8 @@ interactive(
 class Replay:
     """A memory for at most `capacity` examples, 1 or more; each of all that were added is in it with the same chance.
 
-    `examples` is the list of those that are kept. They may be of any type, and equal ones may come again: each counts.
-    To draw a sample leaves it as it is, its order included.
+    `examples` is the list of those that are kept, themselves, in any order. They may be of any type, and equal ones
+    may come again: each counts.
     rng, a random.Random, is the only source of chance: memories with equal generators do the same.
     """
 
@@ -572,7 +573,8 @@ def fisher(model, inputs):
 
     model: an nn.Module from inputs (N, ...), N of 1 or more, to logits (N, C), each row for itself. It is asked in
     evaluation mode and left as it was: mode, weights, gradients. Parameters with requires_grad=False are left out;
-    where no answer depends on one, it has zeros. No tensor needs a gradient, or holds NaN, however sure the model is.
+    where no answer depends on one, it has zeros. What is given has requires_grad=False, and no NaN, however sure the
+    model is.
     """
     ### BEGIN SOLUTION
     was_training = model.training

@@ -31,6 +31,7 @@ def other_tasks(MultiTask, lib):
         some = draw(9100 + place)
         V, d = some.randint(6, 20), some.randint(2, 9)
         tasks = {name: some.randint(1, 6) for name in some_names(some, some.randint(2, 6))}
+        tasks[next(iter(tasks))] = 1 + place  # a single class, too
         theirs, _ = seen.encoders(lib, V, d, 9110 + place)
         model, state = seen.with_heads(MultiTask, theirs, V, d, tasks, 9120 + place)
         B = (d, 1, some.randint(2, 6), some.randint(2, 9))[place]
@@ -121,8 +122,18 @@ def far_out(sampling):
     for place in range(6):
         some = draw(9450 + place)
         sizes = [10 ** some.randint(1, 5), 10 ** some.randint(7, 12), 10 ** some.randint(1, 5)]
-        for temperature in (some.uniform(0.001, 0.02), some.uniform(1, 6), some.uniform(1e3, 1e6), math.inf):
+        small, large = 10 ** some.uniform(-5.9, -4), 10 ** some.uniform(6, 10)
+        for temperature in (
+            small,
+            some.uniform(0.001, 0.02),
+            some.uniform(1, 6),
+            some.uniform(1e3, 1e6),
+            large,
+            math.inf,
+        ):
             seen.shared_out(sampling, sizes, temperature)
+        near = some.randint(900, 1100)
+        seen.shared_out(sampling, [near, near + 1, near], some.uniform(0.003, 0.006))
         seen.shared_out(sampling, sizes, math.inf, some.choice(sizes))
         seen.shared_out(sampling, sizes, some.uniform(1, 6), 3 * 10 ** some.randint(6, 11))
         expect.refuses(sampling, sizes, -some.uniform(0.01, 5), says="a negative temperature")
@@ -144,6 +155,8 @@ def other_memories(Replay, lib):
     count, n = some.randint(4, 8), some.randint(1, 3)
     drawn = lib(toys).drawn_counts(Replay, count, n, 1500, some.randrange(2**31))
     assert not any(seen.far(one, n / count, 1500) for one in drawn), "some are drawn more often"
+    pairs = lib(toys).drawn_with_first(Replay, count, 1500, some.randrange(2**31))
+    assert not any(seen.far(one, 2 / (count * (count - 1)), 1500) for one in pairs), "drawn together more often"
 
 
 @private("9.5", tells="other examples are not kept or drawn as they should be, or chance comes from elsewhere")
@@ -168,7 +181,7 @@ def other_models(fisher, lib):
         d, width, classes = some.randint(1, 5), some.randint(2, 6), (2, 3, 5, 4)[place]
         theirs, ours = seen.nets(lib, d, width, classes, some.randrange(2**31))
         theirs.train(place % 2 == 0)
-        N = (1, classes, some.randint(2, 9), d)[place]
+        N = (1, classes, some.randint(11, 40), d)[place]
         if place == 3:
             theirs[3].bias.requires_grad_(False)
             ours[3].bias.requires_grad_(False)

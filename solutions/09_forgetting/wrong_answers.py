@@ -92,6 +92,37 @@
 # + torch.manual_seed(0)
 # + self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
 
+# %% wrong="9.1" name="all heads begin at zero" says="as nn.Linear makes it"
+# - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
+# + self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
+# + for part in self.heads[name].parameters():
+# +     nn.init.zeros_(part)
+
+# %% wrong="9.1" name="the device of when it was made" says="was when the model was made"
+# - self.encoder, self.heads, self.d = encoder, nn.ModuleDict(), d
+# + self.encoder, self.heads, self.d = encoder, nn.ModuleDict(), d
+# + self.like = next(encoder.parameters()).detach().clone()
+
+# - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
+# + self.heads[name] = nn.Linear(self.d, n_classes).to(self.like)
+
+# %% wrong="9.1" name="only the first token is encoded" says="given the first token alone"
+# - return self.heads[task](self.encoder(tokens)[:, 0])
+# + return self.heads[task](self.encoder(tokens[:, :1])[:, 0])
+
+# %% wrong="9.1" name="refuses after having replaced" says="refuse it before"
+# - if name in self.heads:
+# -     raise ValueError(f"there is a task {name} already")
+# - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
+# + known = name in self.heads
+# + self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
+# + if known:
+# +     raise ValueError(f"there is a task {name} already")
+
+# %% wrong="9.1" name="two classes at least" says="other tasks, sizes" private=true
+# - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
+# + self.heads[name] = nn.Linear(self.d, max(2, n_classes)).to(next(self.encoder.parameters()))
+
 # %% wrong="9.1" name="twelve tokens at most" says="no text at all" private=true
 # - return self.heads[task](self.encoder(tokens)[:, 0])
 # + if not len(tokens):
@@ -158,55 +189,12 @@ class MultiTask(nn.Module):
 # - model.train()
 # - train(model, learned)
 # + model.train()
-# + model.lessons[:] = []
-# + train(model, learned)
-
-# %% wrong="9.2" name="each task from the start" says="each task is learned from the start"
-# - was_training, rows = model.training, []
-# + start = {name: value.clone() for name, value in model.state_dict().items()}
-# + was_training, rows = model.training, []
-
-# - model.train()
-# - train(model, learned)
 # + model.load_state_dict(start)
-# + model.train()
 # + train(model, learned)
 
-# %% wrong="9.2" name="the flag of the outermost module" says="a part of the model is examined in training mode"
-# - model.eval()
-# + model.training = False
-
-# %% wrong="9.2" name="no gradients at all" says="trained without gradients"
-# - train(model, learned)
-# + with torch.no_grad():
-# +     train(model, learned)
-
-# %% wrong="9.2" name="gradients stay off" says="gradients are not recorded any more"
-# - return torch.tensor(rows)
-# + torch.set_grad_enabled(False)
-# + return torch.tensor(rows)
-
-# %% wrong="9.2" name="cleared before each look" says="looking clears the gradients"
-# - model.eval()
-# + model.eval()
-# + model.zero_grad()
-
-# %% wrong="9.2" name="frozen for looking" says="does not learn any more"
-# - train(model, learned)
-# + model.requires_grad_(True)
-# + train(model, learned)
-
-# - model.eval()
-# + model.eval().requires_grad_(False)
-
-# %% wrong="9.2" name="as it was before all" says="does not hold what it learned"
 # - was_training, rows = model.training, []
-# + start = {name: value.clone() for name, value in model.state_dict().items()}
 # + was_training, rows = model.training, []
-
-# - model.train(was_training)
-# + model.train(was_training)
-# + model.load_state_dict(start)
+# + start = {name: weight.clone() for name, weight in model.state_dict().items()}
 
 # %% wrong="9.2" name="a column a moment" says="rows and columns are exchanged"
 # - return torch.tensor(rows)
@@ -273,6 +261,58 @@ class MultiTask(nn.Module):
 # - return torch.tensor(rows)
 # + return torch.tensor(rows).long()
 
+# %% wrong="9.2" name="no gradients in training" says="trained while no gradients are recorded"
+# - for learned in (None, *tasks):
+# -     if learned is not None:
+# -         model.train()
+# -         train(model, learned)
+# -     model.eval()
+# -     with torch.no_grad():
+# -         rows.append([evaluate(model, task) for task in tasks])
+# + with torch.no_grad():
+# +     for learned in (None, *tasks):
+# +         if learned is not None:
+# +             model.train()
+# +             train(model, learned)
+# +         model.eval()
+# +         rows.append([evaluate(model, task) for task in tasks])
+
+# %% wrong="9.2" name="gradients stay off" says="no gradients are recorded afterwards"
+# - model.train()
+# + torch.set_grad_enabled(True)
+# + model.train()
+
+# - with torch.no_grad():
+# -     rows.append([evaluate(model, task) for task in tasks])
+# + torch.set_grad_enabled(False)
+# + rows.append([evaluate(model, task) for task in tasks])
+
+# %% wrong="9.2" name="weights are put back in the end" says="other weights are put back"
+# - was_training, rows = model.training, []
+# + was_training, rows = model.training, []
+# + start = {name: weight.clone() for name, weight in model.state_dict().items()}
+
+# - model.train(was_training)
+# + model.load_state_dict(start)
+# + model.train(was_training)
+
+# %% wrong="9.2" name="frozen for looking" says="which parameters learn"
+# - model.eval()
+# + model.eval().requires_grad_(False)
+
+# %% wrong="9.2" name="everything learns in training" says="which parameters learn"
+# - train(model, learned)
+# + train(model.requires_grad_(True), learned)
+
+# %% wrong="9.2" name="gradients are cleared" says="the gradients that `train` left"
+# - model.eval()
+# + model.eval()
+# + model.zero_grad()
+
+# %% wrong="9.2" name="the flag of the outermost module alone" says="or a part of it"
+# - model.eval()
+# + model.training = False
+
 # %% wrong="9.2" name="four tasks at most" says="other numbers of tasks" private=true
 # - return torch.tensor(rows)
 # + found = torch.tensor(rows)
@@ -282,8 +322,9 @@ class MultiTask(nn.Module):
 # %% wrong="9.2" name="a model is made new" says="learned something before" private=true
 # - was_training, rows = model.training, []
 # + was_training, rows = model.training, []
-# + if len(tasks) > 1 and hasattr(model, "lessons"):
-# +     model.lessons.clear()
+# + with torch.no_grad():
+# +     for part in model.parameters():
+# +         part.zero_()
 
 
 # %% right="9.2" name="filled into zeros"
@@ -420,6 +461,10 @@ def accuracy_matrix(model, tasks, train, evaluate):
 # + R -= R[0].clone()
 # + return sum(R[j, j].item() for j in range(1, T)) / max(1, T - 1)
 
+# %% wrong="9.3" name="two tasks count as one" says="with two tasks it is always 0"
+# - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
+# + return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1) * (T > 2)
+
 # %% wrong="9.3" name="six tasks at most" says="more tasks, two tasks" private=true
 # - return sum(R[j, j].item() - R[0, j].item() for j in range(1, T)) / max(1, T - 1)
 # + T = min(T, 5)
@@ -535,6 +580,29 @@ def forward_transfer(R):
 # - if not temperature > 0:
 # + if temperature < 0:
 
+# %% wrong="9.4" name="NaN is a temperature" says="NaN is not above 0"
+# - if not temperature > 0:
+# + if temperature <= 0:
+
+# %% wrong="9.4" name="equal from a hundred on" says="They only come closer"
+# - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
+# + logs = torch.tensor(counts, dtype=torch.float64).log() * (temperature < 100)
+# + return (logs / temperature).softmax(0)
+
+# %% wrong="9.4" name="at least a hundredth" says="not those of the formula"
+# - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
+# + return (torch.tensor(counts, dtype=torch.float64).log() / max(temperature, 0.01)).softmax(0)
+
+# %% wrong="9.4" name="one winner where it is small" says="not those of the formula"
+# - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
+# + if temperature < 1e-3:
+# +     return F.one_hot(torch.tensor(counts).argmax(), len(sizes)).double()
+# + return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
+
+# %% wrong="9.4" name="below a thousandth is refused" says="your code raised ValueError"
+# - if not temperature > 0:
+# + if not temperature >= 1e-3:
+
 # %% wrong="9.4" name="cuts what it was given" says="changes `sizes`"
 # - counts = [size if cap is None else min(size, cap) for size in sizes]
 # + counts = sizes
@@ -565,7 +633,7 @@ def forward_transfer(R):
 
 # %% right="9.4" name="divided by the largest"
 def sampling(sizes, temperature=1.0, cap=None):
-    if temperature <= 0:
+    if not temperature > 0:
         raise ValueError(temperature)
     if cap is not None:
         sizes = [cap if size > cap else size for size in sizes]
@@ -683,9 +751,30 @@ def sampling(sizes, temperature=1.0, cap=float("inf")):
 # - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return tuple(self.rng.sample(self.examples, min(n, len(self.examples))))
 
+# %% wrong="9.5" name="neighbours" says="drawn together more often"
+# - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
+# + start = self.rng.randrange(max(1, len(self.examples)))
+# + return (self.examples[start:] + self.examples[:start])[:n]
+
+# %% wrong="9.5" name="copies" says="the examples themselves"
+# - self.count += 1
+# + import copy
+# + self.count, example = self.count + 1, copy.deepcopy(example)
+
+# %% wrong="9.5" name="a deque" says="`examples` should be a list"
+# - self.examples, self.capacity = [], capacity
+# + import collections
+# + self.examples, self.capacity = collections.deque(), capacity
+
 # %% wrong="9.5" name="stops at two hundred" says="not kept or drawn" private=true
 # - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 # + return self.rng.sample(self.examples, min(n, len(self.examples), 6 if self.capacity != 12 else 12))
+
+
+# %% right="9.5" name="shuffles what it keeps"
+# - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
+# + self.rng.shuffle(self.examples)
+# + return self.examples[:n]
 
 
 # %% right="9.5" name="a probability, then a place"
@@ -814,7 +903,7 @@ class Replay:
 # - return found
 # + return {name: value.sqrt() for name, value in found.items()}
 
-# %% wrong="9.6" name="in the mode it came in" says="it is asked in evaluation mode"
+# %% wrong="9.6" name="in the mode it came in" says="asked in training mode"
 # - was_training = model.training
 # - model.eval()
 # + was_training = model.training
@@ -902,6 +991,24 @@ class Replay:
 # %% wrong="9.6" name="no gradient" says="no gradient flows from the penalty"
 # - return strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)
 # + return (strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)).detach()
+
+# %% wrong="9.6" name="zeros for gradients" says="leaves gradients, if only zeros"
+# - was_training = model.training
+# + was_training = model.training
+# + for part in model.parameters():
+# +     part.grad = torch.zeros_like(part) if part.grad is None else part.grad
+
+# %% wrong="9.6" name="ten examples" says="with many examples"
+# - for row in inputs.split(1):
+# + for row in inputs[:10].split(1):
+
+# %% wrong="9.6" name="a little more than the softmax" says="nothing is added to a probability"
+# - for log_p in model(row).log_softmax(-1)[0]:
+# + for log_p in (model(row).softmax(-1) + 1e-6).log()[0]:
+
+# %% wrong="9.6" name="remembers in single precision" says="does not give the parameters as they are"
+# - return {name: part.detach().clone() for name, part in model.named_parameters()}
+# + return {name: part.detach().clone().float() for name, part in model.named_parameters()}
 
 # %% wrong="9.6" name="inputs of two axes" says="of more axes" private=true
 # - for row in inputs.split(1):

@@ -50,8 +50,8 @@ class Bigram(nn.Module):
 
 
 def mood(module: nn.Module) -> int:
-    """0 as a model should be read: 1 more in training mode, 2 more where gradients are recorded."""
-    return module.training + 2 * torch.is_grad_enabled()
+    """0 as a model should be read: 1 more if it or a part is in training mode, 2 more where gradients are recorded."""
+    return any(part.training for part in module.modules()) + 2 * torch.is_grad_enabled()
 
 
 class Table(nn.Module):
@@ -584,6 +584,13 @@ def forgets_gradients(call: Callable[..., Any], part: nn.Module, x: torch.Tensor
     return any(new is None or not torch.equal(old, new) for old, new in zip(before, after, strict=True))
 
 
+def leaves_gradients(call: Callable[..., Any], part: nn.Module, *rest: Any) -> bool:
+    """Whether `call(part, *rest)` leaves a gradient at parameters of `part`, which have none before."""
+    part.zero_grad(set_to_none=True)
+    call(part, *rest)
+    return any(one.grad is not None for one in part.parameters())
+
+
 def replaces_parameters(call: Callable[..., Any], model: nn.Module, *rest: Any) -> bool:
     """Whether `model` has other parameters after `call(model, *rest)`, not only other values in them."""
     before = list(model.parameters())
@@ -867,87 +874,75 @@ def step_on_task(model: nn.Module, tokens: torch.Tensor, task: str, labels: torc
     rule.zero_grad()
 
 
-def head_beside(make: Callable[..., Any], encoder: nn.Module, d: int, device: str, dtype: str) -> list[str]:
-    """Device and dtype of the head that `make(encoder, d)` makes for a new task when the encoder has these."""
-    model = make(copy.deepcopy(encoder).to(device, getattr(torch, dtype)), d)
+def head_beside(make: Callable[..., Any], encoder: nn.Module, d: int, device: str, dtype: str, late: bool) -> list[str]:
+    """Device and dtype of the head that `make(encoder, d)` makes for a new task when the encoder has these.
+
+    If `late`, it gets them only after the model was made.
+    """
+    there = device, getattr(torch, dtype)
+    encoder = copy.deepcopy(encoder)
+    model = make(encoder, d).to(*there) if late else make(encoder.to(*there), d)
     model.add_task("new", 3)
     weight = model.heads["new"].weight
     return [weight.device.type, str(weight.dtype)[6:]]
 
 
-class Learner(nn.Module):
-    """Is taught tasks by name. How well it knows one depends on all `lessons` so far and on their order.
+class Mixes(nn.Module):
+    """States (B, T, d), each plus the mean over its text: the first one depends on all tokens, as in an encoder."""
 
-    It must be taught in training mode: a lesson in evaluation mode goes by another name. Asked in training mode it is
-    taught once more.
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        """From states to such states."""
+        return states + states.mean(1, keepdim=True)
+
+
+class Learner(nn.Module):
+    """Is taught tasks by name. How well it knows one depends on all lessons so far and on their order.
+
+    What it knows is a weight, `known`; `lessons` says what it was taught. It must be taught in training mode, with all
+    its parts, and with gradients: a lesson otherwise goes by another name. Asked in training mode it is taught once
+    more. A lesson leaves a gradient; `bare` counts those that did not find the one that the last lesson left.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.lessons: list[str] = []
+        self.known = nn.Parameter(torch.zeros((), dtype=torch.float64))
+        self.fixed = nn.Parameter(torch.zeros(()), requires_grad=False)
+        self.part = nn.Identity()
+        self.bare = 0
+
+
+def lesson_after(number: int, lesson: str) -> int:
+    """What a learner that knew `number` knows after one more lesson."""
+    return (31 * number + sum(place * ord(letter) for place, letter in enumerate(lesson, 3)) + 7) % 9973
+
+
+def take_lesson(model: Learner, lesson: str) -> None:
+    """Add a lesson to what the model knows."""
+    model.lessons.append(lesson)
+    with torch.no_grad():
+        model.known.fill_(lesson_after(int(model.known), lesson))
 
 
 def teach(model: Learner, task: str) -> None:
     """Teach `task` to the model, in place."""
-    model.lessons.append(task if model.training else f"{task}, in evaluation mode")
+    model.bare += bool(model.lessons) and bare_now(model)
+    mode = "" if all(part.training for part in model.modules()) else ", in evaluation mode"
+    take_lesson(model, f"{task}{mode}{'' if torch.is_grad_enabled() else ', without gradients'}")
+    model.known.grad = torch.ones_like(model.known)
+
+
+def bare_now(model: Learner) -> bool:
+    """Whether the gradient that the last lesson left is gone, or another one."""
+    return model.known.grad is None or float(model.known.grad) != 1
 
 
 def examine(model: Learner, task: str) -> float:
     """The accuracy at `task`, from 0 to 1; 1 more in training mode, 2 more where gradients are recorded."""
-    number = 0
-    for lesson in [*model.lessons, "", task]:
-        number = (31 * number + sum(place * ord(letter) for place, letter in enumerate(lesson, 3)) + 7) % 9973
-    if model.training:
-        model.lessons.append(f"{task}, while it was examined")
+    number = lesson_after(lesson_after(int(model.known), ""), task)
+    if any(part.training for part in model.modules()):
+        take_lesson(model, f"{task}, while it was examined")
     return number / 9973 + mood(model)
-
-
-class Pupil(nn.Module):
-    """A number that each lesson moves along a gradient, and a part with a mode of its own. What is amiss is noted."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.level, self.part = nn.Parameter(torch.tensor(1.0)), nn.Dropout(0.5)
-        self.lessons: list[str] = []
-        self.amiss = ""
-
-
-def drill(pupil: Pupil, task: str) -> None:
-    """Raise the level by the length of `task`, by a step along a gradient, which stays where it is."""
-    if pupil.amiss:
-        return
-    if not pupil.part.training:
-        pupil.amiss = "eval"
-    elif not (torch.is_grad_enabled() and pupil.level.requires_grad):
-        pupil.amiss = "grad"
-    elif pupil.lessons and pupil.level.grad is None:
-        pupil.amiss = "cleared"
-    else:
-        pupil.level.grad = None
-        (pupil.level * len(task)).backward()
-        with torch.no_grad():
-            pupil.level += pupil.level.grad
-    pupil.lessons.append(task)
-
-
-def quiz(pupil: Pupil, task: str) -> float:
-    """The level, and a hundredth for each letter of `task`."""
-    if pupil.part.training and not pupil.amiss:
-        pupil.amiss = "part"
-    return float(pupil.level) + len(task) / 100
-
-
-def report(pupil: Pupil) -> dict[str, Any]:
-    """What became of the pupil, and whether gradients are recorded here; they are from now on."""
-    with_gradients = torch.is_grad_enabled()
-    torch.set_grad_enabled(True)
-    return {
-        "amiss": pupil.amiss,
-        "level": float(pupil.level),
-        "gradient": pupil.level.grad is not None,
-        "learns": pupil.level.requires_grad,
-        "recorded": with_gradients,
-    }
 
 
 def kept_counts(Replay: Callable[..., Any], capacity: int, count: int, repeats: int, seed: int) -> list[int]:
@@ -977,6 +972,18 @@ def drawn_counts(Replay: Callable[..., Any], count: int, n: int, repeats: int, s
     return tally
 
 
+def drawn_with_first(Replay: Callable[..., Any], count: int, repeats: int, seed: int) -> list[int]:
+    """In how many of `repeats` samples of two the first of `count` examples is, together with each of the others."""
+    memory, tally = Replay(count, random.Random(seed)), [0] * count
+    for number in range(count):
+        memory.add(number)
+    for _ in range(repeats):
+        pair = memory.sample(2)
+        for number in pair:
+            tally[number] += 0 in pair
+    return tally[1:]
+
+
 def outcomes(Replay: Callable[..., Any], capacity: int, count: int, n: int, seeds: list[int]) -> list[Any]:
     """What a memory keeps and draws, for each of `seeds` of its generator, and for the first once more.
 
@@ -996,15 +1003,19 @@ def outcomes(Replay: Callable[..., Any], capacity: int, count: int, n: int, seed
 
 
 def kept_and_drawn(Replay: Callable[..., Any], capacity: int, stream: list[Any], n: int, seed: int) -> list[Any]:
-    """What a memory keeps of `stream`, a sample of n, what it keeps after that, and after the sample was emptied."""
+    """What a memory keeps of `stream`, a sample of n, what it keeps after that, and after the sample was emptied.
+
+    Then the types of the sample and of what holds the examples, and whether they are the very ones that were added.
+    """
     memory = Replay(capacity, random.Random(seed))
     for one in stream:
         memory.add(one)
-    kept, drawn = list(memory.examples), memory.sample(n)
+    holder, kept, drawn = type(memory.examples).__name__, list(memory.examples), memory.sample(n)
     told, left = list(drawn), list(memory.examples)
     if isinstance(drawn, list):
         drawn.clear()
-    return [kept, told, left, list(memory.examples), type(drawn).__name__]
+    themselves = all(any(one is other for other in stream) for one in kept)
+    return [kept, told, left, list(memory.examples), type(drawn).__name__, holder, themselves]
 
 
 def anchor_after_moves(remember: Callable[..., Any], model: nn.Module) -> list[Any]:
