@@ -471,8 +471,7 @@ interactive(
 class Replay:
     """A memory for at most `capacity` examples, 1 or more; each of all that were added is in it with the same chance.
 
-    `examples` is the list of those that are kept, themselves, in any order. They may be of any type, and equal ones
-    may come again: each counts.
+    `examples` is the list of those kept, themselves, in any order. They are of any type, and of equal ones each counts.
     rng, a random.Random, is the only source of chance: memories with equal generators do the same.
     """
 
