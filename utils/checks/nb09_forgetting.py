@@ -30,7 +30,7 @@ def encoders(lib: Library, V: int, d: int, seed: int) -> tuple[Remote, Any]:
         parts.Sequential(parts.Embedding(V, d), parts.Linear(d, d), more.Mixes())
         for parts, more in ((lib(nn), lib(toys)), (nn, toys))
     ]
-    expect.same_weights(*pair, seed)
+    expect.same_weights(pair[0], pair[1], seed)
     return pair[0], pair[1]
 
 
