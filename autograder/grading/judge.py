@@ -171,20 +171,9 @@ def may_define(source: str, told: str) -> bool:
     if not missing or len(source) > LONG:
         return bool(missing)
     try:
-        nodes = [*ast.walk(ast.parse(source))]
+        bound = forbidden.stored(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
-    bound: set[str] = set()
-    for node in nodes:
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()):
-                bound.add(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                bound.add(name)
-            case ast.alias(name=name, asname=other):
-                bound.add((other or name).split(".")[0])
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                bound.add(name)
     return "*" in bound or not missing.isdisjoint(bound)
 
 

@@ -182,7 +182,7 @@ def _definitions(statement: ast.stmt) -> list[Definition]:
             nodes = (node.target.id for node in ast.walk(statement) if isinstance(node, ast.NamedExpr))
             bound, changed = set(), set(nodes)
         case _:  # a loop, a branch, `with`, `try`, `del`, `+=`: whatever is bound in it may be
-            bound, changed = set(), _stored(statement)
+            bound, changed = set(), stored(statement)
     if bound:
         found.append(Definition(frozenset(bound), words, uses))
     if changed:
@@ -247,10 +247,10 @@ def _bound(targets: Iterable[ast.expr]) -> tuple[set[str], set[str]]:
     return bound, changed
 
 
-def _stored(statement: ast.stmt) -> set[str]:
-    """Every name that a compound statement may bind or change."""
+def stored(part: ast.AST) -> set[str]:
+    """Every name that a statement or module may bind or change; "*" for an import of what has no name here."""
     found: set[str] = set()
-    for node in ast.walk(statement):
+    for node in ast.walk(part):
         match node:
             case ast.Name(id=name, ctx=ast.Store()):
                 found.add(name)
@@ -258,6 +258,8 @@ def _stored(statement: ast.stmt) -> set[str]:
                 found.add(name)
             case ast.alias(name=name, asname=other):
                 found.add(other or name.split(".")[0])
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                found.add(name)
             case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store()):
                 found.add(name)
             case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
