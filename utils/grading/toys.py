@@ -1318,6 +1318,12 @@ def rewound_after_moves(
     return [same, after, saved, masks]
 
 
+def ones_as_gradients(model: nn.Module, names: list[str]) -> None:
+    """Give the parameters of these names a gradient of ones, whether they learn or not."""
+    for name, weights in model.named_parameters():
+        weights.grad = torch.ones_like(weights) if name in names else None
+
+
 def leave_gradients(model: nn.Module) -> None:
     """Give each parameter that learns a gradient of ones, as a step that was never made leaves it."""
     for weights in filter(lambda one: one.requires_grad, model.parameters()):
