@@ -573,8 +573,7 @@ def fisher(model, inputs):
 
     model: an nn.Module from inputs (N, ...), N of 1 or more, to logits (N, C), each row for itself. It is asked in
     evaluation mode and left as it was: mode, weights, gradients. Parameters with requires_grad=False are left out;
-    where no answer depends on one, it has zeros. What is given has requires_grad=False, and no NaN, however sure the
-    model is.
+    where no answer depends on one, it has zeros. No tensor has requires_grad or holds NaN, however sure the model is.
     """
     ### BEGIN SOLUTION
     was_training = model.training
