@@ -122,6 +122,7 @@ def far_out(sampling):
     for place in range(6):
         some = draw(9450 + place)
         sizes = [10 ** some.randint(1, 5), 10 ** some.randint(7, 12), 10 ** some.randint(1, 5)]
+        sizes[1] = 10**12 if place == 0 else sizes[1]  # more than any cap
         small, large = 10 ** some.uniform(-5.9, -4), 10 ** some.uniform(6, 10)
         for temperature in (
             small,
