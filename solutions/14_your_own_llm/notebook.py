@@ -324,7 +324,7 @@ print(
 
 # %% exercise="14.4"
 class SwiGLU(nn.Module):
-    """Keeps shape (..., d_model) and dtype. Parts, nn.Linear without bias: `gate`, `up` (to d_ff), `down` (from d_ff)."""
+    """Keeps (..., d_model) and dtype. Parts, nn.Linear without bias: `gate`, `up` (to d_ff), `down` (from d_ff)."""
 
     def __init__(self, d_model, d_ff):
         super().__init__()
