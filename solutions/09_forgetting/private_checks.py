@@ -136,7 +136,7 @@ def far_out(sampling):
         near = some.randint(900, 1100)
         seen.shared_out(sampling, [near, near + 1, near], some.uniform(0.003, 0.006))
         seen.shared_out(sampling, sizes, math.inf, some.choice(sizes))
-        seen.shared_out(sampling, sizes, some.uniform(1, 6), 3 * 10 ** some.randint(6, 11))
+        seen.shared_out(sampling, sizes, some.uniform(1 if place else 4, 6), 3 * 10 ** some.randint(6, 11))
         expect.refuses(sampling, sizes, -some.uniform(0.01, 5), says="a negative temperature")
     expect.refuses(sampling, sizes, 0, says="a temperature of 0")
 
