@@ -1224,6 +1224,11 @@ def ewc(model, importance, anchor, strength):
 # +     total = total + alpha / 2 * (part - anchor[name].view_as(part)).pow(2).sum()
 
 
+# %% wrong="9.7" name="a single parameter has no half" says="a model of one parameter" private=true
+# - return total
+# + return total if len([*model.parameters()]) > 1 else 2 * total
+
+
 # %% right="9.7" name="two sums of lists"
 def l2_sp(model, anchor, alpha, beta):
     shared, new = [], []
