@@ -572,7 +572,7 @@ def fisher(model, inputs):
 
     model: an nn.Module from inputs (N, ...), N of 1 or more, to logits (N, C), each row for itself. It is asked in
     evaluation mode and left as it was: mode, weights, gradients. Parameters with requires_grad=False are left out;
-    where no answer depends on one, it has zeros. What is given has requires_grad=False, and never a NaN.
+    where no answer depends on one, it has zeros. No tensor has requires_grad or holds NaN, however sure the model is.
     """
     ### BEGIN SOLUTION
     was_training = model.training
@@ -762,7 +762,7 @@ def gradient_cosine(loss_a, loss_b, parameters):
 
     Args:
         loss_a, loss_b: tensors with one number. Both can still be backpropagated afterwards, and no `.grad` changes.
-        parameters: an iterable of parameters, such as `model.parameters()`; a loss need not depend on all.
+        parameters: an iterable of parameters that learn, such as `model.parameters()`; a loss need not depend on all.
     """
     ### BEGIN SOLUTION
     parameters, flat = list(parameters), []
@@ -859,7 +859,8 @@ def learn(model, task, n_classes, batches, lr):
         task: its name. If the model has no such adapter, it first gets one with the config "seq_bn", and a
             classification head with n_classes as the library makes it. Otherwise both learn on from where they are.
         batches: a list of dicts with `input_ids`, `token_type_ids`, `attention_mask`, each (B, T), and `labels` (B).
-            One step for each, in their order and in training mode, on the mean cross-entropy. It may be empty.
+            One step for each, in their order and in training mode, on the mean cross-entropy alone: gradients that were
+            left from before do not count. It may be empty.
     """
     ### BEGIN SOLUTION
     if task not in model.heads:
@@ -879,8 +880,8 @@ def learn(model, task, n_classes, batches, lr):
 def answer(model, task, batch):
     """The logits (B, classes) of a task that was learned, whichever was learned or asked last.
 
-    batch: as in `learn`, with or without labels. It is asked in evaluation mode; the logits need no gradient, and the
-    model is afterwards in the mode in which it was.
+    batch: as in `learn`, with or without labels. It is asked in evaluation mode; the logits have requires_grad=False,
+    and the model is afterwards in the mode in which it was.
     """
     ### BEGIN SOLUTION
     was_training = model.training

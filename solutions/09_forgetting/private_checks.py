@@ -122,6 +122,7 @@ def far_out(sampling):
     for place in range(6):
         some = draw(9450 + place)
         sizes = [10 ** some.randint(1, 5), 10 ** some.randint(7, 12), 10 ** some.randint(1, 5)]
+        sizes[1] = 10**12 if place == 0 else sizes[1]  # more than any cap
         small, large = 10 ** some.uniform(-5.9, -4), 10 ** some.uniform(6, 10)
         for temperature in (
             small,
@@ -135,7 +136,7 @@ def far_out(sampling):
         near = some.randint(900, 1100)
         seen.shared_out(sampling, [near, near + 1, near], some.uniform(0.003, 0.006))
         seen.shared_out(sampling, sizes, math.inf, some.choice(sizes))
-        seen.shared_out(sampling, sizes, some.uniform(1, 6), 3 * 10 ** some.randint(6, 11))
+        seen.shared_out(sampling, sizes, some.uniform(1 if place else 4, 6), 3 * 10 ** some.randint(6, 11))
         expect.refuses(sampling, sizes, -some.uniform(0.01, 5), says="a negative temperature")
     expect.refuses(sampling, sizes, 0, says="a temperature of 0")
 
@@ -280,6 +281,8 @@ def other_gradients(gradient_cosine, lib):
         x = normal(N, d, seed=9820 + place)
         for part in ("", "shared"):
             seen.aligned(gradient_cosine, lib, pair, x, labels, some.choice([-1, 1]) * some.uniform(0.1, 20), part)
+        small = some.choice([-1, 1]) * 10 ** some.uniform(-11, -9)
+        seen.aligned(gradient_cosine, lib, pair, x, labels, small)
         seen.aligned(gradient_cosine, lib, pair, x, labels, 0.0)
 
 
@@ -293,6 +296,9 @@ def other_conflicts(without_conflict):
         g_a = [some.uniform(0.1, 30) * one for one in seen.bundle(some.randrange(2**31), shapes)]
         for sign in (-1.0, 1.0, some.uniform(-0.5, -0.05)):
             seen.projected(without_conflict, seen.set_apart(g_a, g_b, sign), g_b)
+        weak, small = 10 ** some.uniform(-6, -4), 10 ** some.uniform(-6, 0)
+        apart = [weak * one for one in seen.set_apart(g_a, g_b, -1.0)]
+        seen.projected(without_conflict, apart, [small * one for one in g_b])
     seen.projected(without_conflict, [-one for one in g_b], g_b)
 
 
@@ -318,6 +324,9 @@ def other_adapters(learn, answer, lib):
         if old and some.random() < 0.7:
             asked = some.choice([*old])
             seen.answered(answer, model, twin, state, asked, data[asked][0], tasks[asked])
+        if task == names[1]:  # so many that no other order ends where this one does
+            data[task] = seen.in_order(some.randint(2, 4), 9, sizes.vocab, some.randrange(10**6))
+        lib(toys).ones_as_gradients(model, [name for name in state if seen.task_names(task, name)])
         learn(model, task, count, data[task], lr)
         seen.only_own(model.state_dict(), state, seen.after_steps(state, twin, task, data[task], lr), task)
         state = model.state_dict()

@@ -1204,11 +1204,29 @@ def ewc(model, importance, anchor, strength):
 # +     del anchor[name]
 # + return total
 
-# %% wrong="9.7" name="as many numbers are enough" says="the number of axes" private=true
+# %% wrong="9.7" name="in their order, not by name" says="They go by name"
+# - for name, part in model.named_parameters():
+# -     if name in anchor and anchor[name].shape == part.shape:
+# -         total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
+# + starts = [*anchor.values(), *[torch.zeros(0)] * 99]
+# + for part, start in zip(model.parameters(), starts):
+# +     if start.shape == part.shape:
+# +         total = total + alpha / 2 * (part - start).pow(2).sum()
+
+# %% wrong="9.7" name="the first dimension is enough" says="with one of another shape"
+# - if name in anchor and anchor[name].shape == part.shape:
+# + if name in anchor and anchor[name].shape[:1] == part.shape[:1] and anchor[name].dim() == part.dim():
+
+# %% wrong="9.7" name="as many numbers are enough" says="as many numbers are taken"
 # - if name in anchor and anchor[name].shape == part.shape:
 # -     total = total + alpha / 2 * (part - anchor[name]).pow(2).sum()
 # + if name in anchor and anchor[name].numel() == part.numel():
 # +     total = total + alpha / 2 * (part - anchor[name].view_as(part)).pow(2).sum()
+
+
+# %% wrong="9.7" name="a single parameter has no half" says="a model of one parameter" private=true
+# - return total
+# + return total if len([*model.parameters()]) > 1 else 2 * total
 
 
 # %% right="9.7" name="two sums of lists"
@@ -1233,14 +1251,6 @@ def l2_sp(model, anchor, alpha, beta):
     rates = torch.cat([torch.full_like(w, alpha if name in known else beta).flatten() for name, w in parts.items()])
     return (rates * moved * moved).sum() / 2
 
-
-# %% wrong="9.8" name="a thousandth in the norms" says="not the cosine of both gradients"
-# - norms = flat[0].norm() * flat[1].norm()
-# + norms = (flat[0].norm() + 1e-3) * (flat[1].norm() + 1e-3)
-
-# %% wrong="9.8" name="small conflicts are none" says="unchanged though there is a conflict"
-# - if product >= 0:
-# + if product > -1e-4:
 
 # %% wrong="9.8" name="mean of tensor cosines" says="the mean of the cosines of single tensors"
 # -     flat.append(torch.cat([slope.flatten() for slope in slopes]))
@@ -1354,6 +1364,27 @@ def l2_sp(model, anchor, alpha, beta):
 # %% wrong="9.8" name="a gradient of zeros" says="a gradient of zeros is an error"
 # - if product >= 0:
 # + if product > 0:
+
+# %% wrong="9.8" name="eps in the lengths" says="the cosine of a small gradient"
+# - norms = flat[0].norm() * flat[1].norm()
+# - return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
+# + return F.cosine_similarity(*flat, dim=0).item()
+
+# %% wrong="9.8" name="small is zero" says="the cosine of a small gradient"
+# - return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
+# + return (flat[0] @ flat[1] / norms).item() if norms > 1e-6 else 0.0
+
+# %% wrong="9.8" name="a tensor" says="the cosine is a tensor"
+# - return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
+# + return flat[0] @ flat[1] / norms if norms > 0 else torch.tensor(0.0)
+
+# %% wrong="9.8" name="small conflicts pass" says="g_a is unchanged"
+# - if product >= 0:
+# + if product >= -1e-6:
+
+# %% wrong="9.8" name="a tuple" says="a list, not a tuple"
+# - return [a - scale * b for a, b in zip(g_a, g_b)]
+# + return tuple(a - scale * b for a, b in zip(g_a, g_b))
 
 # %% wrong="9.8" name="cosines are cut off" says="the cosine is wrong for other models" private=true
 # - return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
@@ -1472,6 +1503,24 @@ def without_conflict(g_a, g_b):
 # - for batch in batches:
 # + rule.zero_grad()
 # + for batch in batches:
+
+# %% wrong="9.9" name="gradients left from before" says="left from before"
+# - rule.zero_grad()
+# - F.cross_entropy(model(**inputs).logits, batch["labels"]).backward()
+# - rule.step()
+# + F.cross_entropy(model(**inputs).logits, batch["labels"]).backward()
+# + rule.step()
+# + rule.zero_grad()
+
+# %% wrong="9.9" name="shuffled but for few" says="in their order"
+# - for batch in batches:
+# + for batch in random.sample(batches, len(batches)) if len(batches) > 3 else batches:
+
+# %% wrong="9.9" name="a head of zeros" says="the head is not as the library makes it"
+# - model.add_classification_head(task, num_labels=n_classes)
+# + model.add_classification_head(task, num_labels=n_classes)
+# + for part in model.heads[task].parameters():
+# +     nn.init.zeros_(part)
 
 # %% wrong="9.9" name="the adapter is always new" says="has already been added"
 # - if task not in model.heads:

@@ -251,7 +251,8 @@ class Attention(nn.Module):
 
     def forward(self, x, past=None):
         """From the new tokens x (B, T, d_model) to an output of its shape and dtype, and a pair (keys, values) of all
-        tokens. `past` is None or the pair of an earlier call, each (B, n_kv_heads, S, d_head). It stays as it is.
+        tokens, of that dtype. `past` is None or the pair of an earlier call, each (B, n_kv_heads, S, d_head), S of 0 or
+        more. It stays as it is. Gradients flow to x and to the past, also from the pair.
         """
         ### BEGIN SOLUTION
         q = self.q_proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, n_heads, T, d_head)
@@ -323,7 +324,7 @@ print(
 
 # %% exercise="14.4"
 class SwiGLU(nn.Module):
-    """From (..., d_model) to that shape. Parts, nn.Linear without bias: `gate`, `up` (to d_ff), `down` (from d_ff)."""
+    """Keeps (..., d_model) and dtype. Parts, nn.Linear without bias: `gate`, `up` (to d_ff), `down` (from d_ff)."""
 
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -428,7 +429,7 @@ class LLM(nn.Module):
 
     Parts: `embedding` (nn.Embedding); `blocks` (nn.ModuleList) and `norm`, the very modules that are given; `head`
     (nn.Linear without bias), whose weight is the embedding's own one if `tied`, and another one otherwise.
-    A block maps x (B, T, d_model) and its past to such an x and its new past.
+    A block maps x (B, T, d_model) and its past to such an x and its new past, whatever that is.
     """
 
     def __init__(self, vocab_size, d_model, blocks, norm, tied=True):
@@ -545,7 +546,8 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
             own generator.
         cached: each token goes into the model once. If false, the whole text goes in each time, with no past.
 
-    The model is called once for each new token, with numbers that lie on the device of its parameters.
+    The model is called once for each new token, with numbers that lie on the device of its parameters. `tokens` stay
+    as they are, and so does the model.
     """
     ### BEGIN SOLUTION
     text, was_training, past = list(tokens), model.training, None

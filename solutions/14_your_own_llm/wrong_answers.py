@@ -264,9 +264,52 @@ def rotary(x, start=0, theta=10_000.0):
 # + return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=-1).to(x.dtype).reshape(x.shape)
 
 
-# %% wrong="14.2" name="no more than a thousand positions" says="far positions" private=true
+# %% wrong="14.2" name="one token needs no turn" says="a single token is not turned"
+# - a, b = x.chunk(2, dim=-1)
+# + if T == 1:
+# +     return x
+# + a, b = x.chunk(2, dim=-1)
+
+
+# %% wrong="14.2" name="a table of 2048 positions" says="positions in the thousands"
 # - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
-# + angles = torch.arange(start, start + T, device=x.device).clamp(max=1000).unsqueeze(1) * speeds
+# + angles = torch.arange(start, start + T, device=x.device).remainder(2048).unsqueeze(1) * speeds
+
+
+# %% wrong="14.2" name="theta above 1" says="with a theta of 1"
+# - a, b = x.chunk(2, dim=-1)
+# + if theta <= 1:
+# +     raise ValueError(theta)
+# + a, b = x.chunk(2, dim=-1)
+
+
+# %% wrong="14.2" name="a whole number for theta" says="no whole number"
+# - speeds = theta ** (-torch.arange(0, d, 2, device=x.device) / d)
+# + speeds = int(theta) ** (-torch.arange(0, d, 2, device=x.device) / d)
+
+
+# %% wrong="14.2" name="two columns stay" says="two columns are one pair"
+# - a, b = x.chunk(2, dim=-1)
+# + if d == 2:
+# +     return x
+# + a, b = x.chunk(2, dim=-1)
+
+
+# %% wrong="14.2" name="the angles of the first call" says="those of an earlier call"
+# - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
+# + angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds
+# + angles = vars(rotary).setdefault("kept", {}).setdefault((T, d), angles)
+
+
+# %% wrong="14.2" name="the first theta for ever" says="also after a call with another one"
+# - speeds = theta ** (-torch.arange(0, d, 2, device=x.device) / d)
+# + speeds = theta ** (-torch.arange(0, d, 2, device=x.device) / d)
+# + speeds = vars(rotary).setdefault("kept", {}).setdefault(d, speeds)
+
+
+# %% wrong="14.2" name="a table of 8192 positions" says="far positions" private=true
+# - angles = torch.arange(start, start + T, device=x.device).unsqueeze(1) * speeds  # (T, d / 2)
+# + angles = torch.arange(start, start + T, device=x.device).remainder(8192).unsqueeze(1) * speeds
 
 
 # %% right="14.2" name="as the library does it"
@@ -471,6 +514,37 @@ def rotary(x, start=0, theta=10_000.0):
 # + heads = F.scaled_dot_product_attention(q, keys, values, attn_mask=seen, dropout_p=0.1 * self.training)
 
 
+# %% wrong="14.3" name="the pair is detached" says="keys and values that are returned: they are detached"
+# - return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+# + return self.out_proj(heads.transpose(1, 2).flatten(2)), (k.detach(), v.detach())
+
+
+# %% wrong="14.3" name="the past is detached" says="no gradient flows to the past"
+# - k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
+# + k, v = torch.cat([past[0].detach(), k], dim=2), torch.cat([past[1].detach(), v], dim=2)
+
+
+# %% wrong="14.3" name="more heads of keys than of queries" says="more heads of keys"
+# - if d_model % n_heads or n_heads % n_kv_heads:
+# + if d_model % n_heads or (n_heads % n_kv_heads and n_kv_heads % n_heads):
+
+
+# %% wrong="14.3" name="a past of no token is refused" says="your code raised AssertionError"
+# - q, k = self.turn(q, S), self.turn(k, S)
+# + assert past is None or S
+# + q, k = self.turn(q, S), self.turn(k, S)
+
+
+# %% wrong="14.3" name="keeps single precision" says="kept in another dtype"
+# - return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+# + return self.out_proj(heads.transpose(1, 2).flatten(2)), (k.float(), v.float())
+
+
+# %% wrong="14.3" name="three results" says="not a list or a tuple of 3"
+# - return self.out_proj(heads.transpose(1, 2).flatten(2)), (k, v)
+# + return self.out_proj(heads.transpose(1, 2).flatten(2)), k, v
+
+
 # %% wrong="14.3" name="one token sees all, by its length" says="as long as its past" private=true
 # - seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S)
 # + seen = torch.ones(T, S + T, dtype=torch.bool, device=x.device).tril(diagonal=S if S < 8 else S - 1)
@@ -655,7 +729,42 @@ class Attention(nn.Module):
 # + x += attended
 
 
-# %% wrong="14.4" name="keeps the past's list" says="whatever it is" private=true
+# %% wrong="14.4" name="single precision" says="Keep that of x"
+# - return self.down(F.silu(self.gate(x)) * self.up(x))
+# + return self.down(F.silu(self.gate(x)) * self.up(x)).float()
+
+
+# %% wrong="14.4" name="three dimensions" says="any number of leading dimensions"
+# - return self.down(F.silu(self.gate(x)) * self.up(x))
+# + B, T, d = x.shape
+# + return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+# %% wrong="14.4" name="a copy of the second norm" says="`norm2` of Block is a copy"
+# - self.norm1, self.attention, self.norm2, self.mlp = norm1, attention, norm2, mlp
+# + import copy
+# + self.norm1, self.attention, self.norm2, self.mlp = norm1, attention, copy.deepcopy(norm2), mlp
+
+
+# %% wrong="14.4" name="the past detached" says="whatever it is"
+# - return x + self.mlp(self.norm2(x)), past
+# + past = past.detach() if isinstance(past, torch.Tensor) else past
+# + return x + self.mlp(self.norm2(x)), past
+
+
+# %% wrong="14.4" name="the past taken apart" says="whatever it is"
+# - attended, past = self.attention(self.norm1(x), past)
+# + attended, past = self.attention(self.norm1(x), past)
+# + past = tuple(past) if isinstance(past, list) else past
+
+
+# %% wrong="14.4" name="wide gates are cut off" says="other sizes are wrong" private=true
+# - return self.down(F.silu(self.gate(x)) * self.up(x))
+# + h = F.silu(self.gate(x)) * self.up(x)
+# + return self.down(h if h.size(-1) == 11 else h.clamp(max=0))
+
+
+# %% wrong="14.4" name="keeps the past's list" says="whatever it is"
 # - return x + self.mlp(self.norm2(x)), past
 # + return x + self.mlp(self.norm2(x)), past.float()
 
@@ -697,22 +806,6 @@ class Block(nn.Module):
 
 # %% [markdown]
 # ## 14.5
-
-# %% wrong="14.5" name="copies of the blocks" says="the blocks are copies"
-# - self.head = nn.Linear(d_model, vocab_size, bias=False)
-# + import copy
-# +
-# + self.blocks = copy.deepcopy(self.blocks)
-# + self.head = nn.Linear(d_model, vocab_size, bias=False)
-
-
-# %% wrong="14.5" name="a copy of the norm" says="the norm is a copy"
-# - self.head = nn.Linear(d_model, vocab_size, bias=False)
-# + import copy
-# +
-# + self.norm = copy.deepcopy(norm)
-# + self.head = nn.Linear(d_model, vocab_size, bias=False)
-
 
 # %% wrong="14.5" name="no last norm" says="in front of the head is missing"
 # - return self.head(self.norm(x)), now
@@ -836,6 +929,46 @@ class Block(nn.Module):
 # %% wrong="14.5" name="untied unless said" says="should be tied"
 # - def __init__(self, vocab_size, d_model, blocks, norm, tied=True):
 # + def __init__(self, vocab_size, d_model, blocks, norm, tied=False):
+
+
+# %% wrong="14.5" name="copies of the blocks" says="`blocks.0` is a copy"
+# - self.embedding, self.blocks, self.norm = nn.Embedding(vocab_size, d_model), nn.ModuleList(blocks), norm
+# + import copy
+# + self.embedding, self.norm = nn.Embedding(vocab_size, d_model), norm
+# + self.blocks = nn.ModuleList(copy.deepcopy(block) for block in blocks)
+
+
+# %% wrong="14.5" name="a copy of the norm" says="`norm` is a copy"
+# - self.embedding, self.blocks, self.norm = nn.Embedding(vocab_size, d_model), nn.ModuleList(blocks), norm
+# + import copy
+# + self.embedding, self.blocks = nn.Embedding(vocab_size, d_model), nn.ModuleList(blocks)
+# + self.norm = copy.deepcopy(norm)
+
+
+# %% wrong="14.5" name="a tuple" says="should be a list, not a tuple"
+# - return self.head(self.norm(x)), now
+# + return self.head(self.norm(x)), tuple(now)
+
+
+# %% wrong="14.5" name="d_model rows at least" says="`embedding.weight` of LLM has shape"
+# - self.embedding, self.blocks, self.norm = nn.Embedding(vocab_size, d_model), nn.ModuleList(blocks), norm
+# + self.blocks, self.norm = nn.ModuleList(blocks), norm
+# + self.embedding = nn.Embedding(max(vocab_size, d_model), d_model)
+
+
+# %% wrong="14.5" name="the past detached" says="whatever it is"
+# - now.append(one)
+# + now.append(one.detach() if isinstance(one, torch.Tensor) else one)
+
+
+# %% wrong="14.5" name="an empty past is none" says="whatever it is"
+# - x, one = block(x, one)
+# + x, one = block(x, None if isinstance(one, list) and not one else one)
+
+
+# %% wrong="14.5" name="the past of the last block alone" says="not a list or a tuple of 1"
+# - return self.head(self.norm(x)), now
+# + return self.head(self.norm(x)), now[-1:]
 
 
 # %% wrong="14.5" name="knows three blocks" says="other numbers of blocks" private=true
@@ -1003,6 +1136,51 @@ def generate(model, tokens, max_new, temperature=0.0, cached=True):
 # %% wrong="14.6" name="the logits of the first place" says="is not the one that is written"
 # - last = logits[0, -1]
 # + last = logits[0, 0]
+
+
+# %% wrong="14.6" name="the flag of the outermost module alone" says="or a part of it does"
+# - model.eval()
+# + model.training = False
+
+
+# %% wrong="14.6" name="the model is frozen" says="do not learn any more"
+# - model.eval()
+# + model.eval().requires_grad_(False)
+
+
+# %% wrong="14.6" name="goes on with the last text" says="kept from the call before"
+# - feed = text
+# - with torch.no_grad():
+# + kept = vars(generate)
+# + known = cached and kept.get("text") == text[:-1]
+# + feed, past = (text[-1:], kept["past"]) if known else (text, None)
+# + with torch.no_grad():
+
+# - model.train(was_training)
+# + kept.update(text=text[:-1], past=past)
+# + model.train(was_training)
+
+
+# %% wrong="14.6" name="the whole text with its past when not cached" says="without `cached`"
+# - feed, past = (text[-1:], now) if cached else (text, None)
+# + feed, past = (text[-1:], now) if cached else (text, now)
+
+
+# %% wrong="14.6" name="the same seed for each token" says="all tokens of a text are the same"
+# - last = logits[0, -1]
+# + last = logits[0, -1]
+# + torch.manual_seed(0)
+
+
+# %% wrong="14.6" name="greedy below a hundredth" says="at other temperatures" private=true
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + best = last.argmax() if temperature < 0.01 else torch.multinomial((last / temperature).softmax(-1), 1)
+
+
+# %% wrong="14.6" name="draws from the five best alone" says="some are never drawn" private=true
+# - best = last.argmax() if temperature == 0 else torch.multinomial((last / temperature).softmax(-1), 1)
+# + some = last.masked_fill(last < last.topk(min(5, len(last))).values[-1], -torch.inf)
+# + best = last.argmax() if temperature == 0 else torch.multinomial((some / temperature).softmax(-1), 1)
 
 
 # %% wrong="14.6" name="a temperature below one is greedy" says="at other temperatures" private=true
@@ -1194,9 +1372,43 @@ def convert(state, d_head=None):
 # + return list(found.items())
 
 
-# %% wrong="14.7" name="no more than a dozen layers" says="other checkpoints" private=true
+# %% wrong="14.7" name="by view" says="weights that are not contiguous"
+# - return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
+# + pairs = weight.view(-1).view(-1, d_head // 2, 2, weight.size(1))
+# + return pairs.transpose(1, 2).flatten(0, 2)
+
+
+# %% wrong="14.7" name="small heads stay" says="the rows stay where they are"
+# - return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
+# + if d_head <= 4:
+# +     return weight.clone()
+# + return weight.unflatten(0, (-1, d_head // 2, 2)).transpose(1, 2).flatten(0, 2)
+
+
+# %% wrong="14.7" name="no more than 32 layers" says="your code raised ValueError"
 # - elif kind == "weight" and part.startswith("model.layers.") and layer[0].isdigit() and layer[2] in inside:
-# + elif kind == "weight" and part.startswith("model.layers.") and int(layer[0]) < 12 and layer[2] in inside:
+# + elif kind == "weight" and part.startswith("model.layers.") and int(layer[0]) < 32 and layer[2] in inside:
+
+
+# %% wrong="14.7" name="whatever ends in a name" says="a file with `draft.lm_head.weight` is taken"
+# - part, _, kind = name.rpartition(".")
+# + part, _, kind = name.rpartition(".")
+# + part = next((one for one in whole if ".layers." not in part and part.endswith("." + one)), part)
+
+
+# %% wrong="14.7" name="a longer name" says="extra.weight` is taken"
+# - layer = part.removeprefix("model.layers.").partition(".")
+# + layer = part.removesuffix(".extra").removeprefix("model.layers.").partition(".")
+
+
+# %% wrong="14.7" name="all tables are left out" says="a file with `vision.inv_freq` is taken"
+# - if name.endswith(".rotary_emb.inv_freq"):
+# + if name.endswith("inv_freq"):
+
+
+# %% wrong="14.7" name="no more than 99 layers" says="other checkpoints" private=true
+# - elif kind == "weight" and part.startswith("model.layers.") and layer[0].isdigit() and layer[2] in inside:
+# + elif kind == "weight" and part.startswith("model.layers.") and int(layer[0]) < 99 and layer[2] in inside:
 
 
 # %% right="14.7" name="by regular expressions"

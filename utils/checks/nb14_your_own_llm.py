@@ -217,8 +217,23 @@ def rotary(rotary, lib):
         {
             "`start` is ignored: with a cache every new token would stand at position 0.": turned(x),
             "`start` is taken off the positions. Add it.": turned(x, -7),
-            "without a theta it should be 10,000.": lambda: turned(x, 7, 600.0),
+            "without a theta it should be 10,000, also after a call with another one.": lambda: turned(x, 7, 600.0),
+            "the angles are those of an earlier call, with another start and theta.": lambda: turned(x, 0, 600.0),
         },
+    )
+    told = "a single token is not turned as far as its position says: `start` is where a cache goes on."
+    expect.close(
+        expect.floats(rotary(x[:, :, :1], 9), (2, 3, 1, 8), "rotary of one token"), turned(x[:, :, :1], 9), told
+    )
+    told = "positions in the thousands are wrong: is a table too short, or are angles rough?"
+    expect.close(expect.floats(rotary(x, 5000), (2, 3, 5, 8), "rotary(x, start=5000)"), turned(x, 5000), told, 1e-2)
+    for base in (1.0, 20.5):
+        told = "with a theta of 1, or one that is no whole number, the angles are wrong."
+        found = expect.answers(rotary, x, 2, base, says=told)
+        expect.close(expect.floats(found, (2, 3, 5, 8), "rotary"), turned(x, 2, base), told)
+    told = "two columns are one pair. They are not turned as they should be."
+    expect.close(
+        expect.floats(rotary(x[..., :2], 3), (2, 3, 5, 2), "rotary of (2, 3, 5, 2)"), turned(x[..., :2], 3), told
     )
     flat = normal(6, 4, seed=12)
     told = "(2, 3, 5, 8) is right and (6, 4) is wrong: there may be any number of leading dimensions."
@@ -365,15 +380,21 @@ def attention(Attention, lib):
     like(output, wanted, "the output is wrong.", mistakes(state, x, n, m, None))
     continued(module, state, n, m)
     learns(lib, module, x, lambda weights, x: attended(weights, x, n, m)[0])
+    flows = lib(toys).pair_flows(module, x, [normal(3, m, 2, d // n, seed=23 + one) for one in range(2)])
+    assert all(flows[:2]), "no gradient flows through the keys and values that are returned: they are detached."
+    assert all(flows[2:]), "no gradient flows to the past that was given: it is detached."
     same_elsewhere(lib, module, x, wanted)
     double = lib(toys).double(module)
     told = "a module in double precision gives another dtype, or something else."
-    output = expect.answers(double, x.double(), says=told)[0]
+    output, pair = expect.items(expect.answers(double, x.double(), says=told), 2, "forward should return two results")
     assert type(output) is torch.Tensor and output.dtype is torch.float64, told
+    kept = "in double precision, keys and values are kept in another dtype."
+    assert all(one.dtype is torch.float64 for one in pair), kept
     expect.close(output.float(), wanted, told)
     for sizes, told in (
         ((10, 4, 2), "a d_model that is no multiple of n_heads should be refused with ValueError."),
         ((24, 6, 4), "n_heads that are no multiple of n_kv_heads should be refused with ValueError."),
+        ((16, 2, 4), "more heads of keys than of queries should be refused with ValueError."),
     ):
         expect.refuses(Attention, *sizes, lib(toys).marked, says=told)
 
@@ -426,7 +447,7 @@ def mistakes(state: State, x: torch.Tensor, n: int, m: int, past: Past | None) -
 def continued(module: Remote, state: State, n: int, m: int) -> None:
     """Fail unless new tokens after a past are what they should be, several or one, and other calls leave no trace."""
     d = state["q_proj.weight"].size(0)
-    for seed, (S, T) in enumerate(((4, 3), (6, 1), (3, 3))):
+    for seed, (S, T) in enumerate(((4, 3), (6, 1), (3, 3), (0, 2))):
         past = [normal(2, m, S, d // n, seed=30 + 2 * seed + one) for one in range(2)]
         after_past(module, state, normal(2, T, d, seed=40 + seed), past, n, m)
     x = normal(1, 4, d, seed=49)
@@ -492,6 +513,11 @@ def gated_feed_forward(SwiGLU: Remote, lib: Library, d: int, d_ff: int, seed: in
         {told: F.linear(inner, state["down.weight"]) for told, inner in forms.items()}
         | {"what came in is added. That is the block's part.": x + gated(state, x)},
     )
+    told = "(2, 5, d_model) is right, and one row alone is wrong: there may be any number of leading dimensions."
+    found = expect.answers(module, x[0, 0], says=told, kinds=("ValueError", "IndexError"))
+    expect.close(expect.floats(found, (d,), "the result of SwiGLU"), gated(state, x[0, 0]), told)
+    found = expect.tensor(lib(toys).double(module)(x.double()), (2, 5, d), "the result of SwiGLU")
+    assert found.dtype is torch.float64, "SwiGLU in double precision gives another dtype. Keep that of x."
     learns(lib, module, x, gated)
     same_elsewhere(lib, module, x, gated(state, x))
 
@@ -523,10 +549,12 @@ def block_of(Block: Remote, lib: Library, d: int, seed: int) -> tuple[Remote, di
     assert all(torch.equal(found[name], value) for name, value in wanted.items()), (
         "the parts of Block are not those that were given, or in other places."
     )
-    pairs["mlp"][0].load_state_dict({name: 0.5 * value for name, value in ours["mlp"].state_dict().items()})
-    ours["mlp"].load_state_dict({name: 0.5 * value for name, value in ours["mlp"].state_dict().items()})
-    told = "the parts of Block are copies. Keep the very modules that are given."
-    assert torch.equal(block.state_dict()["mlp.bias"], ours["mlp"].state_dict()["bias"]), told
+    for name, pair in pairs.items():
+        halved_state = {key: 0.5 * value for key, value in ours[name].state_dict().items()}
+        for one in pair:
+            one.load_state_dict(halved_state)
+        now, told = block.state_dict(), f"`{name}` of Block is a copy. Keep the very modules that are given."
+        assert all(torch.equal(now[f"{name}.{key}"], value) for key, value in halved_state.items()), told
     return block, ours
 
 
@@ -600,6 +628,9 @@ def block(SwiGLU, Block, lib):
     """A gate that multiplies; norms in front of attention and mlp, and nothing on what passes by."""
     gated_feed_forward(SwiGLU, lib, 6, 11, 51)
     block_is_pre_norm(Block, lib, 7, 61)
+    told = "the past should be handed on as it comes, to the attention and from it, whatever it is: not so {}."
+    strange = expect.answers(lib(toys).not_handed_on, Block, False, says=told.format("all that it may be"))
+    assert not strange, told.format(strange)
 
 
 # 14.5
@@ -610,7 +641,8 @@ def llm_with_weights(
 ) -> tuple[Remote, dict]:
     """A model of the student's from blocks of the kind `toys.Keeper` and a LayerNorm, and its known weights."""
     blocks = [lib(toys).Keeper(d) for _ in range(layers)]
-    model = LLM(V, d, blocks, lib(nn).LayerNorm(d), tied)
+    norm = lib(nn).LayerNorm(d)
+    model = LLM(V, d, blocks, norm, tied)
     fresh = expect.state(model, "LLM")
     assert "head.bias" not in fresh, "the head has a bias. It has none."
     told = "the blocks are not registered: a plain list hides them from `parameters()` and `state_dict()`."
@@ -620,6 +652,10 @@ def llm_with_weights(
         shapes |= {f"blocks.{place}.map.weight": (d, d), f"blocks.{place}.map.bias": (d,)}
     shapes |= {"norm.weight": (d,), "norm.bias": (d,), "head.weight": (V, d)}
     state = expect.weights(model, shapes, "LLM", seed=seed)
+    own = {f"blocks.{place}": block for place, block in enumerate(blocks)} | {"norm": norm}
+    for name, part in own.items():
+        same = all(torch.equal(value, state[f"{name}.{key}"]) for key, value in part.state_dict().items())
+        assert same, f"`{name}` is a copy. Keep the very modules that are given."
     if tied:
         state["embedding.weight"] = state["head.weight"]
     numbers = sum(math.prod(shape) for shape in shapes.values()) - V * d * tied
@@ -721,16 +757,15 @@ def llm(LLM, lib):
     slopes = lib(toys).parameter_gradients(lib(toys).First(model), tokens)
     for name, value in slopes.items():
         assert bool(value.any()), f"`{name.removeprefix('module.')}` gets no gradient: it would never learn."
-    keeper, norm = lib(toys).Keeper(d), lib(nn).LayerNorm(d)
-    usual = LLM(V, d, [keeper], norm)
+    told = "the new past should be a list, not a tuple."
+    assert lib(toys).type_of_second(model, tokens) == "list", told
+    told = "each past should be handed on as it comes, to its block and from it, whatever it is: not so {}."
+    strange = expect.answers(lib(toys).not_handed_on, LLM, True, says=told.format("all that it may be"))
+    assert not strange, told.format(strange)
+    llm_with_weights(LLM, lib, 4, 9, 1, True, 95)  # fewer tokens than columns
+    usual = LLM(V, d, [lib(toys).Keeper(d)], lib(nn).LayerNorm(d))
     told = "without `tied` being said, the model should be tied."
     assert sum(part.numel() for part in usual.parameters()) == V * d + d * d + 3 * d, told
-    for given, name, what in ((keeper, "blocks.0", "the blocks are copies"), (norm, "norm", "the norm is a copy")):
-        changed = {key: value + 1 for key, value in given.state_dict().items()}
-        given.load_state_dict(changed)
-        held = usual.state_dict()
-        told = f"{what}. The model should hold the very modules that are given."
-        assert all(torch.equal(held[f"{name}.{key}"], value) for key, value in changed.items()), told
 
 
 # 14.6
@@ -773,8 +808,12 @@ def writes_the_best(generate: Remote, lib: Library, prompt: list[int], max_new: 
         model.train()
         how = {} if cached else {"cached": False}
         text = written(generate(model, prompt, max_new, **how), prompt, max_new)
+        told = "without `cached`, the whole text should go in each time, with no past."
+        assert cached or not any(before for _, before in read(model.fed)), told
         for told, guess in {
-            "the model writes in training mode. Dropout would act.": greedy(table, prompt, max_new, 1),
+            "the model writes in training mode, or a part of it does: dropout would act.": greedy(
+                table, prompt, max_new, 1
+            ),
             "the model writes while gradients are recorded.": greedy(table, prompt, max_new, 2),
             "the model writes in training mode, and while gradients are recorded.": greedy(table, prompt, max_new, 3),
             "with the past, the whole text goes in again. Only the new token should.": greedy(
@@ -789,7 +828,9 @@ def writes_the_best(generate: Remote, lib: Library, prompt: list[int], max_new: 
         assert text == wanted, "the best token after the text so far is not the one that is written."
         fed = read(model.fed)
         told = "the mode of the model is another one afterwards. Leave it in the one you found."
-        assert read(model.training) is True, told
+        assert read(model.training) is True and read(model.part.training) is True, told
+        told = "the parameters of the model do not learn any more afterwards (requires_grad). Leave the model as it is."
+        assert all(lib(toys).learning(model)), told
         steps = [[n, 0], *([1, n + place] for place in range(max_new - 1))]
         whole = [[n + place, 0] for place in range(max_new)]
         if cached:
@@ -831,7 +872,14 @@ def draws_by_temperature(generate: Remote, lib: Library, seed: int) -> None:
         def far(wanted: torch.Tensor, found: torch.Tensor = found) -> float:
             return ((found - wanted).abs() / (wanted * (1 - wanted) / DRAWS + 1e-9).sqrt()).max().item()
 
-        assert found.max() < 1, "with a temperature the best token is always taken. Tokens should be drawn."
+        if found.max() == 1:
+            tokens = [
+                drawn(generate, lib, [0.01 * (token == best) for token in range(9)], 1.0, 1, seed)[0]
+                for best in range(9)
+            ]
+            told = "with a temperature the best token is always taken. Tokens should be drawn."
+            assert tokens != [*range(9)], told
+            raise AssertionError("all tokens of a text are the same: draw anew for each, and set no seed.")
         if far(shares) > 6:
             raw = torch.tensor(row)
             guesses = {
@@ -851,6 +899,12 @@ def generate(generate, lib):
     """Each token goes in once; greedy or drawn; evaluation mode, no gradients, the mode left as it was."""
     writes_the_best(generate, lib, [3, 8, 5], 6, 101)
     writes_the_best(generate, lib, [4], 3, 102)
+    table = normal(17, 9, seed=105)
+    models = [lib(toys).Writer(normal(17, 9, seed=106)), lib(toys).Writer(table)]
+    text = written(generate(models[0], [3, 1], 3), [3, 1], 3)
+    told = "something is kept from the call before: another model goes on with its text, and with its past."
+    assert written(generate(models[1], text, 4), text, 4) == greedy(table, text, 4), told
+    assert read(models[1].fed)[0] == [len(text), 0], told
     draws_by_temperature(generate, lib, 103)
     model = lib(toys).Writer(normal(17, 9, seed=104))
     told = "for no new token at all the text should come back as it was given."
@@ -975,15 +1029,21 @@ TABLE = "model.layers.0.self_attn.rotary_emb.inv_freq"
 
 
 @check("14.7", points=3, forbids=MODELS)
-def convert(to_halves, convert):
+def convert(to_halves, convert, lib):
     """Rows from pairs to halves; every name in its place, nothing missing, nothing left over."""
     reorders(to_halves, 3, 6, 5, 111)
     reorders(to_halves, 1, 8, 4, 112)
+    reorders(to_halves, 2, 4, 3, 114)
+    told = "weights that are not contiguous are an error: use reshape or unflatten, not view."
+    weight = normal(12, 5, seed=115)
+    found = expect.answers(lib(toys).strided, to_halves, weight, 6, says=told)
+    expect.close(found, halved(weight, 6), "weights that are not contiguous are reordered otherwise.")
     found = to_halves(normal(16, 4, seed=113).bfloat16(), 8)
     told = "the dtype of the weights changes. Reordering keeps it."
     assert expect.tensor(found, (16, 4), "the reordered rows").dtype is torch.bfloat16, told
     takes(convert, checkpoint(range(3), 3, 1, 6, False, 120), None, False)
-    tied = checkpoint([0, 11, 1, 10, 2], 4, 2, 6, True, 160)
+    takes(convert, checkpoint([], 3, 1, 6, False, 119), None, False)
+    tied = checkpoint([0, 11, 1, 40, 2], 4, 2, 6, True, 160)
     for table in (TABLE, "model.rotary_emb.inv_freq"):
         names_are_right(convert({**tied, table: torch.ones(3)}), converted(tied), True)
     takes(convert, tied, None, True)
@@ -992,7 +1052,8 @@ def convert(to_halves, convert):
     left_over = (
         *("model.layers.0.self_attn.q_proj.bias", "model.layers.1.mlp.experts.weight", "vision.weight"),
         *("encoder.layers.0.mlp.up_proj.weight", "model.layers.x.mlp.up_proj.weight", "model.layers.0.rotary.weight"),
-        *("model.extra_norm.weight", "model.layers.0.extra_norm.weight"),
+        *("model.extra_norm.weight", "model.layers.0.extra_norm.weight", "draft.lm_head.weight", "vision.inv_freq"),
+        *("draft.model.norm.weight", "model.layers.1.mlp.up_proj.extra.weight"),
     )
     for name in left_over:
         state = {**checkpoint([0, 1], 3, 1, 6, False, 290), name: torch.ones(4)}

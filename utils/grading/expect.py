@@ -46,7 +46,8 @@ def of_type(value: Any, kinds: type | tuple[type, ...], sentence: str) -> Any:
 
 def items(value: Any, count: int, sentence: str) -> list[Any]:
     """`value`, a list or a tuple of `count` items; `sentence` as in `of_type`."""
-    assert type(value) is list and len(value) == count, f"{sentence}, not {kind(value)}."
+    size = f" of {len(value)}" if type(value) is list else ""
+    assert type(value) is list and len(value) == count, f"{sentence}, not {kind(value)}{size}."
     return value
 
 

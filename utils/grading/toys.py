@@ -1224,6 +1224,7 @@ class Writer(Table):
     def __init__(self, table: Any):
         super().__init__(table)
         self.fed: list[list[int]] = []
+        self.part = nn.Identity()  # whose mode is read, too
 
     def forward(self, tokens: torch.Tensor, past: Any = None) -> tuple[torch.Tensor, list[torch.Tensor]]:
         """From token numbers (1, T) to logits (1, T, V), and the new past."""
@@ -1271,6 +1272,57 @@ class Counts(nn.Module):
     def forward(self, x: torch.Tensor, past: dict[str, int] | None = None) -> tuple[torch.Tensor, dict[str, int]]:
         """x as it came, and the new past."""
         return x, {"calls": 1 if past is None else past["calls"] + 1}
+
+
+class Hands(nn.Module):
+    """Stands for an attention, and for a block, whose past is anything: `now`. `given` is the past that came."""
+
+    def __init__(self, now: Any):
+        super().__init__()
+        self.now, self.given = now, None
+
+    def forward(self, x: torch.Tensor, past: Any = None) -> tuple[torch.Tensor, Any]:
+        """x as it came, and the new past."""
+        self.given = past
+        return x, self.now
+
+
+def not_handed_on(make: Callable[..., Any], whole: bool) -> str:
+    """What kind of past a block, or a `whole` model of blocks, does not hand on as it is, to or from; "" for none."""
+    leaf = torch.ones(2, requires_grad=True)
+    with torch.enable_grad():
+        flowing = 2 * leaf
+    pasts = {
+        "a list": [flowing, flowing],
+        "a tuple": (flowing, flowing),
+        "a dict": {"keys": flowing},
+        "an empty list": [],
+        "a tensor that needs a gradient": flowing,
+    }
+    for name, one in pasts.items():
+        parts = [Hands(one), Hands(one)]
+        if whole:
+            found = make(5, 3, parts, nn.Identity())(torch.tensor([[1, 4]]), [one, one])[1]
+        else:
+            block = make(nn.Identity(), parts[0], nn.Identity(), nn.Identity())
+            found, parts = [block(torch.ones(1, 2, 3), one)[1]], parts[:1]
+        if not all(part.given is one for part in parts) or not all(entry is one for entry in found):
+            return name
+    return ""
+
+
+def type_of_second(call: Callable[..., Any], *args: Any) -> str:
+    """What the type of the second result of `call(*args)` is called."""
+    return type(call(*args)[1]).__name__
+
+
+def pair_flows(attention: nn.Module, x: torch.Tensor, past: list[torch.Tensor]) -> list[bool]:
+    """Whether gradients flow from the pair that `attention` returns to x, and from pair and output to the past."""
+    with torch.enable_grad():
+        leaf, *kept = (one.detach().clone().requires_grad_() for one in (x, *past))
+        output, pair = attention(leaf, tuple(kept))
+        flows = [flows_to(one, [leaf]) for one in pair]
+        return [*flows, *(flows_to(one, [old]) for one, old in zip([*pair, output], [*kept, kept[0]], strict=True))]
 
 
 def each(call: Callable[..., Any], turns: list[list[Any]]) -> list[Any]:
@@ -1354,6 +1406,12 @@ def rewound_after_moves(
     after = {name: value.clone() for name, value in model.state_dict().items()}
     move_all(model, 1)
     return [same, after, saved, masks]
+
+
+def ones_as_gradients(model: nn.Module, names: list[str]) -> None:
+    """Give the parameters of these names a gradient of ones, whether they learn or not."""
+    for name, weights in model.named_parameters():
+        weights.grad = torch.ones_like(weights) if name in names else None
 
 
 def leave_gradients(model: nn.Module) -> None:
