@@ -82,7 +82,8 @@ def build(
         console.print(f"{len(course.notebooks)} notebooks are up to date")
         return
     course_tree.build_tree(course)
-    console.print(f"wrote {', '.join(stale) or 'nothing: all was up to date'}; the course tree is {course.tree}")
+    wrote = f"wrote {', '.join(stale)}" if stale else "the notebooks were up to date"
+    console.print(f"{wrote}; the course tree is {course.tree}", soft_wrap=True)
 
 
 @app.command("new-course")

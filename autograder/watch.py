@@ -99,7 +99,7 @@ def _round(
 
     Of notebooks and students, a student "" stands for all.
     """
-    collected = collect(course, folder)
+    collected = collect(course, folder) if _look(folder) else Collected()  # nothing came yet, which is no mistake
     on_collected(collected)
     retry = set()
     for entry in course.notebooks:

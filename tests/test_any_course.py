@@ -372,6 +372,11 @@ def test_what_is_graded_is_left_alone_until_something_changes(twin):
     assert len(again) == 4
 
 
+def test_a_student_who_handed_in_nothing_is_named(twin):
+    with pytest.raises(CourseError, match=r"adda handed in none of .*: it was handed in by .*ada"):
+        run(twin, students=["ada", "adda"])
+
+
 def test_marks_by_hand_stay(twin):
     run(twin, students=["ada"])
     with Gradebook(f"sqlite:///{twin}/gradebook.db") as book:

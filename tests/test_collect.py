@@ -162,6 +162,16 @@ def test_an_unknown_notebook_is_asked_for(mine, tmp_path):
     assert collect.collect(mine, path, mine.notebook(NAME)).taken
 
 
+@pytest.mark.parametrize("inside", ["the course", "the course tree"])
+def test_a_folder_that_holds_the_course_is_refused(mine, inside):
+    """Else the solutions are somebody's hand-ins, and thousands of files are refused one by one."""
+    kept = course.FOLDER if inside == "the course" else mine.tree
+    kept.mkdir(exist_ok=True)
+    for source in (kept, kept.parent):
+        with pytest.raises(course.CourseError, match="give the zip or the folder of hand-ins alone"):
+            collect.collect(mine, source)
+
+
 def test_a_source_that_is_not_there(mine, tmp_path):
     with pytest.raises(course.CourseError, match="does not exist"):
         collect.collect(mine, tmp_path / "no")

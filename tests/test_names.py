@@ -157,7 +157,21 @@ def test_blackboard_states_times(mine, tmp_path, text):
     there = mine.model_copy(update={"timezone": "America/New_York"})
     result = collect.collect(there, download(tmp_path / "in.zip", names))
     assert set(submitted(mine)) == {"al815", "bo2"} and stamps(mine)["al815"].startswith("2027-02-08 15:20:30")
-    assert not result.notes
+    assert not result.notes and not result.refused  # what Blackboard writes about each attempt is no hand-in
+    (tmp_path / "in").mkdir()
+    for name, content in names.items():
+        (tmp_path / "in" / name).write_bytes(content)
+    assert not collect.collect(there, tmp_path / "in").refused
+
+
+def test_blackboards_word_of_an_attempt_without_a_notebook_is_told(mine, tmp_path, text):
+    names = {
+        f"Lab 1_al815_attempt_2027-02-08-10-20-30_{NAME}.ipynb": text,
+        "Lab 1_bo2_attempt_2027-02-01-10-20-30.txt": b"Name: Bo",
+        "Lab 1_bo2_attempt_2027-02-01-10-20-30_lab.pdf": b"%PDF",
+    }
+    result = collect.collect(mine, download(tmp_path / "in.zip", names))
+    assert len(result.taken) == 1 and len(result.refused) == 2 and all("_bo2_" in line for line in result.refused)
 
 
 @pytest.mark.parametrize(

@@ -267,6 +267,7 @@ def test_names_and_points_are_read_without_running_it(tmp_path):
 @pytest.mark.parametrize(
     "old, new, says",
     [
+        ("    assert f(0) == 0\n", '    """Nothing but parts."""\n', "nothing outside of the parts"),
         ('part("two", 1.5)', 'part("two", 2.5)', "has 3 points, and its parts have 3.5"),
         ('part("two", 1.5)', 'part("one", 1.5)', 'there are two parts "one"'),
         ('part("two", 1.5)', 'part("two", 0)', "with its name and its points"),

@@ -255,6 +255,7 @@ def test_home_and_grading_ask_for_the_same_numbers(tmp_path, tree):
     shown, told, _ = at_a_desk(tmp_path, ADA, literal(ADA))
     assert variants.stated(MODEL.of(ADA)) in shown and f"{ADA}: your numbers" in shown
     assert f"Exercise {NUMBER}: passed (1 point)" in told
+    assert f"{ADA!r}. Grading asks for the name under which you hand in" in told  # half a name passes here, too
     _, others, _ = at_a_desk(tmp_path, ADA, literal(ZOE))
     assert ANOTHER in others and repr(ADA) in others
     shown, nobody, _ = at_a_desk(tmp_path, "", literal(ADA))
@@ -415,6 +416,20 @@ def test_reports_hide_a_long_name_in_a_sentence(tree):
     (record,) = grade.grade(tree, [ENTRY])
     assert repr(name) in of_exercise(record).message
     assert "Dolores" not in report.write_report(tree, [ENTRY]).read_text()
+
+
+LONG = " ".join(["Maria Dolores Ñusta O'Neill-Öztürk"] * 6)  # over 200 signs, longer than a folder's name may be
+
+
+@pytest.mark.parametrize("on_roster", [False, True])
+def test_reports_hide_a_name_that_is_longer_than_a_folders_may_be(tree, on_roster):
+    if on_roster:
+        listed(tree, ("md01", LONG, "Müller", "md@example.org", ""))
+    hand_in(tree, {"md01" if on_roster else LONG: literal("somebody else", 8)})
+    (record,) = grade.grade(tree, [ENTRY])
+    assert "Dolores" in of_exercise(record).message
+    text = report.write_report(tree, [ENTRY]).read_text()
+    assert "Dolores" not in text and "md01" not in text
 
 
 def test_one_answer_of_a_group_is_right_for_one_of_them(tree):

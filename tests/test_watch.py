@@ -64,6 +64,11 @@ def page_of(known, student):
     return known.tree / "feedback" / student / NAME / f"{NAME}.html"
 
 
+def test_a_folder_in_which_nothing_lies_yet_is_not_refused(known, tmp_path):
+    (tmp_path / "inbox").mkdir()
+    assert watched(known, tmp_path / "inbox", ()) == {"graded": [], "refused": [0], "not done": []}
+
+
 def test_what_arrives_is_graded_and_answered_once(known, files, tmp_path):
     right, wrong = files
     inbox = tmp_path / "inbox"

@@ -125,6 +125,7 @@ def grade(
     warnings.simplefilter("ignore", SAWarning)  # nbgrader's code makes SQLAlchemy warn
     logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # nbgrader's tracebacks; they are in its log
     records, refused, waiting = [], [], []
+    found: set[str] = set()
     with _exclusive(course), _kept_engines(), tempfile.TemporaryDirectory() as folder:
         for name in names:
             if others := languages(course, name):
@@ -132,10 +133,15 @@ def grade(
                 refused.append(f"{name}: {told}; only Python notebooks are graded here")
                 continue
             for job in jobs(course, name, students):
+                found.add(job.student)
                 if job.settled and job.known and not again:
                     records.append(job.known)
                 else:
                     waiting.append(job)
+        if not refused and (unknown := sorted({*students} - found)):
+            everybody = sorted({job.student for name in names for job in jobs(course, name, ())})
+            told = f"it was handed in by {', '.join(everybody)}" if everybody else "nobody did"
+            raise CourseError(f"{', '.join(unknown)} handed in none of {', '.join(names)}: {told}")
         if waiting:
             for record in _run(course, waiting, workers, Path(folder, "cells.db")):
                 on_record(record)

@@ -63,6 +63,11 @@ def must_fit(module: ModuleType, private: Mapping[str, Sequence[str]]) -> None:
                 f"{where}: {check.points - sum(parts.values()):g} of its points are in no part, and no private check "
                 "without a part asks for them"
             )
+        if parts and sum(parts.values()) < check.points - 1e-9 and not _asks_outside(check):
+            raise CourseError(
+                f"{where}: {check.points - sum(parts.values()):g} of its points are in no part, and its check asks for "
+                "nothing outside of the parts: whoever leaves all blank would have them"
+            )
     others = {*read(path.read_text(), str(path))} - {check.asserts.__name__ for check in known.values()}
     if others:
         raise CourseError(f"{path}: {sorted(others)[0]} has parts, and is no check of a graded exercise")
@@ -100,6 +105,18 @@ def read(text: str, where: str) -> dict[str, dict[str, float]]:
                 "condition, another part or a function of its own, so that it is always reached"
             )
     return found
+
+
+def _asks_outside(check: Check) -> bool:
+    """Whether a check uses one of the student's names outside of its parts."""
+    path = Path(check.asserts.__code__.co_filename)
+    name = check.asserts.__name__
+    (function,) = [
+        one for one in ast.parse(path.read_text()).body if isinstance(one, ast.FunctionDef) and one.name == name
+    ]
+    outside = [one for one in function.body if not (isinstance(one, ast.With) and _is_part(one.items[0].context_expr))]
+    used = {node.id for one in outside for node in ast.walk(one) if isinstance(node, ast.Name)}
+    return not used.isdisjoint(check.names)
 
 
 def _name_and_points(statement: ast.With, where: str) -> tuple[str, float]:

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from autograder.course import Course
-from autograder.intake.platforms import containers, is_noise, platform, platform_claim
+from autograder.intake.platforms import containers, is_noise, notes, platform, platform_claim
 from utils.experiments.experiment import MAX_FILE, MAX_FILES, read_files
 from utils.grading.verdict import legible
 
@@ -80,8 +80,8 @@ class Reader:
         self._refuse_folders(empty, inside)
         if not inside:
             self._refuse(source.name, "the folder is empty")
-        above = containers(self.course, inside)
-        for path in inside:
+        above, beside = containers(self.course, inside), notes(inside)
+        for path in (one for one in inside if one not in beside):
             yield from self._file(source / path, path, above)
 
     def _refuse(self, name: object, why: str) -> None:
@@ -182,8 +182,9 @@ class Reader:
                 above = 0 if own else containers(self.course, names)
                 room = MAX_OWN_NOTEBOOKS * self.most
                 runs = self._runs(members, names)
+                beside = set() if own else notes(names)
                 for member, name in zip(members, names, strict=True):
-                    if RUN.match(name.as_posix()):
+                    if RUN.match(name.as_posix()) or name in beside:
                         continue
                     text = self._member(archive, member, owner / name, own)
                     if text is None:
@@ -195,8 +196,8 @@ class Reader:
                     whose = owner if own else PurePosixPath(*name.parts[above:])
                     stamp = when if own else self._stated(member, when)
                     if name.suffix.lower() == ".ipynb":
-                        beside = partial(self._unpacked, archive, runs.get(name.parent.as_posix(), {}))
-                        yield from self._found(owner / name if own else name, text, stamp, whose, own, beside)
+                        its = partial(self._unpacked, archive, runs.get(name.parent.as_posix(), {}))
+                        yield from self._found(owner / name if own else name, text, stamp, whose, own, its)
                     elif len(text) > self.most:
                         self._refuse(owner / name, "a zip larger than one notebook may be")
                     else:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from autograder import limited
-from autograder.course import Course, CourseError, NotebookEntry, Platform
+from autograder.course import FOLDER, Course, CourseError, NotebookEntry, Platform
 from autograder.gradebook import course_tree, roster
 from autograder.intake import origins, reading
 from autograder.intake.archive import Found, Reader, listed
@@ -44,11 +44,16 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
     `only` is the notebook that files of other names are taken for. With `whose`, all of it is that student's.
 
     Raises:
-        CourseError: there is no such zip, folder, notebook or student.
+        CourseError: there is no such zip, folder, notebook or student, or the folder holds the course itself.
     """
     result = Collected()
     if not source.exists():
         raise CourseError(f"{source} does not exist")
+    for kept in (FOLDER, course.tree.resolve()):  # else solutions and releases become the hand-ins of a student
+        if kept.is_relative_to(source.resolve()):
+            raise CourseError(
+                f"{source} holds {kept}, which are no hand-ins: give the zip or the folder of hand-ins alone"
+            )
     named = _Names(course, source, result, whose)
     packed: set[tuple[object, str]] = set()
     for found in Reader(course, result.refused).files(source):

@@ -42,6 +42,10 @@ COPY_BEFORE = re.compile(
 )
 COPY_AFTER = re.compile(r"([\s_-]+(copy|copie|kopie|copia|cópia)|\s*\(\d+\))$", re.I)
 CONTAINERS = ("submissions", "submission", "submitted", "handins", "hand-ins", "downloads", "assignments")
+# What Blackboard lays beside each attempt that it names, with its date and comments.
+ATTEMPT = re.compile(
+    r"^(?P<attempt>.+_attempt_\d{4}(?:-\d\d){5})(?:_.+\.(?:ipynb|zip)|(?P<note>\.txt))$", re.IGNORECASE
+)
 NOISE = ("__MACOSX", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db", "timestamp.txt")
 
 
@@ -71,6 +75,13 @@ def known_platforms(course: Course) -> tuple[Platform, ...]:
 def is_noise(path: PurePosixPath) -> bool:
     """Whether systems, not students, made a file: macOS keeps what its own disks know of x in `._x`."""
     return any(part in NOISE or part.startswith("._") for part in path.parts)
+
+
+def notes(paths: Iterable[PurePosixPath]) -> set[PurePosixPath]:
+    """What a platform says of hand-ins in files beside them. One that has no hand-in beside it is none of these."""
+    found = [(path, match) for path in paths if (match := ATTEMPT.match(path.name))]
+    handed_in = {path.with_name(match["attempt"]) for path, match in found if not match["note"]}
+    return {path for path, match in found if match["note"] and path.with_name(match["attempt"]) in handed_in}
 
 
 def containers(course: Course, paths: list[PurePosixPath]) -> int:

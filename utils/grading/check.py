@@ -111,6 +111,9 @@ class Check:
                     return again
         if not whose and not own.name and verdict.outcome is not Outcome.BLANK:
             return Verdict(self.exercise, self.points, Outcome.WRONG, variants.ASK)
+        if not whose and verdict.outcome is Outcome.PASSED:  # grading draws from what the platform calls the student
+            told = f"This is right for {legible(own.name)!r}. Grading asks for the name under which you hand in"
+            return replace(verdict, message=told)
         return replace(verdict, another=own.another)
 
     def rule_against(self, cells: Sequence[forbidden.Cell]) -> str:
