@@ -1079,7 +1079,7 @@ def starting_point(l2_sp, lib):
     again = dict(reversed([*start.items()]))  # by name, whatever the order
     turned = body | {"3.weight": normal(width, classes, seed=978), "3.bias": normal(classes, 1, seed=979)}
     thin = body | {"3.weight": normal(classes, 1, seed=983), "3.bias": start["3.bias"]}
-    several = (start, body, other, wide, {}, start | {"gone.weight": normal(2, 2, seed=976)}, named)
+    several: tuple[State, ...] = (start, body, other, wide, {}, start | {"gone.weight": normal(2, 2, seed=976)}, named)
     for anchor in (*several, again, turned, thin):
         for alpha, beta in ((0.7, 0.2), (0.1, 3.0), (1.0, 0.0), (0.0, 1.0)):
             starts_of(l2_sp, lib, theirs, ours, anchor, alpha, beta)
