@@ -586,8 +586,7 @@ def forgets_gradients(call: Callable[..., Any], part: nn.Module, x: torch.Tensor
 
 def leaves_gradients(call: Callable[..., Any], part: nn.Module, *rest: Any) -> bool:
     """Whether `call(part, *rest)` leaves a gradient at parameters of `part`, which have none before."""
-    for one in part.parameters():
-        one.grad = None
+    part.zero_grad()  # to None
     call(part, *rest)
     return any(one.grad is not None for one in part.parameters())
 
