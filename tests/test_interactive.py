@@ -8,7 +8,7 @@ from PIL import Image
 
 from autograder import course
 from autograder.author import build
-from autograder.sandbox.kernel import CLEAN
+from autograder.sandbox.kernel import CLEAN, open_kernel
 from autograder.sandbox.kernel_main import Outputs
 from utils import plots
 from utils.interactive import MOST, Interactive, interactive
@@ -69,3 +69,21 @@ def test_a_grading_kernel_keeps_the_still_picture_alone():
     outputs.display({kind: text for kind, text in shown.items() if kind != "image/png"})
     kept = [[*item["data"]] for item in outputs.items]
     assert kept == [["text/plain", "image/png"], ["text/plain", "text/html"]]
+
+
+COUNTED = """
+from utils import plots
+from utils.interactive import interactive
+heights = []
+def draw(height):
+    heights.append(height)
+    return plots.bars({"": [height]}, labels=["a"], ylabel="y", alt="A bar.")
+interactive(draw, start={"height": 2}, height=[1, 2, 3])
+"""
+
+
+def test_a_grading_kernel_draws_that_one_alone():
+    with open_kernel(COURSE) as running:
+        shown = running.run(COUNTED)
+        assert not shown.error and [[*output.data] for output in shown.outputs] == [["text/plain", "image/png"]]
+        assert "[2]" in str(running.run("heights").outputs)

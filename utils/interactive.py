@@ -5,10 +5,12 @@ run (GitHub, feedback pages, paper) the first picture stays.
 """
 
 import base64
+import functools
 import html
 import io
 import itertools
 import json
+import math
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -65,7 +67,8 @@ class Interactive:
     """Pictures, one for each combination of values, and the sliders that choose among them.
 
     Args:
-        draw: what makes the picture of a combination, given by name.
+        draw: what makes the picture of a combination, given by name. The first one is drawn at once, the others when
+            the page is made, as in a notebook: who shows no page, as the grader does, does not wait for them.
         start: the combination that is shown first, also where there are no sliders; by default the first of all.
         choices: the values of each slider, by its name. Names are shown with blanks instead of underscores.
 
@@ -75,21 +78,27 @@ class Interactive:
 
     def __init__(self, draw: Callable[..., Picture], start: dict[str, Any] | None, choices: dict[str, Sequence[Any]]):
         self.choices = {name: [*values] for name, values in choices.items()}
-        places = [range(len(values)) for values in self.choices.values()]
-        combinations = [*itertools.product(*places)]
-        if not self.choices or not combinations or len(combinations) > MOST:
-            raise ValueError(f"a figure has 1 to {MOST} combinations of values, not {len(combinations)}")
+        combinations = math.prod(len(values) for values in self.choices.values())
+        if not self.choices or not 0 < combinations <= MOST:
+            raise ValueError(f"a figure has 1 to {MOST} combinations of values, not {combinations}")
         given = {name: values[0] for name, values in self.choices.items()} | (start or {})
         if {*given} != {*self.choices} or any(value not in self.choices[name] for name, value in given.items()):
             raise ValueError(f"the start {start} is none of the values")
         self.start = tuple(values.index(given[name]) for name, values in self.choices.items())
-        self.pictures = {
-            at: draw(**{name: values[k] for k, (name, values) in zip(at, self.choices.items(), strict=True)})
-            for at in combinations
-        }
+        self._draw = draw
+        self.first = self._picture(self.start)
 
     def __repr__(self) -> str:
-        return self.pictures[self.start].alt
+        return self.first.alt
+
+    def _picture(self, at: tuple[int, ...]) -> Picture:
+        return self._draw(**{name: values[k] for k, (name, values) in zip(at, self.choices.items(), strict=True)})
+
+    @functools.cached_property
+    def pictures(self) -> dict[tuple[int, ...], Picture]:
+        """The picture of each combination, by the place of each slider."""
+        places = itertools.product(*(range(len(values)) for values in self.choices.values()))
+        return {at: self.first if at == self.start else self._picture(at) for at in places}
 
     def html(self) -> str:
         """The figure as a piece of a page."""
@@ -113,11 +122,15 @@ class Interactive:
             frames=kept.replace("<", "\\u003c"),  # no text ends the script
         )
 
+    def still(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The first picture alone, by MIME type, and what is told of each type."""
+        still, told = self.first._repr_png_()
+        return {"image/png": base64.b64encode(still).decode(), "text/plain": repr(self)}, {"image/png": told}
+
     def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """For notebooks: the page, and for those who show no pages the first picture."""
-        still, told = self.pictures[self.start]._repr_png_()
-        shown = {"text/html": self.html(), "image/png": base64.b64encode(still).decode(), "text/plain": repr(self)}
-        return shown, {"image/png": told}
+        shown, told = self.still()
+        return {"text/html": self.html(), **shown}, told
 
 
 def interactive(
