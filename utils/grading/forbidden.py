@@ -45,6 +45,7 @@ HELPERS = {
     "data": (),
 }
 WINGS = ("experiments", "grading")  # packages of `utils` that have helpers in them
+BY_ITS_OPERATOR = "torch.ops"  # whether code of this kind is forbidden, the operator says that it calls
 SILENT = ("grading.check", "checks")  # their stand-ins may be called: they say nothing
 # Libraries of models, which have the answers to many exercises ready under names of their own: as words of `forbids`.
 MODELS = ("import transformers", "import adapters")
@@ -342,7 +343,8 @@ class Watch:
     def __init__(self, forbids: Collection[str], is_students: Callable[[str], bool], theirs: bool = False):
         self.forbids, self.found, self._theirs = tuple(forbids), "", theirs
         self._is_students = lru_cache(maxsize=None)(is_students)
-        self._known: dict[int, tuple[CodeType, str]] = {}
+        self._of_codes: dict[int, tuple[CodeType, str]] = {}
+        self._of_names: dict[str, str] = {}  # of functions that are not written in Python
         self._before: Any = None
         self._top: FrameType | None = None
         self._of_threads: Any = None
@@ -366,34 +368,41 @@ class Watch:
                 self.found = "sys.setprofile"
 
     def _note(self, frame: FrameType, event: str, argument: Any) -> None:
-        if self.found:
-            return
+        # It runs at every call and return, so what is known and allowed is told apart first, and without a call.
         if event == "call":
-            name = self._of_code(frame)
+            code = frame.f_code
+            known = self._of_codes.get(id(code))
+            if known is None:
+                known = self._of_codes[id(code)] = (code, self._of_code(code))  # with the code its id stays its own
+            name = known[1]
+            if name == "":
+                return
+            if name is BY_ITS_OPERATOR:
+                name = _forbidden(self.forbids, *str(frame.f_locals.get("self", "")).split(".")[1:2])
+            caller = frame.f_back
         elif event == "c_call":
-            name = _forbidden(self.forbids, getattr(argument, "__name__", "") or "")
-            name = name if name and self._is_students(frame.f_code.co_filename) else ""
+            called = getattr(argument, "__name__", "") or ""
+            known_name = self._of_names.get(called)
+            if known_name is None:
+                known_name = self._of_names[called] = _forbidden(self.forbids, called)
+            if known_name == "":
+                return
+            name, caller = known_name if self._is_students(frame.f_code.co_filename) else "", frame
         else:
             return
-        if name and self._for_student(frame if event == "c_call" else frame.f_back):
+        if name and not self.found and self._for_student(caller):
             self.found = name
 
-    def _of_code(self, frame: FrameType) -> str:
+    def _of_code(self, code: CodeType) -> str:
         """The forbidden name that a function's code goes by, or ""."""
-        code = frame.f_code
         if code.co_name == "__call__" and code.co_filename.endswith("_ops.py"):  # torch.ops.aten.NAME(...)
-            path = str(frame.f_locals.get("self", "")).split(".")
-            return _forbidden(self.forbids, *path[1:2])
-        known = self._known.get(id(code))
-        if known is None:
-            name = ""
-            if not self._is_students(code.co_filename):
-                path = getattr(code, "co_qualname", code.co_name).split(".")
-                module = code.co_filename.rpartition("/")[2].removesuffix(".py")
-                library = code.co_filename.rpartition("/site-packages/")[2].partition("/")[0]
-                name = _forbidden(self.forbids, *path, module, f"import {library}")
-            known = self._known[id(code)] = (code, name)
-        return known[1]
+            return BY_ITS_OPERATOR
+        if self._is_students(code.co_filename):
+            return ""
+        path = getattr(code, "co_qualname", code.co_name).split(".")
+        module = code.co_filename.rpartition("/")[2].removesuffix(".py")
+        library = code.co_filename.rpartition("/site-packages/")[2].partition("/")[0]
+        return _forbidden(self.forbids, *path, module, f"import {library}")
 
     def _for_student(self, frame: FrameType | None) -> bool:
         """Whether code of the student's is among the callers, or a thread, which nobody else starts."""
@@ -404,7 +413,7 @@ class Watch:
         return frame is None or self._theirs
 
 
-@lru_cache(maxsize=16_384)  # it is asked of whatever runs: the same few names, thousands of times
+@lru_cache(maxsize=16_384)  # it is asked of whatever runs, check after check
 def _forbidden(forbids: tuple[str, ...], *names: str) -> str:
     """The first of the forbidden names that is, or is a part of, one of `names`, "" if there is none."""
     whole = [OPERATORS.get(name.lstrip("_"), name) for name in names]
