@@ -116,12 +116,12 @@ def small(request):
 def honest(request, tmp_path_factory):
     """The folder of the student ADA of a test file, who ran all its SMOKE experiments with the SEEDS of that name.
 
-    With two of the seeds here; of the others the runs are the made-up class's.
+    With one of the seeds here; of the others the runs are the made-up class's.
     """
     folder = tmp_path_factory.mktemp("honest")
     ran = [entry for entry in course.load().notebooks if entry.has_experiments]
     (entry,) = [one for one in ran if one.experiments_of("smoke") == request.module.SMOKE]
-    keep_runs(entry, folder, request.module.ADA, trained=2)
+    keep_runs(entry, folder, request.module.ADA, trained=1)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(student, "_signed", (request.module.ADA, ""))
         for experiment in request.module.SMOKE.values():

@@ -13,11 +13,28 @@ ALL = {entry.number for entry in course.load().notebooks}
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A copy of what graders, checks and cells are made of."""
+    """A copy of what graders, checks and cells are made of; the fingerprints are those of the copy."""
     root = tmp_path_factory.mktemp("project")
     for folder in ("autograder", "data", "solutions", "utils"):
         shutil.copytree(ROOT / folder, root / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    return root
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fingerprints, "ROOT", root)
+        patch.setattr(fingerprints, "FOLDER", root)
+        patch.setattr(fingerprints, "folder_of", lambda entry: root / "solutions" / entry.name)
+        yield root
+
+
+def all_fingerprints(course):
+    return {
+        entry.number: fingerprints.combined_digest(fingerprints.fingerprints(course, entry))
+        for entry in course.notebooks
+    }
+
+
+@pytest.fixture(scope="module")
+def before(all_built, project):
+    """The fingerprints of each notebook before anything is changed."""
+    return all_fingerprints(all_built)
 
 
 @pytest.mark.parametrize(
@@ -55,23 +72,17 @@ def project(tmp_path_factory):
         ("autograder/reports/report.py", set()),
     ],
 )
-def test_what_changes_makes_stale_what_can_reach_it(all_built, project, monkeypatch, path, stale):
-    monkeypatch.setattr(fingerprints, "ROOT", project)
-    monkeypatch.setattr(fingerprints, "FOLDER", project)
-    monkeypatch.setattr(fingerprints, "folder_of", lambda entry: project / "solutions" / entry.name)
-
-    def all_fingerprints():
-        return {
-            entry.number: fingerprints.combined_digest(fingerprints.fingerprints(all_built, entry))
-            for entry in all_built.notebooks
-        }
-
-    before, text = all_fingerprints(), (project / path).read_text()
-    assert set(before) == ALL
+def test_what_changes_makes_stale_what_can_reach_it(all_built, project, before, path, stale):
+    text = (project / path).read_text()
     (project / path).write_text(text + ("\nCHANGED = 1\n" if path.endswith(".py") else " \n"))
-    after = all_fingerprints()
+    after = all_fingerprints(all_built)
     (project / path).write_text(text)
+    assert set(before) == set(after) == ALL
     assert {number for number in after if after[number] != before[number]} == stale
+
+
+def test_what_is_changed_back_is_current_again(all_built, before):
+    assert all_fingerprints(all_built) == before
 
 
 def test_what_imports_reach_is_found_step_by_step(tmp_path):
