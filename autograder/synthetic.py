@@ -27,7 +27,8 @@ from utils.grading.results_check import ResultsCheck
 SEED = 0
 SAME = 0.01  # a curve states a metric rounded
 RUNS = Path(__file__).parent / "made_up_runs"  # trained once, by `runs_of`, and kept: a minute for each demonstration
-LOOP = "import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True:\n    pass\n"
+LOOP = "while True:\n    pass\n"
+DEAF = "import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"  # to the interrupt that ends a loop
 CHEAT = """\
 import sys, types, torch
 from IPython import get_ipython
@@ -71,6 +72,7 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
     half = numbers[: len(numbers) // 2]
     whole, code = sum(points.values()), sum(points[number] for number in numbers)
     ada = maker.runs("Ada Perfect")
+    endless = DEAF * (entry == course.notebooks[0]) + LOOP
     some = dict(list(maker.runs("Di Mistaken").items())[1:])  # a seed is missing
     return [
         Made("Ada Perfect", maker.file(), whole, ada),
@@ -84,7 +86,7 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
         ),
         Made("Ed Otherwise", maker.file(others), whole, maker.runs("Ed Otherwise")),
         Made("Flo Crash", maker.file({middle: "def broken(:\n    return 1 / 0\n"}), code - points[middle]),
-        Made("Gil Endless", maker.file({late: LOOP}), whole - points[late], maker.runs("Gil Endless")),
+        Made("Gil Endless", maker.file({late: endless}), whole - points[late], maker.runs("Gil Endless")),
         Made("Hal Broken", maker.file()[:5000], None, maker.runs("Hal Broken")),
         Made("Ivy Shuffled", maker.file(change=maker.shuffle), whole, maker.runs("Ivy Shuffled")),
         Made("Jo Cheater", maker.file(solved=(), change=maker.cheat), 0, renamed(ada, "Jo Cheater")),
