@@ -3,6 +3,7 @@
 import functools
 import operator
 import re
+import resource
 import sys
 import threading
 import time
@@ -87,24 +88,52 @@ def test_what_earns_nothing_is_no_offence(cells):
     assert used(*cells) is None
 
 
-def test_a_cell_that_costs_too_much_to_parse_counts_with_its_words():
-    slow = "lm_loss = F.cross_entropy\nx = f'" + "{a}" * 60_000 + "'"
-    started = time.monotonic()
-    assert forbidden.used([judge._read(slow)], ["lm_loss"], FORBIDS) == "cross_entropy"
-    assert time.monotonic() - started < 150  # in a child that ends after 10 seconds of its own time
+FINALLY = "if 0:\n" + "".join(f"{' ' * n}try:\n{' ' * n} a\n{' ' * n}finally:\n" for n in range(1, 41)) + " " * 41 + "b"
+
+
+@pytest.mark.parametrize(
+    "costly",
+    [
+        "x = f'" + "{a}" * 140_000 + "'",
+        FINALLY,  # each body of `finally` is compiled twice: 40 of them take gigabytes, and are never done
+        "?" * 19_900,  # IPython's own syntax
+    ],
+)
+def test_a_cell_that_costs_too_much_to_read_counts_with_its_words(costly):
+    source, reader, started = "lm_loss = F.cross_entropy\n" + costly, judge.Reader(), time.monotonic()
+    assert forbidden.used([reader.read(source)], ["lm_loss"], FORBIDS) == "cross_entropy"
+    assert time.monotonic() - started < 60  # in a child that ends after 2 seconds of its own time
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 2**21  # kilobytes
+
+
+def test_a_limit_ends_the_reading_of_a_cell():
     with pytest.raises(limited.TooCostly):
         limited.call(forbidden.as_data, "x = f'" + "{a}" * 140_000 + "'", seconds=1)
+
+
+def test_many_slow_cells_cost_no_more_than_a_few():
+    reader, started = judge.Reader(), time.monotonic()
+    cells = [reader.read("lm_loss = F.cross_entropy\n" + "?" * (19_900 - n)) for n in range(50)]
+    assert time.monotonic() - started < 60
+    assert {forbidden.used([cell], ["lm_loss"], FORBIDS) for cell in cells} == {"cross_entropy"}
+
+
+def test_what_ipython_gives_up_on_counts_with_its_words():
+    cell = "lm_loss = F.cross_entropy\n" + "\n".join(f"!!{n}" for n in range(600))
+    assert forbidden.used([judge.Reader().read(cell)], ["lm_loss"], FORBIDS) == "cross_entropy"
+    assert forbidden.used([forbidden.read_cell(cell)], ["lm_loss"], FORBIDS) == "cross_entropy"
 
 
 @pytest.mark.parametrize(
     "cell", ["a=b;" * 5000, "(" * 5000, "+".join(["1"] * 20_000), "x=" * 9000 + "1", "if a:\n b=c\n" * 2000]
 )
 def test_long_cells_are_read_in_time(cell):
-    started = time.process_time()
-    cells = [judge._read(cell)] * 3
+    reader, started = judge.Reader(), time.process_time()
+    cells = [reader.read(cell)] * 3
     forbidden.used(cells, ["a", "b", "x"], FORBIDS)
     forbidden.withheld(cells, ["a", "b", "x"])
     assert time.process_time() - started < 10
+    assert len(cells[0].definitions) <= forbidden.MOST_DEFINITIONS
 
 
 DISGUISES = {

@@ -148,6 +148,17 @@ def sectioned(*sources):
         ("%matplotlib inline", "def wanted(): pass", False),
         ("from math import *", "def wanted(): pass", False),
         ("setup = patch()", "def wanted(): pass", False),
+        ("@torch.no_grad()\ndef helper(x: list[int] = (), *, y=-1) -> 'Tensor': pass", "def wanted(): pass", True),
+        ("class A(nn.Module):\n    '.'\n    n: int = 3\n    @property\n    def b(self): return f()", "pass", True),
+        ("@scaled.register\ndef helper(x): pass", "def wanted(): pass", False),  # a decorator does what it likes
+        ("def helper(x=patch()): pass", "def wanted(): pass", False),
+        ("def helper(*, x=patch()): pass", "def wanted(): pass", False),
+        ("def helper(x) -> patch(): pass", "def wanted(): pass", False),
+        ("class A:\n    patch()", "def wanted(): pass", False),
+        ("class A:\n    known = patch()", "def wanted(): pass", False),
+        ("class A(Registered): pass", "def wanted(): pass", False),  # its __init_subclass__
+        ("class A(metaclass=Registered): pass", "def wanted(): pass", False),
+        ("@register\nclass A: pass", "def wanted(): pass", False),
     ],
 )
 def test_cells_that_only_define_what_nobody_mentions_are_spared(first, third, spared):

@@ -251,6 +251,31 @@ def at_a_desk(tmp_path, name, source):
 KINDS = ("exercise", "check")
 
 
+GUESSES = """
+tried = -1
+
+
+def own_parameters():
+    global tried
+    tried += 1
+    return {parameters}[tried]
+
+
+def own_cache():
+    return {caches}[tried]
+"""
+
+
+def test_an_answer_is_asked_once_whatever_its_student_is_called():
+    """Else each name would be another try, at numbers that everybody can compute."""
+    right = [checks.decoder(MODEL.of(name)) for name in (ADA, ZOE)]
+    for name, (parameters, cache) in zip((ADA, ZOE), right, strict=True):
+        typed = f"def own_parameters():\n    return {parameters}\n\n\ndef own_cache():\n    return {cache}\n"
+        assert verdict(typed, (ADA, ZOE)).outcome is Outcome.PASSED, name
+    guesses = GUESSES.format(parameters=[0, right[1][0]], caches=[0, right[1][1]])
+    assert verdict(guesses, (ADA, ZOE)).outcome is Outcome.WRONG
+
+
 def test_home_and_grading_ask_for_the_same_numbers(tmp_path, tree):
     shown, told, _ = at_a_desk(tmp_path, ADA, literal(ADA))
     assert variants.stated(MODEL.of(ADA)) in shown and f"{ADA}: your numbers" in shown

@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
-from functools import partial
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from nbformat import NotebookNode
@@ -30,6 +30,9 @@ from utils.grading.verdict import Outcome, Verdict
 MAX_KERNELS = 43  # two for each exercise of the longest notebook, SECOND_CHANCES more; all share the notebook's time
 SECOND_CHANCES = 3  # the machine kills few kernels, and a hand-in that kills its own soon has had them
 SKIPPED = "experiment"
+# What a definition may be wrapped in, and inherit from, without an effect on what others define.
+DECORATORS = {"cache", "classmethod", "dataclass", "inference_mode", "lru_cache", "no_grad", "property", "staticmethod"}
+BASES = {"object", "Exception", "ValueError", "nn.Module", "torch.nn.Module"}
 UNDEFINED = re.compile(r"['`](\w+)['`] is not defined")
 NOT_THERE = "` is not defined"  # as the kernel says it of what a check asks for; Python has other quotes for the rest
 NO_MEMORY = ("MemoryError", "of memory", "allocate memory")  # Python's, ours, torch's
@@ -38,6 +41,9 @@ SCOREBOARD = "scoreboard(checks)"
 ANSWER_FOR = "from utils import variants; variants.answer_for(*{!r}); del variants"
 T = TypeVar("T")
 LONG = 20_000  # characters of a cell; Python's parser takes a fifth of a second for the worst of them
+# For one cell, and for all cells of a hand-in, which take some tenths of a second. Of what takes longer only the words
+# are known.
+READING_SECONDS, READING_SECONDS_IN_ALL, READING_MB = 2.0, 5.0, 512
 
 
 @dataclasses.dataclass
@@ -141,7 +147,11 @@ def spare(notebook: NotebookNode, wanted: dict[str, Check]) -> set[str]:
 
 
 def _defines(source: str) -> set[str] | None:
-    """The names that a cell of definitions defines; None if it may do anything else."""
+    """The names that a cell of definitions defines; None if it may do anything else.
+
+    Defining may have effects, too: those of decorators, of default values and annotations that call something, of what
+    stands in the body of a class, and of a class from which it inherits.
+    """
     if len(source) > LONG:
         return None
     try:
@@ -151,7 +161,7 @@ def _defines(source: str) -> set[str] | None:
     found: set[str] = set()
     for node in body:
         match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name) if _only(node):
                 found.add(name)
             case ast.Import(names=names) | ast.ImportFrom(names=names) if all(one.name != "*" for one in names):
                 found.update((one.asname or one.name).split(".")[0] for one in names)
@@ -160,6 +170,34 @@ def _defines(source: str) -> set[str] | None:
             case _:
                 return None
     return found
+
+
+def _only(node: ast.stmt) -> bool:
+    """Whether a statement in a cell or class defines something and has no other effect."""
+    match node:
+        case ast.FunctionDef(decorator_list=wrap, args=args) | ast.AsyncFunctionDef(decorator_list=wrap, args=args):
+            hints = [one.annotation for one in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+            when_defined = [*args.defaults, *args.kw_defaults, *hints, node.returns]
+            return all(map(_harmless, wrap)) and not any(map(_calls, filter(None, when_defined)))
+        case ast.ClassDef(decorator_list=wrap, bases=bases, keywords=[], body=body):
+            known = all(ast.unparse(one) in BASES for one in bases)
+            return known and all(map(_harmless, wrap)) and all(map(_only, body))
+        case ast.Assign(targets=[ast.Name()], value=value):
+            return not _calls(value)
+        case ast.AnnAssign(target=ast.Name(), annotation=hint, value=value):
+            return not _calls(hint) and (value is None or not _calls(value))
+        case ast.Expr(value=ast.Constant()) | ast.Pass():
+            return True
+    return False
+
+
+def _harmless(decorator: ast.expr) -> bool:
+    return ast.unparse(decorator).removesuffix("()").rpartition(".")[2] in DECORATORS
+
+
+def _calls(part: ast.expr) -> bool:
+    """Whether a value is worked out by more than looking up and arithmetic."""
+    return any(isinstance(one, ast.Call | ast.NamedExpr | ast.Await) for one in ast.walk(part))
 
 
 def may_define(source: str, told: str) -> bool:
@@ -177,14 +215,32 @@ def may_define(source: str, told: str) -> bool:
     return "*" in bound or not missing.isdisjoint(bound)
 
 
-def _read(source: str) -> forbidden.Cell:
-    """What a cell defines; of one that costs too much to parse, its words."""
-    if len(source) <= LONG:
-        return forbidden.read_cell(source)
-    try:
-        return forbidden.from_data(limited.call(forbidden.as_data, source))
-    except limited.TooCostly:
-        return forbidden.unreadable(source)
+class Reader:
+    """Reads the cells of one hand-in, for `forbidden`, in a process that has so much time and memory for all of them.
+
+    Python's own compiler takes gigabytes for a cell of a few lines, and IPython minutes.
+    """
+
+    def __init__(self) -> None:
+        self._left = READING_SECONDS_IN_ALL
+
+    def read(self, source: str) -> forbidden.Cell:
+        """What a cell defines; of one that costs too much to read, its words."""
+        started = time.monotonic()
+        try:
+            if self._left <= 0:
+                return forbidden.unreadable(source)
+            return _cell_of(source)
+        except limited.TooCostly:
+            return forbidden.unreadable(source)
+        finally:
+            self._left -= time.monotonic() - started
+
+
+@lru_cache(maxsize=1024)  # hand-ins have most cells in common
+def _cell_of(source: str) -> forbidden.Cell:
+    read = limited.call(forbidden.as_data, source, seconds=READING_SECONDS, memory_mb=READING_MB)
+    return forbidden.from_data(read)
 
 
 def _sections(notebook: NotebookNode) -> Iterator[tuple[str, list[NotebookNode]]]:
@@ -260,6 +316,7 @@ class _Session:
         self.whose = whose  # what the student may be called, if numbers are drawn from that
         self.history: list[NotebookNode] = [new_code_cell(ANSWER_FOR.format(whose))] if whose else []
         self.cells: list[forbidden.Cell] = []  # all that ran, as `forbidden` reads them
+        self._reader = Reader()
         self.exercise = ""  # the one that is being judged
         self.kernels, self.chances, self.died = 0, SECOND_CHANCES, False
         self.burdened = False  # by what a cell holds that was stopped at its time limit
@@ -268,7 +325,7 @@ class _Session:
 
     def run(self, cell: NotebookNode) -> Ran:
         """Run a cell; what it printed becomes its outputs."""
-        self.cells.append(_read(cell.source))
+        self.cells.append(self._reader.read(cell.source))
         try:
             ran = self._twice(cell)
         except StudentError as stopped:

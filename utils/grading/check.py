@@ -8,6 +8,7 @@ judge calls `verdict` with its own way to ask. Either way the student's results 
 import html
 import inspect
 import sys
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -99,6 +100,7 @@ class Check:
     def _verdict_on_own(self, variant: variants.Variant, ask: Ask, whose: Sequence[str]) -> Verdict:
         """The verdict on an answer to numbers of the student's own: those of any name that is the student's."""
         names = whose or (variants.signed(),)
+        ask = _Once(ask)
         some: dict[Any, variants.Own] = {}
         for name in names:
             some.setdefault(variant.of(name), variants.Own(variant, name))
@@ -106,6 +108,7 @@ class Check:
         verdict = self._examined(ask, own)
         if verdict.outcome is Outcome.WRONG:
             for one in others:
+                ask.again()
                 again = self._examined(ask, one)
                 if again.outcome is Outcome.PASSED:
                     return again
@@ -138,6 +141,26 @@ def check(
     each student's own, which the function gets as its parameter `own`, see `utils.variants`.
     """
     return lambda asserts: Check(exercise, points, tuple(forbids), asserts, variant)
+
+
+class _Once:
+    """Asks each question once, for whichever of the student's names its reply is looked at: there is no second guess."""
+
+    def __init__(self, ask: Ask):
+        self._ask = ask
+        self._replies: defaultdict[bytes, list[bytes]] = defaultdict(list)
+        self.again()
+
+    def again(self) -> None:
+        """Begin anew: the first time that a question is asked, it gets its first reply."""
+        self._times: Counter[bytes] = Counter()
+
+    def __call__(self, request: bytes) -> bytes:
+        replies, place = self._replies[request], self._times[request]
+        if place == len(replies):
+            replies.append(self._ask(request))
+        self._times[request] += 1
+        return replies[place]
 
 
 class Stretch(Check):

@@ -25,6 +25,7 @@ CHANGES = frozenset(("update", "setdefault", "push", "__setitem__"))
 BY_NAME = frozenset(("getattr", "attrgetter", "methodcaller", "__import__", "import_module", "__getattribute__"))
 MAGICS = ("run_cell", "run_cell_magic", "run_line_magic", "getoutput", "system")
 LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+MOST_DEFINITIONS = 500  # of a cell; each takes a kilobyte
 WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -73,15 +74,18 @@ class Cell:
 def read_cell(source: str) -> Cell:
     """The definitions in a cell as IPython would run it: magics and `!commands` are read, too.
 
-    What does not parse may define every name in it, and counts with all its words.
+    What does not parse may define every name in it, and counts with all its words; so does what defines more than any
+    answer.
     """
     try:
         tree = ast.parse(as_python(source))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError, RuntimeError):  # the last is IPython's
         return unreadable(source)
     cell = Cell()
     for statement in tree.body:
         cell.definitions += _definitions(statement)
+        if len(cell.definitions) > MOST_DEFINITIONS:
+            return unreadable(source)
     return cell
 
 
@@ -93,7 +97,8 @@ def unreadable(source: str) -> Cell:
 
 def as_data(source: str) -> list[list[Any]]:
     """`read_cell` as plain data, for whoever has it read in another process; `from_data` makes a cell of it."""
-    return [[[*one.names], [*one.words], [*one.uses], one.sure, one.anything] for one in read_cell(source).definitions]
+    read = read_cell.__wrapped__(source)  # who asks keeps it
+    return [[[*one.names], [*one.words], [*one.uses], one.sure, one.anything] for one in read.definitions]
 
 
 def from_data(rows: Iterable[Sequence[Any]]) -> Cell:
