@@ -15,6 +15,7 @@ import site
 import sys
 import sysconfig
 import traceback
+from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.overrides import TorchFunctionMode
 
 from utils.grading import forbidden, wire
 
@@ -45,6 +47,22 @@ def _copy_of(module: ModuleType) -> ModuleType:
 
 # As they were before any code of the student's ran.
 OWN = {module.__name__: _copy_of(module) for module in (builtins, copy, functools, operator)}
+
+
+class Calls(TorchFunctionMode):
+    """Tells a watch of every function of torch that is called.
+
+    Python's profile says nothing of one that is called by C: by `functools.partial`, `map` or `functools.reduce`.
+    """
+
+    def __init__(self, watch: forbidden.Watch):
+        super().__init__()
+        self._watch = watch
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the function, having told of it."""
+        self._watch.note_c(func, sys._getframe(1))
+        return func(*args, **(kwargs or {}))
 
 
 def keep(value: Any) -> int:
@@ -71,7 +89,8 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
         if "args" in asked:
             device = torch.get_default_device()
             args, kwargs = _to(device, asked["args"]), _to(device, asked["kwargs"])
-            with (watch := forbidden.Watch(asked.get("forbids", ()), _is_students, theirs="name" in asked)):
+            watch = forbidden.Watch(asked.get("forbids", ()), _is_students, theirs="name" in asked)
+            with watch, Calls(watch) if watch.forbids else nullcontext():
                 called, target = target, target(*args, **kwargs)
             if watch.found:
                 return wire.dumps({"used": watch.found}, keep)

@@ -22,6 +22,7 @@ from typing import Any
 DEFINES = frozenset(("setattr", "exec", "eval", "__setattr__", "run_cell"))
 NAMESPACES = frozenset(("globals", "locals", "vars", "__dict__", "user_ns"))
 CHANGES = frozenset(("update", "setdefault", "push", "__setitem__"))
+FILLS = frozenset(("append", "appendleft", "extend", "insert", "register", "setdefault", "update"))  # of containers
 BY_NAME = frozenset(("getattr", "attrgetter", "methodcaller", "__import__", "import_module", "__getattribute__"))
 MAGICS = ("run_cell", "run_cell_magic", "run_line_magic", "getoutput", "system")
 LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
@@ -173,7 +174,9 @@ def _definitions(statement: ast.stmt) -> list[Definition]:
     found = []
     match statement:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            return [Definition(frozenset({name}), words, uses)]
+            inside = {name for node in ast.walk(statement) if isinstance(node, ast.Global) for name in node.names}
+            found = [Definition(frozenset(inside), words, uses, sure=False)] if inside else []
+            return [Definition(frozenset({name}), words, uses), *found]
     if _defines_anything(statement):
         texts = _in_strings(statement)
         found.append(Definition(frozenset(), words | texts, uses | texts, sure=False, anything=True))
@@ -184,6 +187,8 @@ def _definitions(statement: ast.stmt) -> list[Definition]:
             bound, changed = _bound(targets)
         case ast.AnnAssign(target=target, value=ast.expr()):
             bound, changed = _bound([target])
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method))) if method in FILLS:
+            bound, changed = set(), {name}
         case ast.Expr() | ast.Assert() | ast.AnnAssign():
             nodes = (node.target.id for node in ast.walk(statement) if isinstance(node, ast.NamedExpr))
             bound, changed = set(), set(nodes)
@@ -266,6 +271,8 @@ def stored(part: ast.AST) -> set[str]:
                 found.add(other or name.split(".")[0])
             case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
                 found.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                found.add(name)
             case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store()):
                 found.add(name)
             case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
@@ -331,9 +338,19 @@ def _is_namespace(tree: ast.AST) -> bool:
 
 
 def _in_strings(tree: ast.AST) -> frozenset[str]:
-    """Every word of every string in a tree."""
-    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
-    return frozenset(word for text in texts for word in WORD.findall(text))
+    """Every word of every string in a tree, also of one that is put together of others."""
+    return frozenset(word for node in ast.walk(tree) for word in WORD.findall(_text(node)))
+
+
+def _text(node: ast.AST) -> str:
+    """A string, or strings that are added; "" for anything else."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            one, other = _text(left), _text(right)
+            return one + other if one and other else ""
+    return ""
 
 
 class Watch:
@@ -386,16 +403,20 @@ class Watch:
                 name = _forbidden(self.forbids, *str(frame.f_locals.get("self", "")).split(".")[1:2])
             caller = frame.f_back
         elif event == "c_call":
-            called = getattr(argument, "__name__", "") or ""
-            known_name = self._of_names.get(called)
-            if known_name is None:
-                known_name = self._of_names[called] = _forbidden(self.forbids, called)
-            if known_name == "":
-                return
-            name, caller = known_name if self._is_students(frame.f_code.co_filename) else "", frame
+            self.note_c(argument, frame)
+            return
         else:
             return
         if name and not self.found and self._for_student(caller):
+            self.found = name
+
+    def note_c(self, function: Any, frame: FrameType) -> None:
+        """Note a call of a function that is not written in Python; `frame` is the code of Python that led to it."""
+        called = getattr(function, "__name__", "") or ""
+        name = self._of_names.get(called)
+        if name is None:
+            name = self._of_names[called] = _forbidden(self.forbids, called)
+        if name and not self.found and self._is_students(frame.f_code.co_filename) and self._for_student(frame):
             self.found = name
 
     def _of_code(self, code: CodeType) -> str:
