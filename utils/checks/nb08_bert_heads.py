@@ -502,9 +502,14 @@ def entity_scores(entities, entity_f1):
     for none in ([["O", "O"]], []):
         assert expect.number(entity_f1(none, none), "what entity_f1 gives") == 0, "where there is no entity, F1 is 0."
     told = "lists or sentences of different lengths should raise ValueError."
-    expect.refuses(lambda: entity_f1(gold, gold[:2]), says=told)
-    expect.refuses(lambda: entity_f1(gold, [*gold[:2], gold[2][:-1]]), says=told)
-    expect.refuses(lambda: entity_f1([["O", "O"], ["O"]], [["O"], ["O", "O"]]), says=told)
+    for one, other in (
+        (gold, gold[:2]),
+        (gold, [*gold[:2], gold[2][:-1]]),
+        ([["O", "O"], ["O"]], [["O"], ["O", "O"]]),
+        (gold, []),
+    ):
+        expect.refuses(entity_f1, one, other, says=told)
+        expect.refuses(entity_f1, other, one, says=told)
 
 
 # 8.4
