@@ -41,6 +41,7 @@ SCOREBOARD = "scoreboard(checks)"
 ANSWER_FOR = "from utils import variants; variants.answer_for(*{!r}); del variants"
 T = TypeVar("T")
 LONG = 20_000  # characters of a cell; Python's parser takes a fifth of a second for the worst of them
+LONG_IN_ALL = 10 * LONG  # of the cells that are parsed to see what can be put off
 # For one cell, and for all cells of a hand-in, which take some tenths of a second. Of what takes longer only the words
 # are known.
 READING_SECONDS, READING_SECONDS_IN_ALL, READING_MB = 2.0, 5.0, 512
@@ -136,9 +137,11 @@ def spare(notebook: NotebookNode, wanted: dict[str, Check]) -> set[str]:
     """
     names = {name for check in wanted.values() for name in check.names}
     found: set[str] = set()
+    left = LONG_IN_ALL
     for exercise, cells in reversed(list(_sections(notebook))):
         for cell in reversed([cell for cell in cells if _runs(cell)]):
-            defined = _defines(cell.source)
+            left -= len(cell.source)
+            defined = _defines(cell.source) if left >= 0 else None
             if exercise and exercise not in wanted and defined is not None and not defined & names:
                 found.add(cell.id)
             else:
