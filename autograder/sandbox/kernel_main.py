@@ -207,6 +207,7 @@ def make(folder: str) -> HandInShell:
     """The shell of this process; IPython's own files go to `folder`."""
     shell = HandInShell.instance(config=SETTINGS, ipython_dir=folder)
     # A figure with sliders: of what is a picture, too, `Outputs` keeps no page. So the others are not drawn.
+    assert shell.display_formatter is not None
     bundles = shell.display_formatter.mimebundle_formatter
     bundles.for_type_by_name("utils.interactive", "Interactive", lambda figure, **_: figure.still())
     for source in ("None", "raise NotImplementedError"):  # IPython imports more for its first cell, and first error

@@ -144,7 +144,7 @@ def check(
 
 
 class _Once:
-    """Asks each question once, for whichever of the student's names its reply is looked at: there is no second guess."""
+    """Asks each question once, for whichever name of the student its reply is looked at: there is no second guess."""
 
     def __init__(self, ask: Ask):
         self._ask = ask
