@@ -885,7 +885,7 @@ def begin(notebooks: list[str] | None, cluster: str, trusted: bool, dashboard: b
 
     course = load()
     if dashboard and not cluster and not find_spec("bokeh"):
-        raise CourseError("dask's dashboard needs bokeh: pip install bokeh, or grade without --dashboard")
+        raise CourseError("dask's dashboard needs bokeh: pip install -c constraints.txt bokeh, or grade without --dashboard")
     if not cluster and not trusted:
         preload.begin(course, course.select(notebooks))
     return course

