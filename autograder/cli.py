@@ -270,6 +270,7 @@ def watch(
         )
         say(f"{record.student} {record.notebook}: {points}")
 
+    watching.require(course, folder)
     say(f"watching {folder} for {len(course.notebooks)} notebooks; Ctrl-C ends it")
     watching.watch(course, folder, Options(workers), on_collected, on_record, lambda why: say(f"not done: {why}"))
 
