@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder import course as courses
-from autograder.course import Course, CourseError
+from autograder.course import Course, CourseError, NotebookEntry
 
 HELP = (
     "Build, release, collect and grade the notebooks of the course in course.toml, of this folder or one above it. "
@@ -578,14 +578,15 @@ def feedback(
     from autograder.reports.feedback import write_feedback
 
     course = load()
-    pages = write_feedback(course, course.select(notebooks), workers)
+    entries = built(course, notebooks)
+    pages = write_feedback(course, entries, workers)
     console.print(f"{len(pages)} pages in {course.tree / 'feedback'}", soft_wrap=True)
     if not pages:
         console.print("a page is written for what is graded: `autograder grade` comes first")
     if platform:
         from autograder.reports import uploads
 
-        done = uploads.zip_feedback(course, course.select(notebooks), pages, platform, to)
+        done = uploads.zip_feedback(course, entries, pages, platform, to)
         for path, number in done.pages.items():
             console.print(f"{number} of them in {path}", markup=False, soft_wrap=True)
         for line in done.notes:
@@ -603,20 +604,18 @@ def report(
 
     It needs no network, prints, and sorts its tables by a click. Notebooks without hand-ins are left out.
     """
-    from autograder.gradebook import course_tree
     from autograder.reports import progress
     from autograder.reports import report as reporting
 
     course = load()
-    for entry in course.select(notebooks):
-        course_tree.release_text(course, entry)  # before the gradebook is opened: says if nothing was built
-    print_to_mark({entry.name: progress.to_mark(course, entry) for entry in course.select(notebooks)})
+    entries = built(course, notebooks)
+    print_to_mark({entry.name: progress.to_mark(course, entry) for entry in entries})
 
     def show(name: str, table: Any) -> None:
         found = [f"{name}, every different run of the class", repr(table), *map(str, table.comparisons())]
         console.print("\n".join(found), end="\n\n", markup=False, soft_wrap=True)
 
-    console.print(str(reporting.write_report(course, course.select(notebooks), show, names)), soft_wrap=True)
+    console.print(str(reporting.write_report(course, entries, show, names)), soft_wrap=True)
 
 
 @app.command()
@@ -716,7 +715,12 @@ def similar(
 
 @app.command()
 def export(
-    to: Annotated[Path, typer.Option("--to", help="The file.")] = Path("grades.csv"),
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to", help="The file; default: grades.csv, and for a platform canvas.csv and so on.", show_default=False
+        ),
+    ] = None,
     notebooks: Names = None,
     form: Annotated[
         Literal["csv", "canvas", "moodle", "blackboard", "gradescope"],
@@ -737,10 +741,11 @@ def export(
     from autograder.reports import exports, progress
 
     course = load()
-    done = exports.export(course, course.select(notebooks), writable(to), form, exercises)
-    console.print(f"{done.rows} rows in {to}", soft_wrap=True)
-    if not done.rows:
-        console.print("a row is written for who is graded: `autograder collect SOURCE`, then `autograder grade`")
+    if to and str(to) in exports.FORMATS:
+        raise CourseError(f"--to names the file: for the file of a platform give --format {to}")
+    to = to or Path("grades.csv" if form == exports.CSV else f"{form}.csv")
+    done = exports.export(course, built(course, notebooks), writable(to), form, exercises)
+    console.print(f"{done.rows} rows in {to}{', in place of earlier ones' * done.replaced}", soft_wrap=True)
     for line in done.notes:
         console.print(line, markup=False, soft_wrap=True)
     for entry in course.select(notebooks):
@@ -886,20 +891,39 @@ def begin(notebooks: list[str] | None, cluster: str, trusted: bool, dashboard: b
 
     course = load()
     if dashboard and not cluster and not find_spec("bokeh"):
-        raise CourseError("dask's dashboard needs bokeh: pip install -c constraints.txt bokeh, or grade without --dashboard")
+        raise CourseError(
+            "dask's dashboard needs bokeh: pip install -c constraints.txt bokeh, or grade without --dashboard"
+        )
     if not cluster and not trusted:
         preload.begin(course, course.select(notebooks))
     return course
 
 
-def writable(path: Path) -> Path:
-    """A file that a command is to write.
+def built(course: Course, notebooks: list[str] | None) -> list[NotebookEntry]:
+    """These notebooks, or all.
 
     Raises:
-        CourseError: there is a folder of this name, or no folder to write it into.
+        CourseError: one is unknown, or was not built: said before the gradebook is opened, which is not there either.
     """
+    from autograder.gradebook import course_tree
+
+    entries = course.select(notebooks)
+    for entry in entries:
+        course_tree.release_text(course, entry)
+    return entries
+
+
+def writable(path: Path) -> Path:
+    """A file that a command is to write; of a link, the file that it leads to.
+
+    Raises:
+        CourseError: there is a folder or a device of this name, or no folder to write it into.
+    """
+    path = path.resolve() if path.is_symlink() else path
     if path.is_dir():
         raise CourseError(f"{path} is a folder: name a file in it")
+    if path.exists() and not path.is_file():
+        raise CourseError(f"{path} is no file: name one")
     if not path.parent.is_dir():
         raise CourseError(f"there is no folder {path.parent}: make it first")
     return path

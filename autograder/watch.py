@@ -53,7 +53,8 @@ def watch(
         changes: wakes us each time that it yields; by default when the folder changes, and every LOOK_SECONDS.
 
     Raises:
-        CourseError: `require` finds something missing, or the first round fails, as `collect`, `grade` and `write_feedback` do.
+        CourseError: `require` misses something, or the first round fails, as `collect`, `grade` and
+            `write_feedback` do.
     """
     require(course, folder)
     seen, tried = _look(folder), time.monotonic()
