@@ -161,7 +161,7 @@ def test_the_lists_of_packages_agree():
 
 
 def test_who_is_told_to_install_something_gets_the_versions_of_the_course():
-    search = ["git", "grep", "-hoIE", "pip install [^`\"]+", "--", ":!tests"]
+    search = ["git", "grep", "-hoIE", 'pip install [^`"]+', "--", ":!tests"]
     hints = subprocess.run(search, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(hints) > 10
     pinned = ("-c constraints.txt", "--constraint constraints.txt", "-r requirements.txt", "--upgrade pip")
