@@ -95,11 +95,15 @@ def new_course(
 
     Commands work on the course in the folder where they are given, or above it.
     """
+    import shlex
+
     from autograder import new_course as making
 
     files = making.write(folder, title)
     console.print(f"{len(files)} files in {folder}. Go there, and do what its README.md says:", soft_wrap=True)
-    console.print(f"  cd {folder}\n  autograder build\n  autograder demo", markup=False, soft_wrap=True)
+    console.print(
+        f"  cd {shlex.quote(str(folder))}\n  autograder build\n  autograder demo", markup=False, soft_wrap=True
+    )
 
 
 @app.command()
@@ -456,7 +460,7 @@ def extend(
     console.print(Text(f"{whose}, {entry.name}: {extension}"), soft_wrap=True)
     if rosters.load(course) is None and whose not in students_of(course, entry):
         console.print(
-            f"so far nothing of {entry.name} is handed in under this name: is it the one that `status` shows?"
+            f"so far nothing of {entry.name} is handed in under this name: `autograder status` shows those there are"
         )
     if entry.deadline is None:
         console.print(f"{entry.name} has no deadline: nobody is late")
@@ -652,7 +656,7 @@ def group(
         if score is None:
             raise CourseError("with --apply, give --score")
         marked, notes = groups.apply(course, question, apply, score, comment, overwrite)
-        console.print(f"{marked} answers have {score:g} points; --undo takes that back")
+        console.print(f"{marked} answers have {score:g} points; `autograder group {question} --undo` takes that back")
         for line in notes:
             console.print(line, markup=False, soft_wrap=True)
         return
