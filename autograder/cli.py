@@ -34,6 +34,10 @@ console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)  
 chosen: dict[str, Any] = {}
 
 
+class Interrupted(Exception):
+    """A command was interrupted that keeps nothing; the message says what that means."""
+
+
 @app.callback(help=HELP)
 def options(
     tree: Annotated[
@@ -487,39 +491,42 @@ def audit(
     course = load()
     entry = course.notebook(notebook)
     if confirm or acquit or undo:
-        for student, counts in ((confirm, False), (acquit, True), (undo, None)):
-            if student:
-                copied_runs.decide(course, entry, student, counts)
-        console.print(f"noted; `autograder grade {entry.number}` applies it")
+        asked = [
+            (student, counts, means)
+            for student, counts, means in (
+                (confirm, False, "do not count"),
+                (acquit, True, "count, and nothing of them is flagged"),
+                (undo, None, "are undecided again"),
+            )
+            if student
+        ]
+        if len({student for student, _, _ in asked}) < len(asked):
+            raise CourseError("two decisions about one student: give one of --confirm, --acquit and --undo")
+        for student, counts, means in asked:
+            copied_runs.decide(course, entry, student, counts)
+            console.print(f"noted: the runs of {student} {means}", soft_wrap=True)
+        console.print(f"`autograder grade {entry.number}` applies it")
         return
 
     from autograder.grading import audit as auditing
 
-    table = Table(box=None, header_style="bold")
-    headings = (
-        "student",
-        "experiment",
-        "seed",
-        "handed in",
-        "found",
-        "equal, %",
-        "likeness",
-        "asked for",
-        "",
-        "why",
-    )
-    for heading in headings:
-        right = heading in ("seed", "handed in", "found", "equal, %", "likeness")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold")
-    done = list(auditing.audit(course, entry, fraction, seed, data_dir))
-    for one in done:
-        shares = (one.claimed, one.found, f"{100 * one.agreement:.1f}")
-        verdict = one.verdict if one.verdict == auditing.AGREES else f"{one.verdict.upper()}: ask the student"
-        why = Text("; ".join(one.reasons) or "by chance")
-        likeness = f"{one.likeness:.4f}"
-        table.add_row(one.student, one.experiment, str(one.seed), *shares, likeness, one.asked, verdict, why)
-    console.print(table)
-    if not all(one.verdict == auditing.AGREES for one in done):
+    done: list[auditing.Audited] = []
+    try:
+        for one in auditing.audit(course, entry, fraction, seed, data_dir):
+            done.append(one)
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted; the same command begins anew, with the same runs") from None
+    finally:  # each has taken its time: whatever stopped the next one, it is shown
+        if done:
+            print_audited(done)
+    differ = sum(one.verdict != auditing.AGREES for one in done)
+    console.print(f"{len(done)} runs were trained again, {differ} do not agree")
+    if differ:
+        console.print(
+            f"no mark has changed. When you have asked: `autograder audit {entry.number} --confirm STUDENT` (the runs "
+            "do not count), or --acquit STUDENT (they count)",
+            soft_wrap=True,
+        )
         raise typer.Exit(1)
 
 
@@ -963,6 +970,24 @@ def print_plain_json(record: Any) -> None:
     print(encoder.dumps(asdict(record), ensure_ascii=False), flush=True)
 
 
+def print_audited(done: list) -> None:
+    """A line for each run that was trained again."""
+    from autograder.grading.audit import AGREES
+
+    table = Table(box=None, header_style="bold")
+    headings = ("student", "experiment", "seed", "handed in", "found", "equal, %", "likeness", "asked for", "", "why")
+    for heading in headings:
+        right = heading in ("seed", "handed in", "found", "equal, %", "likeness")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for one in done:
+        shares = (one.claimed, one.found, f"{100 * one.agreement:.1f}")
+        verdict = one.verdict if one.verdict == AGREES else f"{one.verdict.upper()}: ask the student"
+        why = Text("; ".join(one.reasons) or "by chance")
+        likeness = f"{one.likeness:.4f}"
+        table.add_row(one.student, one.experiment, str(one.seed), *shares, likeness, one.asked, verdict, why)
+    console.print(table)
+
+
 def print_changes(pairs: list) -> None:
     """A line per verdict that is another one, and how many hand-ins and scores changed."""
     table = Table(box=None, header_style="bold")
@@ -1005,6 +1030,9 @@ def main() -> None:
         app()
     except CourseError as bad:
         sys.exit(_told(str(bad)))
+    except Interrupted as ended:
+        _told(str(ended))
+        sys.exit(INTERRUPTED)
     except (KeyboardInterrupt, SystemExit) as ended:
         if isinstance(ended, SystemExit) and ended.code != INTERRUPTED:  # what typer makes of an interrupt
             raise
