@@ -50,6 +50,8 @@ def options(
 ) -> None:
     """Note what holds for every command."""
     if tree:
+        if tree.exists() and not tree.is_dir():
+            raise CourseError(f"--tree {tree} is no folder: name the folder of the course tree")
         chosen["tree"] = tree
     if db:
         chosen["database"] = db
@@ -778,14 +780,12 @@ def remove(
     Manual marks and comments are kept there, too. Without --yes nothing is changed.
     """
     from autograder.grading import removal
-    from autograder.intake import collect
     from autograder.reports import report as reporting
 
     course = load()
     entries = course.select(notebooks)
     for entry in entries if latest else ():
-        removal.require(course, entry, student)
-        kept = [path.name for path in collect.kept_hand_ins(course, entry, student)]
+        kept = [path.name for path in removal.several(course, entry, student)]
         if yes:
             place = removal.remove_latest(course, entry, student)
             console.print(f"{kept[-2]} counts again, {kept[-1]} is in {place}: `autograder grade`", soft_wrap=True)
