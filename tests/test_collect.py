@@ -261,7 +261,7 @@ def test_a_later_file_that_is_no_notebook_is_told_and_can_be_taken_back(mine, tm
         os.utime(path, (1_800_000_000 + 86_400 * day,) * 2)
         result = collect.collect(mine, tmp_path / "in")
     (note,) = result.notes
-    assert "no notebook" in note and "`autograder remove ada 01 --latest`" in note
+    assert "no notebook" in note and "`autograder remove ada 01 --latest --yes`" in note
     assert submitted(mine)["ada"].read_bytes() == junk
     place = removal.remove_latest(mine, mine.notebook(NAME), "ada")
     assert submitted(mine)["ada"].read_bytes() == text and [one.read_bytes() for one in place.iterdir()] == [junk]
@@ -391,14 +391,16 @@ def test_it_is_told_which_version_counts(mine, tmp_path, text):
 
 def test_a_late_one_after_one_in_time_is_noted(mine, tmp_path, text):
     entry, notes = mine.notebooks[0], []
-    for days, content in ((-1, text), (2, text + b" ")):
+    for days, content in ((-1, text), (2, text + b" "), (3, text + b"  ")):
         path = tmp_path / "in" / "ada" / f"{NAME}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
         when = (entry.deadline + datetime.timedelta(days=days)).timestamp()
         os.utime(path, (when, when))
         notes.append(collect.collect(mine, tmp_path / "in").notes)
-    assert notes[0] == [] and "`autograder remove ada 01 --latest` goes back to it" in notes[1][0]
+    command = "`autograder remove ada 01 --latest --yes`"
+    assert notes[0] == [] and f"{command} goes back to it" in notes[1][0]
+    assert f"{command}, given 2 times, goes back to it" in notes[2][0]
     (mine.tree / "extensions.csv").write_text(f"student,notebook,extension\nada,{NAME},3 days\n")
     assert collect.late_after_one_in_time(mine, entry, "ada") == []
 

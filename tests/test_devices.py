@@ -150,7 +150,7 @@ def test_the_dashboard_is_served_when_asked_for_and_needs_bokeh(monkeypatch):
     with cluster.client(Options(workers=1, dashboard=True)) as client:
         assert client.dashboard_link.startswith("http://127.0.0.1:")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(course.CourseError, match="pip install bokeh"):
+    with pytest.raises(course.CourseError, match=r"pip install -c constraints\.txt bokeh"):
         cli.begin(None, "", True, True)
 
 

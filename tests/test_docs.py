@@ -1,5 +1,6 @@
 """What README and the documentation state is there: every command, option, link, file, module and target of make."""
 
+import ast
 import functools
 import importlib
 import io
@@ -161,6 +162,30 @@ def test_commands_and_options_exist():
         if command:
             known |= {option for parameter in groups().commands[command].params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, f"{name}: {text}"
+
+
+def suggested():
+    """Every `autograder ...` in backticks of what commands say, with a 1 for each part that is filled in."""
+    for path in sorted((ROOT / "autograder").rglob("*.py")):
+        tree = ast.parse(path.read_text())
+        documentation = [one.value for one in ast.walk(tree) if isinstance(one, ast.Expr)]
+        for node in ast.walk(tree):
+            parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+            if node not in documentation and all(isinstance(one, (ast.Constant, ast.FormattedValue)) for one in parts):
+                text = "".join(str(one.value) if isinstance(one, ast.Constant) else "1" for one in parts)
+                yield from re.findall(r"`autograder ([^`]+)`", text)
+
+
+def test_commands_that_messages_suggest_run_as_they_stand():
+    found = sorted({*suggested()})
+    assert len(found) > 12 and any(text.startswith("remove 1 1 --latest") for text in found)
+    for text in found:
+        name, *words = shlex.split(text)
+        command = groups().commands[name]
+        if words and words[-1] != "--apply":  # else it is the name of a command, or of what was done
+            command.make_context(name, [*words])  # which empties the list
+        assert name != "remove" or "--yes" in words, text
+        assert "--again" not in words or "--student" in words, f"{text}: others need not be graded again"
 
 
 def test_options_that_stand_alone_exist():

@@ -1,6 +1,7 @@
 """Results are graded from predictions: every way of handing in less, more or something else is refused by name."""
 
 import dataclasses
+import io
 import itertools
 import json
 import shutil
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from autograder import course
+from autograder import cli, course
 from autograder.gradebook import course_tree
 from autograder.grading import audit, copied_runs
 from autograder.grading.records import handed_in
@@ -779,8 +780,10 @@ def test_a_persons_decision_is_applied_and_undone(honest, small):
         copied_runs.decide(known, entry, one, None)
     standing = copied_runs.of(known, entry)
     assert all(not one.against and one.flags for one in standing.values())
-    with pytest.raises(course.CourseError, match="no runs"):
+    with pytest.raises(course.CourseError, match="no runs of 05_seed_variance; there are runs of Eve, Lovelace_Ada"):
         copied_runs.decide(known, entry, "nobody", False)
+    with pytest.raises(course.CourseError, match="nothing to undo"):
+        copied_runs.decide(known, entry, "Eve", None)
     course_tree.write(known.tree / "decisions" / f"{entry.name}.json", "[]")
     with pytest.raises(course.CourseError, match="cannot be read"):
         copied_runs.of(known, entry)
@@ -871,6 +874,65 @@ def test_an_audit_finds_what_a_forged_file_hides(honest, tmp_path, monkeypatch):
     forged = dataclasses.replace(run, predictions=flipped, logits=[row[::-1] for row in run.logits])
     found = audit.again("eve", forged, FIRST)
     assert found.verdict == audit.DIFFERS and found.agreement == 0.0
+
+
+@pytest.fixture
+def audited(monkeypatch, tmp_path):
+    """The command `audit 05` of a class where one run was trained again before something stopped it."""
+    known, said = course.load(tree=tmp_path / "tree"), io.StringIO()
+    one = audit.Audited("ada", "pretrained", 7, "70.0%", "70.0%", 1.0, 1.0, 0.99)
+
+    def command(*arguments, then=None):
+        def found(*_):
+            yield one
+            if then:
+                raise then
+
+        monkeypatch.setattr(audit, "audit", found)
+        monkeypatch.setattr(cli, "load", lambda: known)
+        monkeypatch.setattr(cli, "console", cli.Console(file=said, width=200))
+        monkeypatch.setattr("sys.argv", ["autograder", "audit", "05", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code, said.getvalue()
+
+    return command
+
+
+@pytest.mark.parametrize(
+    "then, ends, says",
+    [
+        (None, 0, ""),
+        (KeyboardInterrupt(), cli.INTERRUPTED, "the same command begins anew"),
+        (course.CourseError("no data"), 2, "autograder: no data"),
+    ],
+)
+def test_what_an_audit_has_found_is_shown_whatever_stops_it(audited, capsys, then, ends, says):
+    ended, said = audited(then=then)
+    assert (ended or 0) == ends and "70.0%" in said and says in capsys.readouterr().err
+    assert ("1 runs were trained again, 0 do not agree" in said) == (then is None)
+
+
+def test_decisions_that_contradict_each_other_are_refused(audited, capsys):
+    assert audited("--confirm", "ada", "--acquit", "ada")[0] == 2
+    assert "two decisions about one student" in capsys.readouterr().err
+
+
+def test_what_an_audit_lacks_is_told_in_a_line(monkeypatch, tmp_path):
+    known = course.load(tree=tmp_path)
+    entry = known.notebook(rte.SEED_VARIANCE)
+    run = rte.recorded(rte.SEED_VARIANCE)["pretrained"][0]
+    monkeypatch.setattr(audit, "accepted", lambda *_: {"ada": {"pretrained": [run]}})
+    monkeypatch.setattr(audit, "suspicions", lambda *_: {})
+
+    def again(*_):
+        raise ImportError("the encoder minilm is not installed: install it")
+
+    monkeypatch.setattr(audit, "again", again)
+    with pytest.raises(course.CourseError, match="`pretrained` cannot be trained here: the encoder minilm"):
+        list(audit.audit(known, entry, 1.0))
+    with pytest.raises(course.CourseError, match="none is no folder: with --data-dir"):
+        list(audit.audit(known, entry, 1.0, 0, tmp_path / "none"))
 
 
 def test_naming_another_device_helps_no_forger():

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 
 import pandas
 import pytest
@@ -204,26 +205,73 @@ def test_the_command_says_what_the_file_does_not(graded, monkeypatch, tmp_path):
     assert CliRunner().invoke(cli.app, ["export", "--format", "excel", "--to", to]).exit_code == 2
 
 
-@pytest.mark.parametrize(
-    "arguments, ends, says",
-    [
-        (["status"], 0, "nothing is handed in yet: `autograder collect SOURCE`"),
-        (["export", "--to", "grades.csv"], 0, "`autograder collect SOURCE`, then `autograder grade`"),
-    ],
-)
-def test_before_anything_is_handed_in_commands_say_what_comes_first(
-    fresh, monkeypatch, tmp_path, arguments, ends, says
-):
-    said = io.StringIO()
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "load", lambda: fresh)
-    monkeypatch.setattr(cli, "console", cli.Console(file=said, width=200))
-    ended = CliRunner().invoke(cli.app, arguments)
-    assert ended.exit_code == ends and says in said.getvalue(), (ended.output, said.getvalue())
+@pytest.fixture
+def run(monkeypatch, tmp_path):
+    """Runs a command on a course in an empty folder, and gives its exception, and what was said."""
+
+    def invoked(known, *arguments):
+        said = io.StringIO()
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(cli, "load", lambda: known)
+        monkeypatch.setattr(cli, "console", cli.Console(file=said, width=200))
+        return str(CliRunner().invoke(cli.app, arguments).exception or ""), said.getvalue()
+
+    return invoked
 
 
-def test_a_report_before_the_first_build_says_what_comes_first(tmp_path, monkeypatch):
+def test_each_platform_has_a_file_of_its_own(graded, run, tmp_path):
+    for form in ("csv", *EXPECTED):
+        name = "grades.csv" if form == "csv" else f"{form}.csv"
+        wrong, said = run(graded, "export", "--format", form)
+        assert not wrong and f" rows in {name}\n" in said
+    first = (tmp_path / "grades.csv").read_bytes()
+    assert {path.name for path in tmp_path.glob("*.csv")} == {"grades.csv", *(f"{form}.csv" for form in EXPECTED)}
+    wrong, said = run(graded, "export")
+    assert not wrong and " rows in grades.csv, in place of earlier ones\n" in said
+    assert (tmp_path / "grades.csv").read_bytes() == first
+    wrong, _ = run(graded, "export", "--to", "canvas")
+    assert "--format canvas" in wrong and not (tmp_path / "canvas").exists()
+
+
+@pytest.mark.parametrize("form", ["csv", *EXPECTED])
+def test_another_file_is_not_replaced(graded, run, tmp_path, form):
+    other = "moodle" if form == "gradescope" else "gradescope"  # whose headings are most alike
+    mine = tmp_path / "mine.csv"
+    for text in (ROSTER, EXPECTED[other], "\xff\x00"):
+        mine.write_bytes(text.encode("latin-1", errors="replace"))
+        before = mine.read_bytes()
+        wrong, _ = run(graded, "export", "--format", form, "--to", "mine.csv")
+        assert "mine.csv is there and is another file" in wrong and mine.read_bytes() == before
+    mine.write_bytes(b"")  # made by mktemp
+    (tmp_path / "link.csv").symlink_to(mine)
+    assert run(graded, "export", "--format", form, "--to", "link.csv")[0] == ""
+    assert (tmp_path / "link.csv").is_symlink() and mine.read_bytes()
+
+
+def test_a_device_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CourseError, match="is no file"):
+        cli.writable(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize("form", ["csv", "canvas"])
+def test_where_nothing_is_graded_nothing_is_exported(fresh, run, tmp_path, form):
+    command = ("export", "--format", form, "--to", "grades.csv")
+    assert "run `autograder collect SOURCE`, then `autograder grade`" in run(fresh, *command)[0]
+    course_tree.write(course_tree.place(fresh, "submitted", fresh.notebook(NAME), "ada"), "{}")
+    assert "nothing of it is graded: run `autograder grade`" in run(fresh, *command)[0]
+    (fresh.tree / "students.csv").write_text(ROSTER, encoding="utf-8")
+    keep(fresh, *canned(fresh, "zoe"))
+    wrong, _ = run(fresh, *command)
+    assert wrong == ("" if form == "csv" else f"nobody who is graded is in {fresh.tree / 'students.csv'}: zoe")
+    assert (tmp_path / "grades.csv").exists() == (form == "csv")
+
+
+def test_before_anything_is_handed_in_status_says_what_comes_first(fresh, run):
+    assert "nothing is handed in yet: `autograder collect SOURCE`" in run(fresh, "status")[1]
+
+
+@pytest.mark.parametrize("command", ["report", "export", "feedback"])
+def test_what_needs_the_first_build_says_so(tmp_path, run, command):
     known = course.load(tree=tmp_path / "nowhere")
-    monkeypatch.setattr(cli, "load", lambda: known)
-    ended = CliRunner().invoke(cli.app, ["report"])
-    assert isinstance(ended.exception, CourseError) and "run `autograder build` first" in str(ended.exception)
+    assert "run `autograder build` first" in run(known, command)[0] and not known.tree.exists()

@@ -176,6 +176,12 @@ def test_a_folder_with_something_else_is_refused(tmp_path, file):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / file]
 
 
+def test_a_file_is_no_folder_to_release_into(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(course.CourseError, match="file is no folder"):
+        release.release(COURSE, tmp_path / "file")
+
+
 def test_the_course_itself_is_no_release():
     with pytest.raises(course.CourseError, match="something else"):
         release.release(COURSE, course.ROOT)

@@ -110,7 +110,7 @@ def test_what_was_removed_by_hand_or_graded_past_us_is_said(known):
         next(mark for mark in marks if mark.name.startswith("check_")).auto_score = 99
         gradebook.db.commit()
     found = progress.disagreements(known, entry)
-    assert "the hand-in is gone: `autograder remove Copie_de 01`" in found["Copie_de"]
+    assert "the hand-in is gone: `autograder remove Copie_de 01 --yes`" in found["Copie_de"]
     assert "points, the verdict" in found["ada"] and "autograder grade" in found["ada"]
     assert "Of 2 hand-ins the gradebook says something else" in report.write_report(known, [entry]).read_text()
     page = report.write_report(known, [entry], names=True).read_text()
@@ -154,7 +154,7 @@ def test_a_student_who_is_not_there_is_named(known):
     call = [sys.executable, "-m", "autograder.cli", "--tree", str(known.tree), "grade", "01", "--student", "nobody"]
     ended = subprocess.run(call, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 2 and "Traceback" not in ended.stderr
-    assert "nobody handed in none of 01_causal_mask_lm; did you mean" in ended.stderr
+    assert "nobody handed in none of 01_causal_mask_lm; Copie_de, ada did" in ended.stderr
     with pytest.raises(course.CourseError, match="Ada handed in none of 01_causal_mask_lm; did you mean ada"):
         known_students(known, list(known.notebooks), ["Ada"])
 
@@ -222,8 +222,15 @@ def test_a_roster_without_names_has_no_keys(known, tmp_path):
 
 def test_going_back_needs_a_yes(known):
     printed, stopped = autograder(known, "remove", "ada", "01", "--latest")
-    assert (
-        not stopped
-        and "with --yes" in printed
-        and course_tree.place(known, "submitted", known.notebooks[0], "ada").exists()
-    )
+    assert "once only: there is nothing to go back to" in stopped and not printed
+    place = known.tree / "handins/ada" / known.notebooks[0].name / "20270101T120000Z-01234567.ipynb"
+    course_tree.write(place, "{}")
+    printed, stopped = autograder(known, "remove", "ada", "01", "--latest")
+    assert not stopped and "with --yes" in printed and place.exists()
+    assert course_tree.place(known, "submitted", known.notebooks[0], "ada").exists()
+
+
+def test_a_tree_that_is_a_file_is_told(tmp_path):
+    (tmp_path / "file").touch()
+    ended = CliRunner().invoke(cli.app, ["--tree", str(tmp_path / "file"), "build"])
+    assert "file is no folder" in str(ended.exception) and isinstance(ended.exception, course.CourseError)

@@ -160,6 +160,14 @@ def test_the_lists_of_packages_agree():
     )
 
 
+def test_who_is_told_to_install_something_gets_the_versions_of_the_course():
+    search = ["git", "grep", "-hoIE", 'pip install [^`"]+', "--", ":!tests"]
+    hints = subprocess.run(search, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(hints) > 10
+    pinned = ("-c constraints.txt", "--constraint constraints.txt", "-r requirements.txt", "--upgrade pip")
+    assert not [hint for hint in hints if not any(one in hint for one in pinned)]
+
+
 def test_what_is_imported_is_in_the_list():
     """By the modules and notebooks that students get, at their tops or in a function."""
     sources = [path.read_text() for folder in ("utils", "data") for path in (ROOT / folder).rglob("*.py")]

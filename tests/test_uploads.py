@@ -8,7 +8,7 @@ import pytest
 from helpers import canned, keep
 from typer.testing import CliRunner
 
-from autograder import cli
+from autograder import cli, synthetic
 from autograder.course import CourseError
 from autograder.intake import collect, origins
 from autograder.reports import feedback, uploads
@@ -93,10 +93,59 @@ def test_who_is_not_known_on_the_platform_is_told(fresh, tmp_path, monkeypatch):
     assert ended.exit_code == 0, ended.output
     assert "2 pages in" in said.getvalue() and "1 of them in" in said.getvalue()
     assert f"{NAME}: not in the zip are Cy: no download of Canvas" in said.getvalue()
-    with pytest.raises(CourseError, match=r"nothing to zip\n.*Cy, loveada_4101: no download of Moodle"):
+    with pytest.raises(CourseError, match=r"nothing to zip; no zip of 01: no download of Moodle"):
         uploads.zip_feedback(fresh, list(fresh.notebooks), pages, "moodle", tmp_path)
     with pytest.raises(CourseError, match="no hand-in is graded"):
         uploads.zip_feedback(fresh, list(fresh.notebooks), [], "moodle", tmp_path)
+
+
+def test_notebooks_of_no_download_are_told_in_one_line(fresh, tmp_path):
+    """Those of a platform's download have their zips all the same."""
+    (entry,) = fresh.notebooks
+    collect.collect(fresh, download(tmp_path, [f"loveada_4101_88_{NAME}.ipynb"]))
+    others = [entry.model_copy(update={"name": name}) for name in ("02_second", "03_third")]
+    pages = [tmp_path / "loveada_4101" / one.name / "page.html" for one in (entry, *others)]
+    for page in pages:
+        page.parent.mkdir(parents=True)
+        page.touch()
+    done = uploads.zip_feedback(fresh, [entry, *others], pages, "canvas", tmp_path)
+    assert [*done.pages.values()] == [1]
+    (note,) = done.notes
+    assert note.startswith("no zip of 02, 03: no download of Canvas")
+
+
+def moodle_takes(name):
+    """What Moodle reads in a member's name: the participant's number, the plugin, and the file that a student gets."""
+    parts = name.split("/")
+    while parts:
+        told = parts.pop(0).split("_", 4)
+        if len(told) >= 4 and told[1].isdecimal():
+            return told[1], "_".join(told[2:4]), "/".join([*told[4:], *parts]).strip("/")
+    return None
+
+
+def test_a_download_of_moodle_goes_back_to_moodle(fresh, tmp_path, monkeypatch):
+    """By the commands alone: the folder of each student as Moodle names it before 4.1 and since then, and what else."""
+    (entry,) = fresh.notebooks
+    text = synthetic.Maker(fresh, entry).file(solved=())
+    with zipfile.ZipFile(tmp_path / "Course-Sheet 1-77.zip", "w") as archive:
+        archive.writestr(f"Ada Love_3001_assignsubmission_file_/{NAME}.ipynb", text)
+        archive.writestr("Ada Love_3001_assignsubmission_onlinetext_/onlinetext.html", "<p>Dear teacher</p>")
+        archive.writestr(f"Žofie van N_3002_assignsubmission_file/my work/{NAME} (1).ipynb", text + b" ")
+    said = io.StringIO()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "load", lambda: fresh)
+    monkeypatch.setattr(cli, "console", cli.Console(file=said, width=200))
+    for command in (["collect", "Course-Sheet 1-77.zip"], ["grade"], ["feedback", "--zip", "moodle"]):
+        ended = CliRunner().invoke(cli.app, command)
+        assert ended.exit_code == 0, (ended.exception, said.getvalue())
+    assert f"2 of them in {NAME}-moodle.zip" in said.getvalue()
+    with zipfile.ZipFile(f"{NAME}-moodle.zip") as archive:
+        found = {moodle_takes(name): archive.read(name).decode() for name in archive.namelist()}
+    page = f"{NAME}.html"
+    assert {*found} == {("3001", "assignsubmission_file", page), ("3002", "assignsubmission_file", page)}
+    assert "Ada_Love" in found["3001", "assignsubmission_file", page]
+    assert "Žofie_van_N" in found["3002", "assignsubmission_file", page]
 
 
 def test_what_the_platform_called_the_latest_is_kept(fresh, tmp_path):

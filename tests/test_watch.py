@@ -2,6 +2,7 @@
 
 import configparser
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -119,9 +120,14 @@ def test_what_could_not_be_done_is_told_and_done_later(known, files, tmp_path, m
     assert page_of(known, "ada").exists()
 
 
-def test_a_folder_is_needed(known, tmp_path):
-    with pytest.raises(CourseError, match=r"none is no folder"):
-        watched(known, tmp_path / "none", [])
+@pytest.mark.parametrize(
+    "tree, folder, told", [("tree", "none", "none is no folder"), ("none", "tree", "run `autograder build` first")]
+)
+def test_what_is_missing_is_told_before_it_watches(known, tmp_path, tree, folder, told):
+    with pytest.raises(CourseError, match=told):
+        watched(known.model_copy(update={"tree": tmp_path / tree}), tmp_path / folder, [])
+    ended = CliRunner().invoke(cli.app, ["--tree", str(tmp_path / tree), "watch", str(tmp_path / folder)])
+    assert re.search(told, str(ended.exception)) and not ended.output
 
 
 def test_the_command_grades_what_arrives_until_it_is_ended(workshop, files, tmp_path):

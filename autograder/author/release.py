@@ -43,6 +43,8 @@ def release(course: Course, target: Path) -> list[Path]:
     Raises:
         CourseError: the folder holds something else, or a notebook is stale.
     """
+    if target.exists() and not target.is_dir():
+        raise CourseError(f"{target} is no folder: give an empty one, an earlier release, or one that is not there")
     earlier = (target / "utils" / "grading" / "check.py").exists() and not (target / "solutions").exists()
     if target.exists() and any(target.iterdir()) and not earlier:
         raise CourseError(f"{target} holds something else; give an empty folder or an earlier release")

@@ -137,8 +137,10 @@ def audit(
     `seed` decides which; the same seed takes the same sample of the same hand-ins. `folder` holds the data.
 
     Raises:
-        CourseError: there is nothing to audit, or `fraction` is no share.
+        CourseError: there is nothing to audit, `fraction` is no share, or data or weights are nowhere.
     """
+    if folder and not folder.is_dir():
+        raise CourseError(f"{folder} is no folder: with --data-dir, give the one that holds the data")
     if not 0 < fraction <= 1:
         raise CourseError(f"--fraction is {fraction}; it must be above 0 and at most 1")
     stand = accepted(course, entry)
@@ -148,8 +150,12 @@ def audit(
     known = _experiments(course, entry)
     why = suspicions(course, entry, stand)
     for student, run in tqdm(sample(runs, why, max(1, round(fraction * len(runs))), seed), unit="run"):
-        reasons = why.get((student, run.experiment["name"], run.seed), [])
-        yield again(student, run, known[configuration(run.experiment)], folder, tuple(reasons))
+        experiment, reasons = known[configuration(run.experiment)], why.get((student, run.experiment["name"], run.seed))
+        try:
+            done = again(student, run, experiment, folder, tuple(reasons or ()))
+        except (ImportError, OSError) as missing:
+            raise CourseError(f"`{experiment.name}` cannot be trained here: {missing}") from missing
+        yield done
 
 
 def _experiments(course: Course, entry: NotebookEntry) -> dict[str, Experiment]:

@@ -103,18 +103,25 @@ def decide(course: Course, entry: NotebookEntry, student: str, counts: bool | No
     """Note that a student's runs count, do not count, or (None) that nothing is decided; `grade` applies it.
 
     Raises:
-        CourseError: this student handed in no runs.
+        CourseError: this student handed in no runs, or of None, nothing was decided.
     """
     if not course_tree.results_path(course, entry, student).exists() and counts is not None:
-        raise CourseError(f"{student} has handed in no runs of {entry.name}; `autograder status` lists the students")
+        raise CourseError(f"{student} has handed in no runs of {entry.name}; {_who(course, entry)}")
     decisions(course, entry)
     path = _decided(course, entry)
     stated: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    stated.pop(student, None)
+    if stated.pop(student, None) is None and counts is None:
+        raise CourseError(f"nothing was decided about the runs of {student} in {entry.name}: there is nothing to undo")
     if counts is not None:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         stated[student] = {"counts": counts, "decided_at": now}
     course_tree.write_json(path, stated)
+
+
+def _who(course: Course, entry: NotebookEntry) -> str:
+    """Who handed in runs of a notebook, as the end of a sentence."""
+    found = sorted(path.parents[1].name for path in course.tree.glob(f"submitted/*/{entry.name}/results.json"))
+    return f"there are runs of {', '.join(found[:10])}{', ...' * (len(found) > 10)}" if found else "nobody has"
 
 
 def _decided(course: Course, entry: NotebookEntry) -> Path:

@@ -324,5 +324,5 @@ def _failed(bug: Exception, entry: NotebookEntry, student: str) -> Record:
     again = isinstance(bug, (SandboxError, ConnectionError, TimeoutError))
     reason = f"the grader itself failed, please report it ({type(bug).__name__}{place})"
     if not again:
-        reason += "; `autograder grade --again` tries once more"
+        reason += f"; `autograder grade {entry.number} --student {student} --again` tries once more"
     return Record(student, entry.name, UNGRADABLE, reason, retry=again)

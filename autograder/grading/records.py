@@ -159,8 +159,10 @@ def known_students(course: Course, entries: list[NotebookEntry], students: list[
     there = sorted({one for entry in entries for one in students_of(course, entry)})
     missing = [student for student in students or () if student not in there]
     if missing:
-        like = difflib.get_close_matches(missing[0], there, 3, 0.5) or there[:5]
-        did = f"did you mean {', '.join(like)}?" if like else "nobody did: `autograder collect SOURCE` takes hand-ins"
+        like = difflib.get_close_matches(missing[0], there, 3, 0.5)
+        shown = ", ".join(there[:5]) + ", ..." * (len(there) > 5)
+        did = f"{shown} did" if there else "nobody did: `autograder collect SOURCE` takes hand-ins"
+        did = f"did you mean {', '.join(like)}?" if like else did
         raise CourseError(f"{missing[0]} handed in none of {', '.join(entry.name for entry in entries)}; {did}")
 
 

@@ -70,6 +70,19 @@ def remove(course: Course, entry: NotebookEntry, student: str) -> Path:
     return target
 
 
+def several(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
+    """The kept hand-ins of a student, the latest last.
+
+    Raises:
+        CourseError: there are not two.
+    """
+    require(course, entry, student)
+    kept = collect.kept_hand_ins(course, entry, student)
+    if len(kept) < 2:
+        raise CourseError(f"{student} handed {entry.name} in once only: there is nothing to go back to")
+    return kept
+
+
 def remove_latest(course: Course, entry: NotebookEntry, student: str) -> Path:
     """Go back to the hand-in before the latest one, which is moved to the folder that is returned.
 
@@ -78,10 +91,7 @@ def remove_latest(course: Course, entry: NotebookEntry, student: str) -> Path:
     Raises:
         CourseError: there are not two hand-ins, or a run is grading.
     """
-    require(course, entry, student)
-    kept = collect.kept_hand_ins(course, entry, student)
-    if len(kept) < 2:
-        raise CourseError(f"{student} handed {entry.name} in once only: there is nothing to go back to")
+    kept = several(course, entry, student)
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     target = course.tree / "removed" / f"{stamp}-{student}-{entry.name}"
     with guard.exclusive_run(course):

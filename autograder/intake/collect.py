@@ -85,7 +85,8 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
             if not found.text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
                 result.notes.append(
                     f"{path}: it is no notebook ({len(found.text)} bytes); if it is the latest of {student} it counts, "
-                    f"and `autograder remove {student} {entry.number} --latest` goes back to the one before, if any"
+                    f"and `autograder remove {student} {entry.number} --latest --yes` goes back to the one before, if "
+                    "any"
                 )
             try:
                 runs = _readable(found.runs(), path, result) if entry.has_experiments else {}
@@ -237,7 +238,8 @@ class _Names:
         older = slug(claim.student())
         if older != student and (self.course.tree / "handins" / older / entry.name).exists():
             self.result.notes.append(
-                f"{student} was collected as {older} before: `autograder remove {older} {entry.number}` removes that"
+                f"{student} was collected as {older} before: `autograder remove {older} {entry.number} --yes` removes "
+                "that"
             )
         return student
 
@@ -348,11 +350,13 @@ def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -
         return []
     due = extra if isinstance(extra, datetime.datetime) else entry.deadline + extra
     due += datetime.timedelta(minutes=course.late.grace_minutes)
-    if times[-1] <= due or not any(one is None or one <= due for one in times[:-1]):
+    late = len(list(itertools.takewhile(lambda one: one is not None and one > due, reversed(times))))
+    if late in (0, len(times)):
         return []
+    given = f", given {late} times," if late > 1 else ""
     return [
         f"{student}: the {entry.name} that counts is late ({times[-1]:%Y-%m-%d %H:%M} UTC), and an earlier one was in "
-        f"time; `autograder remove {student} {entry.number} --latest` goes back to it"
+        f"time; `autograder remove {student} {entry.number} --latest --yes`{given} goes back to it"
     ]
 
 

@@ -55,9 +55,10 @@ class Class:
 
 @dataclass(frozen=True)
 class Exported:
-    """How many rows were written, and what somebody should know of them, a line each."""
+    """How many rows were written, whether into an earlier file, and what somebody should know of them, a line each."""
 
     rows: int
+    replaced: bool
     notes: list[str]
 
 
@@ -76,13 +77,14 @@ class Format:
 def export(
     course: Course, entries: list[NotebookEntry], path: Path, form: str = CSV, exercises: bool = False
 ) -> Exported:
-    """Write the scores of these notebooks in one of `FORMATS`, or as `csv`, see `report.export`.
+    """Write the scores of these notebooks in one of `FORMATS`, or as `csv`, see `report.scores`.
 
     Platforms get a column for each notebook, late penalties taken off, and with `exercises` one for each exercise. A
     mark that waits for a person is left blank, and so is the total that it belongs to.
 
     Raises:
-        CourseError: the format needs the roster and there is none, or a file or the gradebook cannot be read.
+        CourseError: the format needs the roster and there is none, nobody has a row, `path` is another file, or a file
+            or the gradebook cannot be read. Nothing is written.
     """
     known, chosen = roster.load(course), FORMATS.get(form)
     if chosen and chosen.needs_roster and not known:
@@ -90,26 +92,50 @@ def export(
             f"{chosen.platform} knows students by id and e-mail, which no download says: list them in "
             f"{course.tree / 'students.csv'}"
         )
-    if chosen:
-        settle(course, entries)
-        rows = 0
-    else:
-        rows = report.export(course, entries, path)
+    settle(course, entries)
     with marks.reading(course) as gradebook:
         marked = {entry.name: marks.marked(gradebook, entry) if gradebook else {} for entry in entries}
         called = marks.students(gradebook) if gradebook else []
+    there = {student for found in marked.values() for student in found}
+    if not there:
+        first = "" if any(students_of(course, entry) for entry in entries) else "`autograder collect SOURCE`, then "
+        raise CourseError(f"nothing was written, since nothing of it is graded: run {first}`autograder grade`")
     if chosen:
         columns = [one for entry in entries for one in _columns(entry, marked[entry.name], exercises, chosen.adds_up)]
-        there = {student for found in marked.values() for student in found}
         people = [one for one in (known.students.values() if known else called) if one.id in there]
+        if known and not people:
+            raise CourseError(f"nobody who is graded is in {known.path}: {', '.join(sorted(there))}")
         people.sort(key=lambda one: (one.last_name, one.first_name, one.id))
         ids = {one.id: _platform_id(course, entries, one.id, chosen.platform) for one in people}
         file = io.StringIO()
         lines = csv.writer(file, quoting=csv.QUOTE_ALL if chosen.quote_all else csv.QUOTE_MINIMAL)
         lines.writerows(chosen.table(Class(people, columns, known is not None, ids)))
-        write(path, file.getvalue().encode(chosen.encoding))
-        rows = len(people)
-    return Exported(rows, _notes(course, entries, marked, known, ", so left out" if chosen else ""))
+        rows, text = len(people), file.getvalue().encode(chosen.encoding)
+    else:
+        table = report.scores(course, entries)
+        rows, text = len(table), table.to_csv(index=False).encode()
+    replaced = _replaces(path, text)
+    write(path, text)
+    return Exported(rows, replaced, _notes(course, entries, marked, known, ", so left out" if chosen else ""))
+
+
+def _replaces(path: Path, text: bytes) -> bool:
+    """Whether there is an earlier file of the same form, which may go: its first columns are those of `text`.
+
+    Raises:
+        CourseError: there is a file that is another one.
+    """
+    if not path.exists() or not (old := path.read_bytes()):
+        return False
+    if _head(old) != _head(text):
+        raise CourseError(f"{path} is there and is another file: name another one with --to, or remove it")
+    return True
+
+
+def _head(text: bytes) -> list[str]:
+    """The first three headings: every form has others."""
+    first = text.decode("utf-8-sig", errors="replace").partition("\n")[0]
+    return next(csv.reader([first]), [])[:3]
 
 
 def _platform_id(course: Course, entries: list[NotebookEntry], student: str, platform: str) -> str:

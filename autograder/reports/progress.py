@@ -51,7 +51,7 @@ def disagreements(course: Course, entry: NotebookEntry) -> dict[str, str]:
     there = students_of(course, entry)
     for student, theirs in scores.items():
         if student not in there:
-            do = f"`autograder remove {student} {entry.number}` removes the rest"
+            do = f"`autograder remove {student} {entry.number} --yes` removes the rest"
             found[student] = f"the gradebook has it, and the hand-in is gone: {do}"
             continue
         stated = load_record(course, entry, student)

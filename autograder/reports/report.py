@@ -15,6 +15,8 @@ from autograder.reports.sections import section
 from utils.experiments.experiment import Metric, Run
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from utils.experiments.seed_table import SeedTable
 
 NOT_BY_HAND = {"needs_manual_grade": False}
@@ -123,15 +125,22 @@ def recorded_tables(entry: NotebookEntry) -> "list[SeedTable]":
 
 
 def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
-    """Write one row per student and exercise, manual scores included, from nbgrader's gradebook; the rows' number.
+    """Write what `scores` gives as CSV; the number of rows."""
+    settle(course, entries)
+    table = scores(course, entries)
+    table.to_csv(path, index=False)
+    return len(table)
+
+
+def scores(course: Course, entries: list[NotebookEntry]) -> "DataFrame":
+    """One row per student and exercise, manual scores included, from nbgrader's gradebook.
 
     The score of a mark that waits for a person is left blank. Who loses points for being late has one more row, with
-    what is lost as its score: scores add up.
+    what is lost as its score: scores add up. Lateness is as it was settled last.
     """
     import pandas  # heavy, and no report needs it
     from nbgrader.api import Gradebook
 
-    settle(course, entries)
     rows: list[dict] = []
     with Gradebook(course_tree.database(course), course.course_id) as gradebook:
         for entry in entries:
@@ -156,5 +165,4 @@ def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
                         rows.append(rows[-1] | lost | {"auto_score": None, "manual_score": None} | NOT_BY_HAND)
     columns = ["student", "notebook", "exercise", "score", "auto_score", "manual_score", "max_score"]
     table = pandas.DataFrame(rows, columns=[*columns, "needs_manual_grade", "late_seconds"])
-    table.sort_values(["notebook", "student", "exercise"]).to_csv(path, index=False)
-    return len(table)
+    return table.sort_values(["notebook", "student", "exercise"])

@@ -38,7 +38,7 @@ def zip_feedback(
     Raises:
         CourseError: nobody's name on the platform is known.
     """
-    done = Zipped()
+    done, nobody, called = Zipped(), [], PLATFORMS[platform]
     for entry in entries:
         found, unknown = {}, []
         for page in pages:
@@ -54,14 +54,21 @@ def zip_feedback(
             path = folder / f"{entry.name}-{platform}.zip"
             write(path, _zip(found))
             done.pages[path] = len(found)
-        if unknown:
+        if unknown and found:
             done.notes.append(
-                f"{entry.name}: not in the zip are {', '.join(unknown)}: no download of {PLATFORMS[platform]} that was "
-                "collected has them. Collect it once more, or give them their pages yourself"
+                f"{entry.name}: not in the zip are {', '.join(unknown)}: no download of {called} that was collected "
+                "has them. Collect it once more, or give them their pages yourself"
             )
+        elif unknown:
+            nobody.append(entry.number)
+    if nobody:
+        done.notes.append(
+            f"no zip of {', '.join(nobody)}: no download of {called} that was collected has anybody of it. Collect it "
+            "once more, or give out the pages yourself"
+        )
     if not done.pages:
-        why = "\n".join(done.notes) or "no hand-in is graded: run `autograder grade`"
-        raise CourseError(f"there is nothing to zip\n{why}")
+        why = "".join(done.notes) or "no hand-in is graded: run `autograder grade`"
+        raise CourseError(f"there is nothing to zip; {why}")
     return done
 
 

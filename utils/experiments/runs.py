@@ -161,7 +161,7 @@ def _on_cluster(
     try:
         import distributed
     except ImportError:
-        raise ImportError("a cluster needs dask's distributed: pip install distributed") from None
+        raise ImportError("a cluster needs dask's distributed: pip install -c constraints.txt distributed") from None
     if student.any_own():
         print("On a cluster the course's functions run, not yours: what is written in a notebook does not travel.")
     found = {}
