@@ -73,7 +73,7 @@ def _shown_tables(course: Course, entry: NotebookEntry, around: Surroundings) ->
         return []
 
     def work() -> list[dict[str, Any]]:
-        return [plain(table) for table in class_tables(course, entry)]
+        return [plain(table) for table in class_tables(course, entry, around)]
 
     if course.grading.run_keys:  # they also hang on the course's secret
         return work()
@@ -88,7 +88,7 @@ def _runs_of(course: Course, entry: NotebookEntry) -> bool:
     return any(course.tree.glob(f"submitted/*/{entry.name}/results.json")) and entry.has_experiments
 
 
-def class_tables(course: Course, entry: NotebookEntry) -> "list[SeedTable]":
+def class_tables(course: Course, entry: NotebookEntry, around: Surroundings | None = None) -> "list[SeedTable]":
     """The class's accepted runs of a notebook's experiments, in one table for those of one kind; [] if there are none.
 
     Runs that predict the same, as machines of one kind give them, count once. The table's seeds number the pairs of
@@ -105,7 +105,7 @@ def class_tables(course: Course, entry: NotebookEntry) -> "list[SeedTable]":
         for one in size
     }
     different: dict[tuple[str, str], dict[str, tuple[str, Run]]] = {}
-    for student, runs in audit.accepted(course, entry).items():
+    for student, runs in audit.accepted(course, entry, around).items():
         for name, some in runs.items():
             for run in some:
                 row = name, profiles.get(audit.configuration(run.experiment), "")
