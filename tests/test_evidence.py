@@ -15,6 +15,7 @@ from autograder import course
 from autograder.gradebook import course_tree
 from autograder.grading import audit, copied_runs
 from autograder.grading.records import handed_in
+from autograder.grading.surroundings import Surroundings
 from autograder.intake.collect import collect, pack, unpack
 from autograder.reports import report
 from utils import hand_in
@@ -784,6 +785,31 @@ def test_a_persons_decision_is_applied_and_undone(honest, small):
     course_tree.write(known.tree / "decisions" / f"{entry.name}.json", "[]")
     with pytest.raises(course.CourseError, match="cannot be read"):
         copied_runs.of(known, entry)
+
+
+def test_what_the_tree_keeps_of_standings_is_worked_out_anew_when_a_run_or_a_decision_changes(
+    honest, small, monkeypatch
+):
+    known, entry = small
+    asked, compared = [], copied_runs.of_all
+    monkeypatch.setattr(copied_runs, "of_all", lambda course: (asked.append(1), compared(course))[1])
+
+    def standings(known=known):
+        found = Surroundings(known).standings[entry.name]
+        keyed = {who: dataclasses.replace(one, keys=None) for who, one in found.items()}
+        assert keyed == {who: dataclasses.replace(one, keys=None) for who, one in copied_runs.of(known, entry).items()}
+        return found
+
+    submit(known, entry, "Lovelace_Ada", read_files(honest), "20270101T120000Z")
+    assert not standings()["Lovelace_Ada"].flags and not standings()["Lovelace_Ada"].flags and len(asked) == 1
+    submit(known, entry, "Eve", read_files(honest), "20270102T120000Z")
+    assert standings()["Eve"].flags and standings()["Eve"].flags and len(asked) == 2
+    copied_runs.decide(known, entry, "Eve", False)
+    assert standings()["Eve"].against and len(asked) == 3
+    keyed = known.model_copy(update={"grading": known.grading.model_copy(update={"run_keys": True})})
+    assert standings(keyed)["Eve"].keys
+    kept = "".join(path.read_text() for path in (known.tree / "cache").iterdir())
+    assert not any(key in kept for _, key in standings(keyed)["Eve"].keys), "keys are kept nowhere"
 
 
 def test_the_recorded_runs_of_the_course_are_nobodys_own():
