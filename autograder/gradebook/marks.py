@@ -168,7 +168,7 @@ def through(database: "Connection") -> Reader:
     """Reads through a connection of SQLAlchemy's."""
     from sqlalchemy import text
 
-    return lambda statement, values: database.execute(text(statement), dict(values)).tuples()
+    return lambda statement, values: database.execute(text(statement), dict(values))
 
 
 @cache
