@@ -855,7 +855,7 @@ def test_a_class_is_compared_within_each_students_runs(monkeypatch, small):
     (known.tree / "submitted" / "ada" / entry.name).mkdir(parents=True)
     (known.tree / "submitted" / "ada" / entry.name / "results.json").write_text("{}")
     for these in ({"ada": ada, "bob": bob}, {"bob": bob, "ada": ada}):
-        monkeypatch.setattr(audit, "accepted", lambda course, entry, found=these: found)
+        monkeypatch.setattr(audit, "accepted", lambda course, entry, around, found=these: found)
         (table,) = report.class_tables(known, entry)
         (found,) = table.comparisons()
         assert found.seeds == 3 and found.difference == pytest.approx(5)
@@ -872,10 +872,10 @@ def test_runs_of_two_sizes_have_rows_of_their_own(monkeypatch, small):
         found[f"student{place}"] = {"pretrained": [Run(one.plain(), 7, [1, 0], [1, 0], logits, [])]}
     (known.tree / "submitted" / "ada" / entry.name).mkdir(parents=True)
     (known.tree / "submitted" / "ada" / entry.name / "results.json").write_text("{}")
-    monkeypatch.setattr(audit, "accepted", lambda course, entry: found)
+    monkeypatch.setattr(audit, "accepted", lambda course, entry, around: found)
     (table,) = report.class_tables(known, entry)
     assert {name: len(runs) for name, runs in table.runs.items()} == {"pretrained, cpu": 1, "pretrained, gpu": 2}
-    monkeypatch.setattr(audit, "accepted", lambda course, entry: {"student0": found["student0"]})
+    monkeypatch.setattr(audit, "accepted", lambda course, entry, around: {"student0": found["student0"]})
     (table,) = report.class_tables(known, entry)
     assert [*table.runs] == ["pretrained"]
 

@@ -70,9 +70,9 @@ def _fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
     }
 
 
-def with_names(graders: dict[str, str], entry: NotebookEntry, names: Collection[str]) -> dict[str, str]:
-    """The fingerprints for one student: of exercises with numbers of the student's own they hang on the names, too."""
-    own, whose = with_variants(entry), json.dumps(sorted({canonical(name) for name in names}))
+def with_names(graders: dict[str, str], own: Collection[str], names: Collection[str]) -> dict[str, str]:
+    """The fingerprints for one student: those of `own`, with numbers of the student's own, hang on the names, too."""
+    whose = json.dumps(sorted({canonical(name) for name in names}))
     return {
         number: hashlib.sha256((grader + whose).encode()).hexdigest() if number in own else grader
         for number, grader in graders.items()
@@ -81,7 +81,8 @@ def with_names(graders: dict[str, str], entry: NotebookEntry, names: Collection[
 
 def with_variants(entry: NotebookEntry) -> frozenset[str]:
     """The exercises of a notebook that have numbers of the student's own. Imports no check."""
-    return _with_variants((FOLDER / CHECKS / f"nb{entry.name}.py").read_text())
+    path = FOLDER / CHECKS / f"nb{entry.name}.py"
+    return _with_variants(path.read_text()) if path.exists() else frozenset()
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, TypeAdapter
 from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, roster
-from autograder.grading.fingerprints import combined_digest, fingerprints, with_names, with_variants
+from autograder.grading.fingerprints import combined_digest, fingerprints, with_names
 from autograder.grading.surroundings import Surroundings
 from autograder.intake.origins import names_of
 from utils import variants
@@ -178,7 +178,7 @@ def jobs(
     graders = fingerprints(course, entry, around.files) if there else {}
     copied = around.standings.get(entry.name, {}) if there and entry.has_experiments else {}
     found = []
-    own = bool(there and with_variants(entry))
+    own = around.variants.get(entry.name, ()) if there else ()
     known_students = roster.load(course) if own else None
     for student in there:
         whose, unreadable = copied.get(student, NO_STANDING), ""
@@ -190,7 +190,7 @@ def jobs(
             content = unreadable.encode()
         digest = hashlib.sha256(content + "".join(whose.against).encode()).hexdigest()
         known = load_record(course, entry, student)
-        mine = with_names(graders, entry, names) if own else graders
+        mine = with_names(graders, own, names) if own else graders
         found.append(
             Job(entry, student, digest, release, mine, known, copied=whose, names=names, unreadable=unreadable)
         )

@@ -7,7 +7,7 @@ import hashlib
 from functools import cached_property
 
 from autograder.course import Course
-from autograder.grading.fingerprints import course_files
+from autograder.grading.fingerprints import course_files, with_variants
 from autograder.grading.kept import kept
 from utils.experiments.standing import Standing
 
@@ -22,6 +22,16 @@ class Surroundings:
     def files(self) -> str:
         """A digest of the course's files, see `fingerprints`."""
         return course_files(self.course)
+
+    @cached_property
+    def variants(self) -> dict[str, list[str]]:
+        """By notebook the exercises with numbers of the student's own: to parse checks for them takes a moment."""
+
+        def work() -> dict[str, list[str]]:
+            return {entry.name: sorted(with_variants(entry)) for entry in self.course.notebooks}
+
+        found: dict[str, list[str]] = kept(self.course, "variants", self.files, work)
+        return found
 
     @cached_property
     def standings(self) -> dict[str, dict[str, Standing]]:
@@ -52,6 +62,7 @@ class Surroundings:
     def digest(self, *patterns: str) -> str:
         """A digest of the course's files, and of those of its tree that these patterns name."""
         whole, tree = hashlib.sha256(self.files.encode()), self.course.tree
-        for path in (path for pattern in patterns for path in sorted(tree.glob(pattern))):
+        found = (path for pattern in patterns for path in sorted(tree.glob(pattern)))
+        for path in (path for path in found if path.is_file()):
             whole.update(f"{path.relative_to(tree)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
         return whole.hexdigest()
