@@ -9,6 +9,7 @@ import tomllib
 import zoneinfo
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 
@@ -73,12 +74,14 @@ def helpers(root: Path = ROOT, folder: Path = FOLDER) -> dict[str, Path]:
     found = {}
     for place in dict.fromkeys((root, folder)):
         for package in HELPERS:
-            for path in sorted((place / package).rglob("*")):
-                name = path.relative_to(place).as_posix()
-                ours = path.suffix == ".py" and (path.name == "__init__.py" or not name.startswith(CHECKS))
-                if path.is_file() and path.suffix != ".pyc" and (place == folder or ours):
-                    found[name] = path
-    return found
+            for inside, _, files in os.walk(place / package):  # with pathlib it takes five times as long
+                below = os.path.relpath(inside, place)
+                for file in files:
+                    name = f"{below}/{file}"
+                    ours = file.endswith(".py") and (file == "__init__.py" or not name.startswith(CHECKS))
+                    if not file.endswith(".pyc") and (place == folder or ours) and os.path.isfile(f"{inside}/{file}"):
+                        found[name] = Path(inside, file)
+    return dict(sorted(found.items()))
 
 
 class _Section(BaseModel):
@@ -241,8 +244,13 @@ class NotebookEntry(_Section):
     def exercises_of_runs(self) -> list[str]:
         """The numbers of the exercises that are graded from experiments' runs, without importing their checks."""
         found = importlib.util.find_spec(self.public_checks)
-        text = Path(str(found.origin)).read_text() if found else ""
-        return re.findall(r'^@results_check\("([\d.]+)"', text, re.MULTILINE)
+        return [*_of_runs(Path(str(found.origin)).read_text())] if found else []
+
+
+@lru_cache(maxsize=64)
+def _of_runs(text: str) -> tuple[str, ...]:
+    """The exercises of a check module that are graded from runs: of each hand-in it is asked."""
+    return tuple(re.findall(r'^@results_check\("([\d.]+)"', text, re.MULTILINE))
 
 
 class Course(_Section):

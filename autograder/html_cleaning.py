@@ -45,6 +45,10 @@ OPENED = re.compile(r"<(/?)([a-z0-9]+)")
 RUNS = re.compile(r"(?:java|vb)script:|[(<:]data:", re.IGNORECASE)
 TEX = re.compile(r"\\(?:href|url|style|class|cssId|require|unicode|html[a-zA-Z]*)(?![a-zA-Z])")
 IGNORED = re.compile(r"[\x00-\x20\x7f]+")  # what browsers skip within the scheme of a link
+# Lines of words, each with a letter first: no list, table, link, tag, formula or emphasis, so nothing to clean. What a
+# page renders of so many characters of them takes no time.
+WORDS = re.compile(r"(?:[^\W\d_](?:[^\W_]|[ ,.;?!'\"()%/=+-])*+(?:\n++|\Z))*+")
+MAX_WORDS = 2_000
 NUMBER = re.compile(r"&#(?:x[0-9a-f]{8}[0-9a-f]*|[0-9]{8}[0-9]*)", re.IGNORECASE)  # of no character
 
 
@@ -65,7 +69,9 @@ def markdown(texts: Sequence[str]) -> list[str]:
     for text in texts:
         left -= min(len(text), MAX_PROSE)
         short.append(text if left >= 0 else as_text(text, 100))
-    return _in_child(_markdown, short) if short else []
+    if all(len(text) <= MAX_WORDS and WORDS.fullmatch(text) for text in short):
+        return short  # without the child, which would import nbconvert to render them
+    return _in_child(_markdown, short)
 
 
 def clean(text: str, typed: str = "") -> str:

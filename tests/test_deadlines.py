@@ -256,6 +256,35 @@ def test_late_hand_ins_lose_the_same_everywhere(late_class, monkeypatch):
     assert not any("Late penalty" in pages[one] for one in ("ann", "bo", "ed", "flo"))
 
 
+def test_what_is_settled_is_left_alone_until_something_changes(late_class, monkeypatch):
+    """A report does not wait for nbgrader's classes where there is nothing for them to do."""
+    known, _ = late_class
+    entries, asked, settled = [known.notebooks[0]], [], lateness._settle
+    monkeypatch.setattr(lateness, "_settle", lambda *given: (asked.append(1), settled(*given)))
+    lateness.settle(known, entries)  # changes what it finds, so nothing is known yet of what it leaves
+    lateness.settle(known, entries)
+    lateness.settle(known, entries)
+    assert len(asked) == 2
+    with (known.tree / "extensions.csv").open("a") as file:
+        file.write("bo,1,1 day,\n")
+    lateness.settle(known, entries)
+    assert len(asked) == 3 and load_record(known, entries[0], "bo").late_seconds == 0
+    lateness.settle(known, entries)
+    with Gradebook(course_tree.database(known), known.course_id) as gradebook:
+        marks = gradebook.find_submission_notebook(entries[0].name, entries[0].name, "cy").grades
+        next(mark for mark in marks if mark.name.startswith("written_")).manual_score = 2
+        gradebook.db.commit()
+    before = load_record(known, entries[0], "cy").penalty
+    lateness.settle(known, entries)
+    assert len(asked) == 5 and load_record(known, entries[0], "cy").penalty > before
+    stricter = known.model_copy(update={"late": known.late.model_copy(update={"grace_minutes": 1.0})})
+    lateness.settle(known, entries)
+    lateness.settle(known, entries)
+    assert len(asked) == 6
+    lateness.settle(stricter, entries)
+    assert len(asked) == 7
+
+
 def test_settling_a_student_reads_no_other_students_marks(late_class):
     """Else the cost of a hand-in grows with the class: it doubled from 1,000 to 10,000."""
     known, _ = late_class

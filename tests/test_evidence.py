@@ -16,6 +16,7 @@ from autograder import cli, course
 from autograder.gradebook import course_tree
 from autograder.grading import audit, copied_runs
 from autograder.grading.records import handed_in
+from autograder.grading.surroundings import Surroundings
 from autograder.intake.collect import collect, pack, unpack
 from autograder.reports import report
 from utils import hand_in
@@ -789,6 +790,31 @@ def test_a_persons_decision_is_applied_and_undone(honest, small):
         copied_runs.of(known, entry)
 
 
+def test_what_the_tree_keeps_of_standings_is_worked_out_anew_when_a_run_or_a_decision_changes(
+    honest, small, monkeypatch
+):
+    known, entry = small
+    asked, compared = [], copied_runs.of_all
+    monkeypatch.setattr(copied_runs, "of_all", lambda course: (asked.append(1), compared(course))[1])
+
+    def standings(known=known):
+        found = Surroundings(known).standings[entry.name]
+        keyed = {who: dataclasses.replace(one, keys=None) for who, one in found.items()}
+        assert keyed == {who: dataclasses.replace(one, keys=None) for who, one in copied_runs.of(known, entry).items()}
+        return found
+
+    submit(known, entry, "Lovelace_Ada", read_files(honest), "20270101T120000Z")
+    assert not standings()["Lovelace_Ada"].flags and not standings()["Lovelace_Ada"].flags and len(asked) == 1
+    submit(known, entry, "Eve", read_files(honest), "20270102T120000Z")
+    assert standings()["Eve"].flags and standings()["Eve"].flags and len(asked) == 2
+    copied_runs.decide(known, entry, "Eve", False)
+    assert standings()["Eve"].against and len(asked) == 3
+    keyed = known.model_copy(update={"grading": known.grading.model_copy(update={"run_keys": True})})
+    assert standings(keyed)["Eve"].keys
+    kept = "".join(path.read_text() for path in (known.tree / "cache").iterdir())
+    assert not any(key in kept for _, key in standings(keyed)["Eve"].keys), "keys are kept nowhere"
+
+
 def test_the_recorded_runs_of_the_course_are_nobodys_own():
     for notebook in TABLES:
         check = checking.ResultsCheck(TABLES[notebook], 4, rte, notebook, lambda run_all: None)
@@ -832,7 +858,7 @@ def test_a_class_is_compared_within_each_students_runs(monkeypatch, small):
     (known.tree / "submitted" / "ada" / entry.name).mkdir(parents=True)
     (known.tree / "submitted" / "ada" / entry.name / "results.json").write_text("{}")
     for these in ({"ada": ada, "bob": bob}, {"bob": bob, "ada": ada}):
-        monkeypatch.setattr(audit, "accepted", lambda course, entry, found=these: found)
+        monkeypatch.setattr(audit, "accepted", lambda course, entry, around, found=these: found)
         (table,) = report.class_tables(known, entry)
         (found,) = table.comparisons()
         assert found.seeds == 3 and found.difference == pytest.approx(5)
@@ -849,10 +875,10 @@ def test_runs_of_two_sizes_have_rows_of_their_own(monkeypatch, small):
         found[f"student{place}"] = {"pretrained": [Run(one.plain(), 7, [1, 0], [1, 0], logits, [])]}
     (known.tree / "submitted" / "ada" / entry.name).mkdir(parents=True)
     (known.tree / "submitted" / "ada" / entry.name / "results.json").write_text("{}")
-    monkeypatch.setattr(audit, "accepted", lambda course, entry: found)
+    monkeypatch.setattr(audit, "accepted", lambda course, entry, around: found)
     (table,) = report.class_tables(known, entry)
     assert {name: len(runs) for name, runs in table.runs.items()} == {"pretrained, cpu": 1, "pretrained, gpu": 2}
-    monkeypatch.setattr(audit, "accepted", lambda course, entry: {"student0": found["student0"]})
+    monkeypatch.setattr(audit, "accepted", lambda course, entry, around: {"student0": found["student0"]})
     (table,) = report.class_tables(known, entry)
     assert [*table.runs] == ["pretrained"]
 

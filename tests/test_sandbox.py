@@ -4,6 +4,7 @@ import os
 import platform
 import re
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -38,6 +39,32 @@ def test_it_sees_no_process_but_its_own(shared):
         shared.run("import os; print([open(f'/proc/{p}/cmdline').read() for p in os.listdir('/proc') if p.isdigit()])")
     )
     assert "pytest" not in seen and "autograder.sandbox.fork_server" in seen
+
+
+def test_torch_has_its_compiler_once_somebody_compiles():
+    """Until then an optimizer does without, and nothing of it is imported; see `fork_server.NoCompiler`."""
+    script = """
+import inspect, sys, torch
+from autograder.sandbox import fork_server
+stands_in = sys.modules[fork_server.COMPILER] = fork_server.NoCompiler(fork_server.COMPILER)
+line = torch.nn.Linear(2, 1)
+steps = torch.optim.Adam(line.parameters())
+def step():
+    before = line.weight.clone()
+    steps.zero_grad()
+    line(torch.ones(3, 2)).sum().backward()
+    steps.step()
+    return not torch.equal(before, line.weight)
+inspect.getmodule(step)  # looks at all modules
+assert step()
+assert sys.modules[fork_server.COMPILER] is stands_in and "torch._dynamo.config" not in sys.modules
+assert torch.compile(line, backend="eager")(torch.ones(3, 2)).shape == (3, 1)
+assert "torch._dynamo.config" in sys.modules and sys.modules[fork_server.COMPILER] is torch._dynamo is not stands_in
+assert step()
+import torch._dynamo.config
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=course.ROOT)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_it_has_no_privilege(shared):

@@ -3,6 +3,7 @@
 import base64
 import copy
 import json
+import re
 import time
 from functools import partial
 
@@ -10,7 +11,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_output
 
-from autograder import course
+from autograder import course, html_cleaning
 from autograder.author import answers, build
 from autograder.course import cell_id
 from autograder.intake import reading, restore
@@ -55,6 +56,29 @@ def complete(notebook):
 
 def find(notebook, name):
     return next(cell for cell in notebook.cells if cell.id == name)
+
+
+@pytest.mark.parametrize(
+    "text, plain",
+    [
+        ("My answer, for a person to read.", True),
+        ("Weil Q und K (beide!) gleich sind: nein.", False),
+        ('Weil \u00dc = 3 ist; das ist 50% mehr.\n\nUnd \u4e2d\u6587, "so" heisst es\n', True),
+        ("", True),
+        *((text, False) for text in ("- " * 500, "1. " * 500, " indented", "a <b", "[a](b)", "see http://x.y", "a\tb")),
+        *((text, False) for text in ("# a", "a *b*", "a `b`", "a $b$", "a | b", "a & b", "a\n- b", "a\n---", "a\\b")),
+        *((text, False) for text in ("a_b_", "~a~", "> a", "a@b.c", "a\u202eb", "word " * 500)),
+    ],
+)
+def test_plain_words_are_let_in_as_they_are(text, plain, monkeypatch):
+    """Only what the child would let in unchanged, and a page renders as one paragraph after the other."""
+    asked = []
+    monkeypatch.setattr(html_cleaning, "_in_child", lambda clean, texts: asked.append(texts) or clean(texts))
+    assert html_cleaning.markdown([text]) == html_cleaning._markdown([text])
+    assert bool(asked) is not plain
+    if plain:
+        rendered = html_cleaning._rendered(text)
+        assert {*re.findall(r"<(\w+)", rendered)} <= {"p", "br"}
 
 
 def test_an_untouched_hand_in_needs_nothing(solved):

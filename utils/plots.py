@@ -5,16 +5,16 @@ sentence what there is to see; it becomes the picture's alternative text.
 """
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
 import numpy as np
 import torch
 from cycler import cycler
-from matplotlib.colors import to_rgba
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINES = ("-", "--", "-.", ":")
@@ -39,7 +39,7 @@ LOOK: dict[str, Any] = {
 class Picture:
     """A figure and its alternative text. `figure` and `axes` are matplotlib's own."""
 
-    def __init__(self, figure: Figure, alt: str):
+    def __init__(self, figure: "Figure", alt: str):
         self.figure, self.axes, self.alt = figure, figure.axes, alt
 
     def __repr__(self) -> str:
@@ -51,10 +51,22 @@ class Picture:
 
     def png(self) -> bytes:
         """The bytes of a PNG file."""
+        import matplotlib
+
         file = io.BytesIO()
         with matplotlib.rc_context(LOOK):
             self.figure.savefig(file, format="png", bbox_inches="tight", metadata={"Description": self.alt})
         return file.getvalue()
+
+
+@contextmanager
+def drawing(width: float, height: float) -> Iterator["Figure"]:
+    """An empty figure of so many inches, drawn in our look. Who draws nothing does not wait for matplotlib."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(LOOK):
+        yield Figure(figsize=(width, height), layout="constrained")
 
 
 def numbers(values: Any) -> np.ndarray:
@@ -73,7 +85,7 @@ def write_in(ax: Any, matrix: np.ndarray, low: float, high: float) -> None:
 
 
 def images(
-    figure: Figure, matrices: Mapping[str, np.ndarray], limits: tuple[float, float], write: bool, **options: Any
+    figure: "Figure", matrices: Mapping[str, np.ndarray], limits: tuple[float, float], write: bool, **options: Any
 ) -> tuple[np.ndarray, Any]:
     """Matrices side by side in `figure`, at most four in a row, one per title; the grid of axes, and an image.
 
@@ -112,6 +124,8 @@ def heatmaps(
         labels: names of rows and columns, the same for both.
         limits: ends of the colour scale; None takes those of the data.
     """
+    from matplotlib import ticker
+
     matrices = {title: numbers(matrix) for title, matrix in panels.items()}
     low, high = limits or (
         min(matrix.min() for matrix in matrices.values()),
@@ -119,8 +133,7 @@ def heatmaps(
     )
     columns, rows = min(len(matrices), 4), -(-len(matrices) // 4)
     side = 2.7 if labels is None or len(labels) < 8 else 3.4
-    with matplotlib.rc_context(LOOK):
-        figure = Figure(figsize=(side * columns + 0.6, side * rows + 0.2), layout="constrained")
+    with drawing(side * columns + 0.6, side * rows + 0.2) as figure:
         grid, image = images(figure, matrices, (low, high), write=False)
         for ax in grid.flat[: len(matrices)]:
             ax.set_xlabel(xlabel)
@@ -128,8 +141,8 @@ def heatmaps(
                 ax.set_xticks(range(len(labels)), labels, rotation=60, ha="right", rotation_mode="anchor")
                 ax.set_yticks(range(len(labels)), labels)
             else:
-                ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-                ax.yaxis.set_major_locator(MaxNLocator(integer=True))
+                ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
+                ax.yaxis.set_major_locator(ticker.MaxNLocator(integer=True))
         for ax in grid[:, 0]:
             ax.set_ylabel(ylabel)
         figure.colorbar(image, ax=grid.ravel().tolist(), shrink=0.7, aspect=25)
@@ -156,8 +169,9 @@ def curves(
         log: whether the vertical axis is logarithmic. Its numbers are written out: 20, not 2 times 10 to the 1.
         mark: the name and place of a dotted vertical line.
     """
-    with matplotlib.rc_context(LOOK):
-        figure = Figure(figsize=(6, 3.4), layout="constrained")
+    from matplotlib import ticker
+
+    with drawing(6, 3.4) as figure:
         ax = figure.subplots()
         for index, (label, values) in enumerate(series.items()):
             values = numbers(values)
@@ -174,14 +188,14 @@ def curves(
         ax.set(xlabel=xlabel, ylabel=ylabel, **({"yscale": "log"} if log else {}))
         ax.grid(axis="y", alpha=0.3)
         if log:
-            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            ax.yaxis.set_minor_locator(NullLocator())
-            ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+            ax.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+            ax.yaxis.set_minor_locator(ticker.NullLocator())
+            ax.yaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
         if mark is not None:
             ax.axvline(mark[1], ls=":", color="black", lw=1)
             ax.text(mark[1], 1.02, mark[0], fontsize=9, va="bottom", ha="center", transform=ax.get_xaxis_transform())
         if x is None:
-            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+            ax.xaxis.set_major_locator(ticker.MaxNLocator(integer=True))
         if len(series) > 1:
             ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return Picture(figure, alt)
@@ -196,8 +210,9 @@ def points(
         panels: xlabel -> name -> (x, y); the same names in each.
         log: whether the horizontal axes are logarithmic.
     """
-    with matplotlib.rc_context(LOOK):
-        figure = Figure(figsize=(3.6 * len(panels) + 1.4, 3.2), layout="constrained")
+    from matplotlib import ticker
+
+    with drawing(3.6 * len(panels) + 1.4, 3.2) as figure:
         grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for ax, (xlabel, named) in zip(grid, panels.items(), strict=True):
             for index, (name, (x, y)) in enumerate(named.items()):
@@ -208,9 +223,9 @@ def points(
             if log:
                 places = [x for x, _ in named.values()]
                 wide = max(places) > 50 * min(places)  # more numbers would run into each other
-                ax.xaxis.set_major_locator(LogLocator(subs=(1,) if wide else (1, 2, 5)))
-                ax.xaxis.set_minor_locator(NullLocator())
-                ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+                ax.xaxis.set_major_locator(ticker.LogLocator(subs=(1,) if wide else (1, 2, 5)))
+                ax.xaxis.set_minor_locator(ticker.NullLocator())
+                ax.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,.10g}"))
         grid[0].set_ylabel(ylabel)
         grid[-1].legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return Picture(figure, alt)
@@ -232,8 +247,7 @@ def bars(
         series: name -> one value per label.
         errors: name -> half the length of each error bar.
     """
-    with matplotlib.rc_context(LOOK):
-        figure = Figure(figsize=(6, 3.2), layout="constrained")
+    with drawing(6, 3.2) as figure:
         ax = figure.subplots()
         places, width = np.arange(len(labels)), 0.8 if stacked else 0.8 / len(series)
         base = np.zeros(len(labels))
@@ -271,8 +285,7 @@ def flow(
             skip that ends between boxes is drawn in colour.
     """
     tallest = max(len(boxes) for boxes in columns.values())
-    with matplotlib.rc_context(LOOK):
-        figure = Figure(figsize=(2.3 * len(columns), 0.55 * tallest + 0.8), layout="constrained")
+    with drawing(2.3 * len(columns), 0.55 * tallest + 0.8) as figure:
         ax = figure.subplots()
         for x, (title, boxes) in enumerate(columns.items()):
             ax.annotate("", (x, len(boxes) - 0.15), (x, -0.75), arrowprops={"arrowstyle": "->", "lw": 1.2}, zorder=1)
@@ -308,9 +321,7 @@ def tables(
         limits: ends of the one colour scale.
     """
     wide, high = min(len(panels), 4), -(-len(panels) // 4)
-    with matplotlib.rc_context(LOOK):
-        size = (0.62 * len(columns) * wide + 1.9, (0.5 * len(rows) + 0.9) * high)
-        figure = Figure(figsize=size, layout="constrained")
+    with drawing(0.62 * len(columns) * wide + 1.9, (0.5 * len(rows) + 0.9) * high) as figure:
         matrices = {title: numbers(matrix) for title, matrix in panels.items()}
         grid, image = images(figure, matrices, limits, write=True, sharey=True)
         for ax in grid.flat[: len(panels)]:
@@ -331,8 +342,7 @@ def arrows(
         title: stands above all of them.
         reach: where the axes end on all four sides.
     """
-    with matplotlib.rc_context(LOOK):
-        figure = Figure(figsize=(2.1 * len(panels) + 1.2, 2.7), layout="constrained")
+    with drawing(2.1 * len(panels) + 1.2, 2.7) as figure:
         figure.suptitle(title, fontsize=LOOK["axes.titlesize"])
         for ax, (name, tips) in zip(figure.subplots(1, len(panels), squeeze=False).flat, panels.items(), strict=True):
             for index, (label, (x, y)) in enumerate(tips.items()):
@@ -360,8 +370,7 @@ def strips(
         intervals: name -> lower and upper end of a bar around the mean.
         line: the name and place of a vertical line to compare with.
     """
-    with matplotlib.rc_context(LOOK):
-        figure = Figure(figsize=(6, 0.9 + 0.55 * len(groups)), layout="constrained")
+    with drawing(6, 0.9 + 0.55 * len(groups)) as figure:
         ax = figure.subplots()
         for row, (name, some) in enumerate(groups.items()):
             values, color = numbers(some), OKABE_ITO[row % len(OKABE_ITO)]
@@ -387,13 +396,12 @@ def pieces(rows: Mapping[str, Sequence[tuple[str, str]]], *, kinds: Sequence[str
         rows: name -> (word, kind) for each word, as many in every row; a word whose kind is "" stays plain.
     """
     count = max(len(row) for row in rows.values())
-    with matplotlib.rc_context(LOOK):
-        figure = Figure(figsize=(0.85 * count + 1.0, 0.36 * len(rows) + 0.7), layout="constrained")
+    with drawing(0.85 * count + 1.0, 0.36 * len(rows) + 0.7) as figure:
         ax = figure.subplots()
         for y, row in enumerate(rows.values()):
             for x, (word, kind) in enumerate(row):
                 ink = OKABE_ITO[kinds.index(kind)] if kind else "#BBBBBB"
-                box = {"boxstyle": "round,pad=0.25", "fc": to_rgba(ink, 0.25 if kind else 0.0), "ec": ink}
+                box = {"boxstyle": "round,pad=0.25", "fc": (ink, 0.25 if kind else 0.0), "ec": ink}
                 ax.text(x, y, word, ha="center", va="center", fontsize=8, bbox=box)
         for x, kind in enumerate(kinds):
             ax.plot([], [], "s", color=OKABE_ITO[x], alpha=0.5, label=kind)

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, text
-
 from autograder.course import NotebookEntry
+from autograder.gradebook.marks import Reader
 
-HELD = text("""
+HELD = """
 select submitted_assignment.student_id, grade_cells.max_score, grade.manual_score, grade.needs_manual_grade,
        (select comment.manual_comment from comment join base_cell as other on comment.cell_id = other.id
         where comment.notebook_id = grade.notebook_id and other.name = base_cell.name) as said
@@ -16,7 +15,7 @@ join submitted_notebook on grade.notebook_id = submitted_notebook.id
 join submitted_assignment on submitted_notebook.assignment_id = submitted_assignment.id
 join notebook on submitted_notebook.notebook_id = notebook.id
 where notebook.name = :name and base_cell.name = :cell
-""")
+"""
 
 
 @dataclass(frozen=True)
@@ -33,10 +32,10 @@ class HandMark:
         return self.score is not None or bool(self.comment)
 
 
-def held(database: Connection, entry: NotebookEntry, cell: str) -> tuple[dict[str, HandMark], float]:
+def held(read: Reader, entry: NotebookEntry, cell: str) -> tuple[dict[str, HandMark], float]:
     """A person's mark of a cell by student, and the points that there are."""
     found, points = {}, 0.0
-    for student, most, score, waits, comment in database.execute(HELD, {"name": entry.name, "cell": cell}):
+    for student, most, score, waits, comment in read(HELD, {"name": entry.name, "cell": cell}):
         found[student], points = HandMark(score, bool(waits), comment), most
     return found, points
 

@@ -80,10 +80,15 @@ def results_path(course: Course, entry: NotebookEntry, student: str) -> Path:
     return place(course, "submitted", entry, student).with_name("results.json")
 
 
+def gradebook(course: Course) -> Path:
+    """The gradebook's file, unless course.toml names a database."""
+    return course.tree / "gradebook.db"
+
+
 def database(course: Course) -> str:
     """The gradebook's URL."""
     if not course.grading.database:
-        return f"sqlite:///{course.tree}/gradebook.db"
+        return f"sqlite:///{gradebook(course)}"
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 
@@ -99,6 +104,8 @@ def database(course: Course) -> str:
 
 def shown_database(course: Course) -> str:
     """The gradebook's URL as a message may show it, without a password."""
+    if not course.grading.database:
+        return database(course)
     from sqlalchemy import make_url
 
     return make_url(database(course)).render_as_string(hide_password=True)

@@ -119,7 +119,7 @@ class Recorder:
     def _mark(self, entry: NotebookEntry, cell: str, before: dict[str, HandMark], after: dict[str, HandMark]) -> None:
         database = self.gradebook.db.connection()
         sheet = self._sheet(database, entry)
-        now, _ = by_hand.held(database, entry, cell)
+        now, _ = by_hand.held(marks.through(database), entry, cell)
         stale = by_hand.differing(now, {student: before[student] for student in after})
         if stale:
             self.gradebook.db.rollback()
@@ -143,7 +143,7 @@ class Recorder:
         Raises:
             MissingEntry: it does not know the notebook.
         """
-        found = marks.scores(self.gradebook.db.connection(), entry)
+        found = marks.scores(marks.through(self.gradebook.db.connection()), entry)
         self.gradebook.db.rollback()  # ends the transaction: nobody waits for a reader
         if found is None:
             raise MissingEntry(f"the gradebook has no notebook {entry.name}")

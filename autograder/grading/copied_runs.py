@@ -53,22 +53,42 @@ class Claim:
 
 def of(course: Course, entry: NotebookEntry) -> dict[str, Standing]:
     """The standing of each student whose runs of a notebook were handed in."""
-    handed_in = {
-        path.parents[1].name: path for path in sorted(course.tree.glob(f"submitted/*/{entry.name}/results.json"))
-    }
-    if not handed_in:
-        return {}
+    return _of(course, entry, *_compared(course)) if _handed_in(course, entry) else {}
+
+
+def of_all(course: Course) -> dict[str, dict[str, Standing]]:
+    """The same of every notebook whose runs were handed in, by its name."""
+    there = [entry for entry in course.notebooks if entry.has_experiments and _handed_in(course, entry)]
+    compared = _compared(course) if there else ((), {})
+    return {entry.name: _of(course, entry, *compared) for entry in there}
+
+
+def _handed_in(course: Course, entry: NotebookEntry) -> dict[str, Path]:
+    """The file with the runs of each student."""
+    paths = sorted(course.tree.glob(f"submitted/*/{entry.name}/results.json"))
+    return {path.parents[1].name: path for path in paths}
+
+
+Folders = Sequence[Mapping[str, tuple[Experiment, str]]]  # of each notebook: experiments and their digests, by folder
+
+
+def _compared(course: Course) -> tuple[Folders, dict[str, list[Claim]]]:
+    """The experiments of all notebooks, and the runs of everybody."""
     # By notebook, as the judge looks into them: else files of the one could take the places of the other's.
     folders = [
         {
-            one.folder("").name: one
+            one.folder("").name: (one, one.digest())
             for profile in course.grading.results_profiles
             for one in other.experiments_of(profile).values()
         }
         for other in course.notebooks
         if other.has_experiments
     ]
-    known = {student: _versions(course, student, folders) for student in _everybody(course)}
+    return folders, {student: _versions(course, student, folders) for student in _everybody(course)}
+
+
+def _of(course: Course, entry: NotebookEntry, folders: Folders, known: dict[str, list[Claim]]) -> dict[str, Standing]:
+    handed_in = _handed_in(course, entry)
     current = {
         student: _dated(_claims(student, path.read_bytes(), folders), known[student])
         for student, path in handed_in.items()
@@ -132,7 +152,7 @@ def _everybody(course: Course) -> list[str]:
     return sorted({path.parents[1].name for path in course.tree.glob("submitted/*/*/results.json")})
 
 
-def _versions(course: Course, student: str, folders: Sequence[Mapping[str, Experiment]]) -> list[Claim]:
+def _versions(course: Course, student: str, folders: Folders) -> list[Claim]:
     """Every different run of a student in any version of any notebook, with the time when it first came."""
     first: dict[tuple[str, str], Claim] = {}
     kept = [(_time(path), path) for path in sorted(course.tree.glob(f"handins/{_plain(student)}/*/*{RESULTS}"))]
@@ -169,15 +189,15 @@ def _time(path: Path) -> datetime.datetime | None:
 _read: dict[tuple[str, str], tuple[str, float, np.ndarray, str, str] | None] = {}
 
 
-def _claims(owner: str, packed: bytes, folders: Sequence[Mapping[str, Experiment]]) -> list[Claim]:
+def _claims(owner: str, packed: bytes, folders: Folders) -> list[Claim]:
     """The runs in a file of results that can be compared; what is no run is left to the judge to refuse.
 
     `folders` are those of each notebook's experiments.
     """
     files, found = unpack(packed), []
     wanted = {file: some[file.split("/")[0]] for some in folders for file in chosen(files, some)}
-    for file, experiment in wanted.items():
-        stamp = experiment.digest(), hashlib.sha256(files[file]).hexdigest()
+    for file, (experiment, digest) in wanted.items():
+        stamp = digest, hashlib.sha256(files[file]).hexdigest()
         if stamp not in _read:
             _read[stamp] = _light(files[file], experiment)
         light = _read[stamp]

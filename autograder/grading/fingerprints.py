@@ -6,14 +6,13 @@ import json
 import re
 import sys
 from collections.abc import Collection
-from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from autograder.course import CHECKS, FOLDER, ROOT, Course, NotebookEntry, folder_of, helpers
 from autograder.gradebook import course_tree
 from autograder.grading import reach
-from utils.files import write
+from autograder.grading.kept import kept
 from utils.variants import canonical
 
 if TYPE_CHECKING:
@@ -23,32 +22,26 @@ IMPORT = re.compile(r"\s*(import|from) [\w.]+( import [\w, ]+)?( as \w+)?$")
 MARKERS = ("check", "private", "results_check", "stretch")  # the decorators that say which exercise a function is for
 
 
-def fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
+def fingerprints(course: Course, entry: NotebookEntry, files: str = "") -> dict[str, str]:
     """For each exercise a digest of all that its verdict depends on besides the hand-in.
 
     That is its own checks, and what all exercises share: the rest of the check modules, all that they, the
     cells and the judge can reach (see `reach`), the release, the limits. Working that out takes a second for a
-    course, so the tree keeps it for as long as no file of the course changes.
+    course, so the tree keeps it for as long as no file of the course changes. `files` is `course_files`, for who
+    has it already.
     """
-    path, key = course.tree / "cache" / f"{entry.name}.json", _everything(course, entry)
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        stated = json.loads(path.read_text())
-        if stated["key"] == key:
-            return stated["graders"]
-    found = _fingerprints(course, entry)
-    with suppress(OSError):  # no room, or not ours to write: it is worked out anew the next time
-        write(path, json.dumps({"key": key, "graders": found}))
-    return found
+    whole = hashlib.sha256((files or course_files(course)).encode())
+    whole.update(course_tree.release_text(course, entry).encode())
+    return kept(course, entry.name, whole.hexdigest(), lambda: _fingerprints(course, entry))
 
 
-def _everything(course: Course, entry: NotebookEntry) -> str:
+def course_files(course: Course) -> str:
     """A digest of all files of the course that `fingerprints` may look at, which are more than it does look at."""
     whole = hashlib.sha256(f"{sys.version} {ROOT} {FOLDER}\n".encode())
     whole.update(course.model_dump_json(exclude={"tree": True, "grading": {"database"}}).encode())
-    whole.update(course_tree.release_text(course, entry).encode())
-    paths = [*(ROOT / "autograder").rglob("*.py"), folder_of(entry) / "private_checks.py"]
-    paths += helpers(ROOT, FOLDER).values()
-    for path in sorted(path for path in paths if path.exists()):
+    paths = [*(ROOT / "autograder").rglob("*.py"), *helpers(ROOT, FOLDER).values()]
+    paths += [path for entry in course.notebooks if (path := folder_of(entry) / "private_checks.py").exists()]
+    for path in sorted(paths):
         content = path.read_text().encode() if path.suffix == ".py" else path.read_bytes()
         whole.update(f"{path} {hashlib.sha256(content).hexdigest()}\n".encode())
     return whole.hexdigest()
@@ -77,9 +70,9 @@ def _fingerprints(course: Course, entry: NotebookEntry) -> dict[str, str]:
     }
 
 
-def with_names(graders: dict[str, str], entry: NotebookEntry, names: Collection[str]) -> dict[str, str]:
-    """The fingerprints for one student: of exercises with numbers of the student's own they hang on the names, too."""
-    own, whose = with_variants(entry), json.dumps(sorted({canonical(name) for name in names}))
+def with_names(graders: dict[str, str], own: Collection[str], names: Collection[str]) -> dict[str, str]:
+    """The fingerprints for one student: those of `own`, with numbers of the student's own, hang on the names, too."""
+    whose = json.dumps(sorted({canonical(name) for name in names}))
     return {
         number: hashlib.sha256((grader + whose).encode()).hexdigest() if number in own else grader
         for number, grader in graders.items()
@@ -88,7 +81,8 @@ def with_names(graders: dict[str, str], entry: NotebookEntry, names: Collection[
 
 def with_variants(entry: NotebookEntry) -> frozenset[str]:
     """The exercises of a notebook that have numbers of the student's own. Imports no check."""
-    return _with_variants((FOLDER / CHECKS / f"nb{entry.name}.py").read_text())
+    path = FOLDER / CHECKS / f"nb{entry.name}.py"
+    return _with_variants(path.read_text()) if path.exists() else frozenset()
 
 
 @lru_cache(maxsize=64)

@@ -32,6 +32,7 @@ from autograder.grading.records import (
     make_plain,
     verdict_path,
 )
+from autograder.grading.surroundings import Surroundings
 from autograder.grading.worker import grade_one
 from autograder.sandbox import preload
 from autograder.sandbox.sandbox import SandboxError, require_sandboxes
@@ -72,7 +73,8 @@ def grade(
         roster.extensions(course)
         settled: list[Job] = []
         waiting: list[Job] = []
-        for job in (job for entry in entries for job in jobs(course, entry, students)):
+        around = Surroundings(course)
+        for job in (job for entry in entries for job in jobs(course, entry, students, around)):
             (waiting if again or job.state(options.trusted) else settled).append(job)
             if job.known and job.known.flags != (now := flags(course, job, job.known)):
                 job.known.flags = now  # another hand-in came, or a person decided
@@ -114,8 +116,8 @@ def regrade(
         by_hand = "; written answers are marked by a person" if any(".W" in number for number in missing) else ""
         raise CourseError(f"{which} has no exercise {', '.join(missing)} that a check judges{by_hand}")
     with explain_failures(course), exclusive_run(course):
-        waiting = []
-        for job in (job for entry in entries for job in jobs(course, entry, students)):
+        waiting, around = [], Surroundings(course)
+        for job in (job for entry in entries for job in jobs(course, entry, students, around)):
             before = job.known
             if before is None or before.status != GRADED or before.hand_in != job.digest:
                 continue

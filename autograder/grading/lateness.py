@@ -6,19 +6,40 @@ from typing import TYPE_CHECKING
 from autograder.course import Course, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.grading.guard import explain_failures
+from autograder.grading.kept import keep, recall
 from autograder.grading.records import Record, load_record, students_of, verdict_path
+from autograder.grading.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from autograder.gradebook.recording import Recorder
 
 
-def settle(course: Course, entries: list[NotebookEntry]) -> None:
+# All that lateness follows from, besides the course itself.
+STATED = ("gradebook.db*", "students.csv", "extensions.csv", "handins/*/name.txt", "verdicts/*/*.json")
+
+
+def settle(course: Course, entries: list[NotebookEntry], around: Surroundings | None = None) -> None:
     """Bring lateness and its penalties up to date, in gradebook and records: marks of a person, extensions, deadlines.
+
+    To write, nbgrader's classes are needed, which take long to import: what was settled before, and is as it was
+    then, is left alone. `around` is shared by who asks it more.
 
     Raises:
         CourseError: the roster or the list of extensions cannot be read.
         GradingStopped: the gradebook cannot be used.
     """
+    if course.grading.database or not course_tree.gradebook(course).exists():  # whether it changed, nobody knows
+        _settle(course, entries)
+        return
+    names, around = [entry.name for entry in entries], around or Surroundings(course)
+    key = f"{names} {around.digest(*STATED)}"
+    if not recall(course, "settled", key):
+        _settle(course, entries)
+        if key == f"{names} {around.digest(*STATED)}":  # of this state it is known that there is nothing to do
+            keep(course, "settled", key, True)
+
+
+def _settle(course: Course, entries: list[NotebookEntry]) -> None:
     from autograder.gradebook import recording
 
     with explain_failures(course), recording.open_recorder(course) as recorder:

@@ -12,7 +12,8 @@ from pydantic import ConfigDict, TypeAdapter
 from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, roster
-from autograder.grading.fingerprints import combined_digest, fingerprints, with_names, with_variants
+from autograder.grading.fingerprints import combined_digest, fingerprints, with_names
+from autograder.grading.surroundings import Surroundings
 from autograder.intake.origins import names_of
 from utils import variants
 from utils.experiments.standing import NO_STANDING, Standing
@@ -166,21 +167,20 @@ def known_students(course: Course, entries: list[NotebookEntry], students: list[
         raise CourseError(f"{missing[0]} handed in none of {', '.join(entry.name for entry in entries)}; {did}")
 
 
-def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None) -> list[Job]:
-    """Every hand-in of a notebook, with what is known of it.
+def jobs(
+    course: Course, entry: NotebookEntry, students: list[str] | None = None, around: Surroundings | None = None
+) -> list[Job]:
+    """Every hand-in of a notebook, with what is known of it; `around` is shared by who asks for several notebooks.
 
     Raises:
         CourseError: the course tree was not built.
     """
     release, there = course_tree.release_text(course, entry), students_of(course, entry, students)
-    graders = fingerprints(course, entry) if there else {}
-    copied: dict[str, Standing] = {}
-    if there and entry.has_experiments:
-        from autograder.grading import copied_runs  # brings numpy, and torch if there are runs
-
-        copied = copied_runs.of(course, entry)
+    around = around or Surroundings(course)
+    graders = fingerprints(course, entry, around.files) if there else {}
+    copied = around.standings.get(entry.name, {}) if there and entry.has_experiments else {}
     found = []
-    own = bool(there and with_variants(entry))
+    own = around.variants.get(entry.name, ()) if there else ()
     known_students = roster.load(course) if own else None
     for student in there:
         whose, unreadable = copied.get(student, NO_STANDING), ""
@@ -192,7 +192,7 @@ def jobs(course: Course, entry: NotebookEntry, students: list[str] | None = None
             content = unreadable.encode()
         digest = hashlib.sha256(content + "".join(whose.against).encode()).hexdigest()
         known = load_record(course, entry, student)
-        mine = with_names(graders, entry, names) if own else graders
+        mine = with_names(graders, own, names) if own else graders
         found.append(
             Job(entry, student, digest, release, mine, known, copied=whose, names=names, unreadable=unreadable)
         )
@@ -261,7 +261,7 @@ def handed_in(course: Course, entry: NotebookEntry, student: str) -> tuple[bytes
     """A hand-in as the tree holds it: the notebook, and the runs that came with it, see `collect.pack`."""
     runs = course_tree.results_path(course, entry, student)
     notebook = course_tree.place(course, "submitted", entry, student)
-    return notebook.read_bytes(), runs.read_bytes() if entry.has_experiments and runs.exists() else b""
+    return notebook.read_bytes(), runs.read_bytes() if runs.exists() and entry.has_experiments else b""
 
 
 def key_of(course: Course, entry: NotebookEntry, student: str, text: bytes) -> bytes:

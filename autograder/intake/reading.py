@@ -8,8 +8,6 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from utils.experiments.experiment import BadRun, parse
-
 TYPES = ("code", "markdown", "raw")
 MAX_CELLS = 2000
 MAX_TEXT = 1_000_000  # characters of all cells; Python's parser takes a kilobyte for two of them
@@ -77,6 +75,8 @@ def defines(sources: list[str]) -> list[list[str]]:
 
 def parsed_runs(files: dict[str, bytes]) -> list[str]:
     """Which of these files of runs can be parsed, or are refused with a reason; the others break the parser."""
+    from utils.experiments.experiment import BadRun, parse  # brings numpy, which a notebook does not need
+
     kept = []
     for name, text in files.items():
         try:

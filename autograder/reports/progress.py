@@ -3,18 +3,21 @@
 from autograder.course import Course, NotebookEntry
 from autograder.gradebook import marks, roster
 from autograder.grading.records import GRADED, jobs, load_record, noted_flags, students_of
+from autograder.grading.surroundings import Surroundings
 
 STATES = ("graded", "waiting", "ungradable")
 
 
-def status(course: Course, entry: NotebookEntry) -> dict[str, dict[str, str]]:
+def status(course: Course, entry: NotebookEntry, around: Surroundings | None = None) -> dict[str, dict[str, str]]:
     """The hand-ins of a notebook by state, each with the reason for it ("" if there is nothing to say).
+
+    `around` is shared by who asks for several notebooks.
 
     Raises:
         CourseError: the course tree was not built.
     """
     found: dict[str, dict[str, str]] = {state: {} for state in STATES}
-    for job in jobs(course, entry):
+    for job in jobs(course, entry, around=around):
         trusted = job.known is not None and job.known.trusted
         waits = job.state(trusted)
         if waits or job.known is None:

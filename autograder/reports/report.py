@@ -4,19 +4,22 @@ import datetime
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autograder.course import Course, NotebookEntry, exercise_of
 from autograder.gradebook import course_tree
 from autograder.gradebook.pseudonyms import Names
+from autograder.grading.kept import kept
 from autograder.grading.lateness import settle
-from autograder.reports import charts, items, layout
-from autograder.reports.sections import section
-from utils.experiments.experiment import Metric, Run
+from autograder.grading.records import students_of
+from autograder.grading.surroundings import Surroundings
+from autograder.reports import items, layout
+from autograder.reports.sections import plain, section
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from utils.experiments.experiment import Metric, Run
     from utils.experiments.seed_table import SeedTable
 
 NOT_BY_HAND = {"needs_manual_grade": False}
@@ -30,29 +33,25 @@ SIGNS = {
 }
 
 
-def load() -> None:
-    """Import what a report is made with, while there is nothing else to do."""
-    charts.load()
-
-
 def write_report(
     course: Course,
     entries: list[NotebookEntry],
-    on_table: "Callable[[str, SeedTable], None]" = lambda name, table: None,
+    on_table: Callable[[str, list[str]], None] = lambda name, lines: None,
     names: bool = False,
 ) -> Path:
     """Write the class report, one page; nothing that a student wrote reaches it unescaped.
 
     Notebooks that nobody handed in are left out. Students are called by codes, see `pseudonyms`, or with `names` by
-    their ids. `on_table` is told the tables of each notebook whose runs the class handed in.
+    their ids. `on_table` is told, as text, the tables of each notebook whose runs the class handed in.
     """
-    settle(course, entries)
+    around = Surroundings(course)
+    settle(course, entries, around)
     called = Names(course, names)
     sections = []
     for entry in course.handed_in(entries):
-        found = section(course, entry, called, lambda entry=entry: class_tables(course, entry))  # type: ignore[misc]
-        for table in found["seed_tables"]:
-            on_table(entry.name, table)
+        found = section(course, entry, called, lambda entry=entry: _shown_tables(course, entry, around))  # type: ignore[misc]
+        for table in found["tables"]:
+            on_table(entry.name, table["text"])
         sections.append(found)
     page = layout.render(
         "report.html.jinja",
@@ -70,14 +69,35 @@ def write_report(
     return path
 
 
-def class_tables(course: Course, entry: NotebookEntry) -> "list[SeedTable]":
+def _shown_tables(course: Course, entry: NotebookEntry, around: Surroundings) -> list[dict[str, Any]]:
+    """`class_tables` as texts. To check all runs takes seconds: the tree keeps what came of it."""
+    if not _runs_of(course, entry):
+        return []
+
+    def work() -> list[dict[str, Any]]:
+        return [plain(table) for table in class_tables(course, entry, around)]
+
+    if course.grading.run_keys:  # they also hang on the course's secret
+        return work()
+    found: list[dict[str, Any]] = kept(
+        course, f"{entry.name}-tables", f"{students_of(course, entry)} {around.runs}", work
+    )
+    return found
+
+
+def _runs_of(course: Course, entry: NotebookEntry) -> bool:
+    """Whether somebody handed in runs of a notebook that are graded."""
+    return any(course.tree.glob(f"submitted/*/{entry.name}/results.json")) and entry.has_experiments
+
+
+def class_tables(course: Course, entry: NotebookEntry, around: Surroundings | None = None) -> "list[SeedTable]":
     """The class's accepted runs of a notebook's experiments, in one table for those of one kind; [] if there are none.
 
     Runs that predict the same, as machines of one kind give them, count once. The table's seeds number the pairs of
     student and seed, so that experiments are compared within one student's runs. Where runs of several sizes were
     handed in, each size has rows of its own.
     """
-    if not entry.has_experiments or not list(course.tree.glob(f"submitted/*/{entry.name}/results.json")):
+    if not _runs_of(course, entry):
         return []
     from autograder.grading import audit
 
@@ -87,7 +107,7 @@ def class_tables(course: Course, entry: NotebookEntry) -> "list[SeedTable]":
         for one in size
     }
     different: dict[tuple[str, str], dict[str, tuple[str, Run]]] = {}
-    for student, runs in audit.accepted(course, entry).items():
+    for student, runs in audit.accepted(course, entry, around).items():
         for name, some in runs.items():
             for run in some:
                 row = name, profiles.get(audit.configuration(run.experiment), "")

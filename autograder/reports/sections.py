@@ -29,9 +29,9 @@ def records_of(course: Course, entry: NotebookEntry) -> list[Record]:
 
 
 def section(
-    course: Course, entry: NotebookEntry, names: Names, tables_of: "Callable[[], list[SeedTable]]"
+    course: Course, entry: NotebookEntry, names: Names, tables_of: Callable[[], list[dict[str, Any]]]
 ) -> dict[str, Any]:
-    """Everything the page says of one notebook; `tables_of` makes the tables of the class's runs.
+    """Everything the page says of one notebook; `tables_of` makes the tables of the class's runs, see `plain`.
 
     Raises:
         CourseError: a file of the course cannot be read.
@@ -41,15 +41,13 @@ def section(
     points = course_tree.exercises(course, entry)
     handed_in = students_of(course, entry)
     scores = [record.score for record in complete]
-    found: list[SeedTable] = []
-    why = ""
+    tables, why = [], ""
     try:
-        found = tables_of()
-        shown = [_plain(table) for table in found]
+        tables = tables_of()
     except CourseError:
         raise
     except Exception as bug:  # of somebody's runs: the rest of the page is for everybody
-        shown, why = [], type(bug).__name__
+        why = type(bug).__name__
     students = []
     for record in sorted(records, key=lambda one: names.of(one.student)):
         of = {one.exercise: one for one in record.verdicts}
@@ -74,8 +72,7 @@ def section(
         "median": statistics.median(scores) if scores else 0.0,
         "mean": statistics.fmean(scores) if scores else 0.0,
         "points": sum(points.values()),
-        "seed_tables": found,
-        "tables": shown,
+        "tables": tables,
         "no_table": why,
     }
 
@@ -150,19 +147,21 @@ def _charts(course: Course, entry: NotebookEntry, scores: list[float], points: f
     return drawn + ([charts.time_line(times, entry.deadline, zone)] if times else [])
 
 
-def _plain(table: "SeedTable") -> dict[str, Any]:
-    """A seed table as texts, with what may be concluded from it."""
+def plain(table: "SeedTable") -> dict[str, Any]:
+    """A seed table as texts, with what may be concluded from it; `text` is all of it for a terminal."""
     frame = table.frame()
     whole = {column for column in frame.columns if frame[column].dtype.kind in "iu"}
     rows = [
         (name, [_number(value, 0 if column in whole else 2) for column, value in row.items()])
         for name, row in frame.iterrows()
     ]
+    concluded = [*map(str, table.comparisons())]
     return {
+        "text": [repr(table), *concluded],
         "caption": table.caption,
         "headings": [("experiment", ""), *((column, "number") for column in frame.columns)],
         "rows": rows,
-        "remarks": [*table.remarks(), *map(str, table.comparisons())],
+        "remarks": [*table.remarks(), *concluded],
     }
 
 

@@ -11,6 +11,7 @@ import importlib
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,6 +137,7 @@ class Smaller(Experiment):
         return self.teachers if self.method == TEACHER else POINTS
 
 
+@lru_cache(maxsize=8)  # of each hand-in it is asked, for each arm
 def lookups(experiment: Smaller, split: str) -> tuple[list[list[int]], list[int]]:
     """Questions and their answers, the same for all seeds.
 
