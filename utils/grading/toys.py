@@ -1582,11 +1582,10 @@ def parts_drawn(
 
 
 def written_between(call: Callable[..., Any], first: torch.Tensor, second: torch.Tensor, *rest: Any) -> Any:
-    """`call(first, second, *rest)` after another call, in which the same second tensor held other numbers."""
-    given = second + 1
+    """`call(first, second + 1, *rest)` after another call, in which the same second tensor held 1 less."""
+    given = second.clone()
     call(first, given, *rest)
-    with torch.no_grad():
-        given.copy_(second)
+    given.add_(1)
     return call(first, given, *rest)
 
 
