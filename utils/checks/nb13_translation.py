@@ -187,7 +187,7 @@ def cross_attention(CrossAttention, lib):
         wanted = attend(state, x, memory + 1, allowed, heads)
         expect.close(lib(toys).written_between(layer, x, memory, allowed), wanted, told)
     layer.train()
-    # All scores of a row lie near -12000, then near 12000: what is hidden must come still lower, though not by any number.
+    # All scores of a row lie near -12000, then 12000: what is hidden must come still lower, though not by any number.
     for size, place in ((-600.0, "below"), (600.0, "above")):
         far = state | {"q_proj.bias": torch.full((d,), 10.0), "k_proj.bias": torch.full((d,), size)}
         layer.load_state_dict(far)
