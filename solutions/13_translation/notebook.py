@@ -20,7 +20,8 @@
 # Then a frozen BERT joins in: BERT-fused NMT (Zhu et al. 2020). You measure whether it helps where pairs are few.
 #
 # Each exercise is checked on the spot. They take about two and a half hours, without the written questions, and
-# need no GPU; but answers must run on one: what you make lies on the device of what you are given.
+# need no GPU; but answers must run on one, and in double precision: what you make has the device and the dtype of what
+# you are given.
 
 # %% tags=["setup"]
 
@@ -85,7 +86,8 @@ class CrossAttention(nn.Module):
     """Attention of x (B, T, d_model) to a memory (B, S, d_memory), in `n_heads` blocks of columns -> (B, T, d_model).
 
     Parts, all nn.Linear with a bias: `q_proj`, from d_model to d_model; `k_proj` and `v_proj`, from d_memory to
-    d_model; `out_proj`, from d_model to d_model. No dropout, no residual, no norm. n_heads divides d_model.
+    d_model; `out_proj`, from d_model to d_model. The state_dict holds nothing else. No dropout, no residual, no norm.
+    n_heads divides d_model. No call depends on the calls before.
     """
 
     def __init__(self, d_model, n_heads, d_memory):
@@ -99,7 +101,7 @@ class CrossAttention(nn.Module):
     def forward(self, x, memory, allowed=None):
         """`allowed`: None, all may be read; or bool (B or 1, T or 1, S), True where x may read.
 
-        In every row something may be read.
+        In every row something may be read. The rest has no weight, whatever its score. Scores may be large.
         """
 
         ### BEGIN SOLUTION
@@ -165,9 +167,10 @@ class DecoderLayer(nn.Module):
     """A post-norm decoder layer with ReLU, (B, T, d_model) -> (B, T, d_model).
 
     Parts: `self_attention` and `cross_attention`, the modules that are given, called as in 13.1 with x, a memory and
-    `allowed`, a bool tensor of three axes; `linear1`, to d_ff, and `linear2`, back; `norm1`, `norm2`, `norm3`, each
-    nn.LayerNorm as it is by itself. Dropout of p = `dropout`, from 0 to 1, is on what each of the three parts gives,
-    nowhere else, with a draw for each number. x may be of any length, and of another one in the next call.
+    `allowed`, a bool tensor of three axes; `linear1`, to d_ff, and `linear2`, back, each nn.Linear with a bias;
+    `norm1`, `norm2`, `norm3`, each nn.LayerNorm as it is by itself. The state_dict holds nothing else, and each part
+    once. Dropout of p = `dropout`, from 0 to 1, is on what each of the three parts gives, nowhere else, with a draw for
+    each number. x may be of any length, and of another one in the next call.
     """
 
     def __init__(self, self_attention, cross_attention, d_model, d_ff, dropout=0.1):
@@ -246,8 +249,9 @@ plots.heatmaps(moved, alt=alt, xlabel="what is changed", ylabel="output", limits
 def translation_batch(pairs, bos, eos, pad):
     """Source (B, S), decoder's input (B, T) and target (B, T), int64, each filled up on the right with `pad`.
 
-    pairs: one or more of (source, target), lists of token numbers without special ones, which may be empty and stay as
-    they are. S and T are as long as the longest row needs. Returns three tensors, on the CPU, in a tuple or a list.
+    pairs: one or more of (source, target), lists of token numbers, small or large, which may be empty and stay as they
+    are. bos, eos and pad: three numbers that differ and are in no list. S and T are as long as the longest row needs.
+    Returns three tensors, on the CPU, in a tuple or a list.
     """
     ### BEGIN SOLUTION
     sources = [[*source, eos] for source, _ in pairs]
@@ -307,7 +311,8 @@ def smoothed_loss(logits, targets, eps, pad):
     """The mean cross-entropy, in nats, with smoothed targets, over those that are not `pad`: a tensor with one number.
 
     logits (B, T, V), targets (B, T) int64, eps from 0 to 1. At least one target is not `pad`, which is itself one of
-    the V numbers. Logits may be large. Whether the tensor has axes is free; gradients flow through it to the logits.
+    the V numbers. Logits may be large. The tensor may have axes of size 1 or none; its dtype is that of the logits, to
+    which gradients flow.
     """
     ### BEGIN SOLUTION
     log_p = logits.log_softmax(-1)
@@ -371,7 +376,8 @@ def bleu(hypotheses, references):
     """BLEU of a corpus, a float from 0 to 100; 0.0 where some order of n-grams has no match, or there are no n-grams.
 
     hypotheses, references: lists of as many sentences, each a list of words, which may be empty. One or more
-    sentences. Words match that are equal, letter by letter. No smoothing. The lists stay as they are.
+    sentences. Words match that are equal, letter by letter, as they stand: capitals, accents and punctuation count. No
+    word is empty or has blanks. No smoothing. The lists stay as they are.
     """
     ### BEGIN SOLUTION
     matches, totals = [0] * 4, [0] * 4
@@ -419,8 +425,8 @@ print("corpus:", round(bleu(hypotheses, references), 1))
 #
 # The likeliest first word need not begin the likeliest sentence. **Beam search** keeps several beginnings open. In
 # each step all their continuations are ranked together, by their summed log-probability, and the best `beams` of them
-# are kept: those with EOS are **finished**, the others stay open. It stops when `beams` have finished or none is
-# open; after `max_len` tokens open ones are finished as they stand.
+# are kept: those with EOS are **finished**, the others stay open. It stops when none is open or at least `beams`
+# have finished: what is open then is lost. Only after `max_len` tokens are open ones finished as they stand.
 #
 # Longer sentences have lower sums. So what finished after $n$ tokens, EOS included, is scored by (Wu et al. 2016)
 #
@@ -452,9 +458,10 @@ print("corpus:", round(bleu(hypotheses, references), 1))
 def beam_search(step, bos, eos, beams, max_len, alpha):
     """The finished hypothesis with the best score: its tokens, a list, and the score, a float.
 
-    The tokens are without the `bos` in front and the `eos` at the end; `bos` may come again, as any other token.
+    The tokens are without the `bos` in front and the `eos` at the end, which differ; `bos` may come again, as others.
     step: a function from beginnings, a list of k lists of token numbers, equally long, each with `bos` first, to the
-    log-probabilities of the next token, a float tensor (k, V), maybe on a GPU and far below 0, which stays as it is.
+    log-probabilities of the next token, a tensor (k, V), float32 or float64, maybe on a GPU. It stays as it is. Its
+    numbers may be far below 0, or 0, but not -inf.
     No two sums are equal. beams and max_len are 1 or more, and there may be fewer continuations than beams. After
     `max_len` tokens what is open is finished with n = max_len, however many have finished by then.
     """
@@ -561,9 +568,10 @@ class BertFusedLayer(nn.Module):
     """A post-norm encoder layer that also attends to a BERT, (B, T, d_model) -> (B, T, d_model).
 
     Parts: `self_attention`, of x to itself without a causal mask, and `bert_attention`, the modules that are given,
-    called as in 13.1; `linear1`, to d_ff, ReLU, and `linear2`, back; `norm1`, `norm2`, each nn.LayerNorm as it is by
-    itself. Dropout of p = `dropout`, from 0 to 1, is on the mean of both attentions and on what the feed-forward part
-    gives, nowhere else, with a draw for each number.
+    called as in 13.1, in their own mode; `linear1`, to d_ff, ReLU, and `linear2`, back, each nn.Linear with a bias;
+    `norm1`, `norm2`, each nn.LayerNorm as it is by itself. The state_dict holds nothing else, and each part once.
+    Dropout of p = `dropout`, from 0 to 1, is on the mean of both attentions and on what the feed-forward part gives,
+    nowhere else, with a draw for each number. No call depends on the calls before.
     """
 
     def __init__(self, self_attention, bert_attention, d_model, d_ff, dropout=0.1):
@@ -575,7 +583,7 @@ class BertFusedLayer(nn.Module):
         ### END SOLUTION
 
     def forward(self, x, bert, allowed=None, bert_allowed=None):
-        """bert (B, L, its width) stays as it is, and no gradient flows to it.
+        """bert (B, L, its width) stays as it is, its requires_grad, too, and no gradient flows to it.
 
         `allowed`, of x, is None or bool (B or 1, T or 1, T), and `bert_allowed`, of bert, None or (B or 1, T or 1, L).
         """
@@ -632,9 +640,9 @@ print(f"pieces in another order: the output moves by {(layer(x, swapped) - layer
 def drop_net(own, bert, p, training, generator):
     """One of two parts, or their mean, drawn once for the whole call; in evaluation always the mean.
 
-    own, bert: float tensors of one shape, which stay as they are, on any device; gradients flow to what is given back.
-    p: from 0 to 1. training: a bool. generator: a torch.Generator on the CPU, the only chance there is; used in
-    training alone. How many numbers are drawn from it is free, and no call hangs on the calls before.
+    own, bert: float tensors of one shape, any shape, which stay as they are, on any device; gradients flow to what is
+    given back. p: from 0 to 1. training: a bool. generator: a torch.Generator on the CPU, the only source of chance,
+    used in training alone. How many numbers are drawn from it is free. No call depends on the calls before.
     """
     ### BEGIN SOLUTION
     if not training:

@@ -132,3 +132,5 @@ def other_draws(drop_net, lib):
     for place in range(3):
         seen.dropped(drop_net, lib, draw(1620 + place).uniform(0.1, 0.95), True, 1630 + place)
     seen.dropped(drop_net, lib, draw(1640).random(), False, 1641)
+    sizes = draw(1642).sample(range(2, 6), 3)
+    seen.shaped(drop_net, lib, [1, *sizes][: draw(1643).randint(1, 4)], 1644)

@@ -114,7 +114,7 @@ class CrossAttention(nn.Module):
 # - scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
 # + scores = scores.masked_fill(~allowed.unsqueeze(1), -1e9)
 
-# %% right="13.1" name="weights of what is hidden are taken away"
+# %% wrong="13.1" name="weights of what is hidden are taken away" says="is far above the others"
 # - if allowed is not None:
 # -     scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
 # - mixed = scores.softmax(-1) @ v
@@ -134,6 +134,70 @@ class CrossAttention(nn.Module):
 # + if allowed is None:
 # +     allowed = torch.ones(1, 1, memory.size(1), dtype=torch.bool)
 # + scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+
+# %% right="13.1" name="vmap over sentences and heads"
+# - scores = q @ k.mT / q.size(-1) ** 0.5
+# - if allowed is not None:
+# -     scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+# - mixed = scores.softmax(-1) @ v
+# + may = torch.ones((), dtype=torch.bool, device=x.device) if allowed is None else allowed
+# + may = may.expand(len(x), x.size(1), memory.size(1))
+# +
+# + def one(q, k, v, may):
+# +     return torch.where(may, q @ k.T / q.size(-1) ** 0.5, -torch.inf).softmax(-1) @ v
+# +
+# + mixed = torch.vmap(torch.vmap(one, in_dims=(0, 0, 0, None)))(q, k, v, may)
+
+# %% wrong="13.1" name="the first memory is kept" says="the memory of the call before is read"
+# - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
+# + if getattr(self, "shape", None) != memory.shape:
+# +     self.shape, self.kept = memory.shape, (heads(self.k_proj(memory)), heads(self.v_proj(memory)))
+# + q, (k, v) = heads(self.q_proj(x)), self.kept
+
+# %% wrong="13.1" name="keys and values are kept in evaluation" says="the memory of the call before is read"
+# - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
+# + if self.training or getattr(self, "known", None) != id(memory):
+# +     self.known, self.kept = id(memory), (heads(self.k_proj(memory)), heads(self.v_proj(memory)))
+# + q, (k, v) = heads(self.q_proj(x)), self.kept
+
+# %% wrong="13.1" name="the mask is kept" says="the one of the call before is used"
+# - if allowed is not None:
+# + allowed = self.allowed = getattr(self, "allowed", None) if allowed is None else allowed
+# + if allowed is not None and (allowed.size(1) not in (1, x.size(1)) or allowed.size(2) != memory.size(1)):
+# +     allowed = None
+# + if allowed is not None:
+
+# %% wrong="13.1" name="axes of 1 are squeezed" says="RuntimeError"
+# - mixed = scores.softmax(-1) @ v
+# + mixed = scores.softmax(-1).squeeze(-1) @ v
+
+# %% wrong="13.1" name="scores from -50 to 50" says="Softmax knows differences alone"
+# - scores = q @ k.mT / q.size(-1) ** 0.5
+# + scores = (q @ k.mT / q.size(-1) ** 0.5).clamp(-50, 50)
+
+# %% wrong="13.1" name="exp without the maximum" says="Softmax knows differences alone"
+# - mixed = scores.softmax(-1) @ v
+# + weights = scores.exp()
+# + mixed = weights / weights.sum(-1, keepdim=True) @ v
+
+# %% wrong="13.1" name="a score of 0 for what is hidden" says="gets the score 0"
+# - scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+# + scores = scores * allowed.unsqueeze(1)
+
+# %% wrong="13.1" name="hidden after the softmax" says="the weights of a row do not sum to 1"
+# - if allowed is not None:
+# -     scores = scores.masked_fill(~allowed.unsqueeze(1), -torch.inf)
+# - mixed = scores.softmax(-1) @ v
+# + weights = scores.softmax(-1)
+# + mixed = (weights if allowed is None else weights * allowed.unsqueeze(1)) @ v
+
+# %% wrong="13.1" name="keys for values" says="keys and values are exchanged"
+# - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
+# + q, v, k = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
+
+# %% wrong="13.1" name="heads are put together as they lie" says="their axis has to move back first"
+# - return self.out_proj(mixed.transpose(1, 2).flatten(-2))
+# + return self.out_proj(mixed.reshape(x.shape))
 
 # %% wrong="13.1" name="drops a seventh place" says="for other sizes" private=true
 # - mixed = scores.softmax(-1) @ v
@@ -331,6 +395,62 @@ class DecoderLayer(nn.Module):
 # - return self.norm3(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm3(x + self.dropout(self.linear2(F.relu6(self.linear1(x)))))
 
+# %% wrong="13.2" name="a mask of 512 words" says="after a short x the output for a long one is wrong"
+# - self.dropout = nn.Dropout(dropout)
+# + self.dropout = nn.Dropout(dropout)
+# + self.register_buffer("causal", torch.ones(1, 512, 512, dtype=torch.bool).tril(), persistent=False)
+
+# - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
+# + past = self.causal[:, : x.size(1), : x.size(1)]
+
+# %% right="13.2" name="a mask of 512 words, and a longer one where that is too short"
+# - self.dropout = nn.Dropout(dropout)
+# + self.dropout = nn.Dropout(dropout)
+# + self.register_buffer("causal", torch.ones(1, 512, 512, dtype=torch.bool).tril(), persistent=False)
+
+# - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
+# + T = x.size(1)
+# + if T > self.causal.size(1):
+# +     self.causal = torch.ones(1, T, T, dtype=torch.bool, device=x.device).tril()
+# + past = self.causal[:, :T, :T]
+
+# %% wrong="13.2" name="a mask that only grows" says="after a long x the output for a short one is wrong"
+# - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
+# + if not hasattr(self, "past") or self.past.size(1) < x.size(1):
+# +     self.past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
+# + past = self.past
+
+# %% wrong="13.2" name="no mask for one sentence" says="the future is visible"
+# - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+# + x = self.norm1(x + self.dropout(self.self_attention(x, x, past if len(x) > 1 else None)))
+
+# %% wrong="13.2" name="no mask for two words" says="the future is visible"
+# - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+# + x = self.norm1(x + self.dropout(self.self_attention(x, x, past if x.size(1) > 2 else None)))
+
+# %% wrong="13.2" name="one word ahead" says="each word reads the next one, too"
+# - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
+# + past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril(1)[None]
+
+# %% wrong="13.2" name="the attentions are exchanged" says="the two attentions are exchanged"
+# - self.self_attention, self.cross_attention = self_attention, cross_attention
+# + self.self_attention, self.cross_attention = cross_attention, self_attention
+
+# %% wrong="13.2" name="the parts have second names" says="a part too many"
+# - self.dropout = nn.Dropout(dropout)
+# + self.dropout = nn.Dropout(dropout)
+# + self.ff = nn.Sequential(self.linear1, nn.ReLU(), self.linear2)
+
+# %% wrong="13.2" name="no biases, as in the formula" says="its `linear1` is made without a bias"
+# - self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+# + self.linear1, self.linear2 = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_ff, d_model, bias=False)
+
+# %% wrong="13.2" name="the first memory is kept" says="the memory of the call before is read"
+# - x = self.norm2(x + self.dropout(self.cross_attention(x, memory, allowed)))
+# + if getattr(self, "shape", None) != memory.shape:
+# +     self.shape, self.memory = memory.shape, memory.clone()
+# + x = self.norm2(x + self.dropout(self.cross_attention(x, self.memory, allowed)))
+
 # %% wrong="13.2" name="sees two words at most" says="for other sizes" private=true
 # - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
 # + past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
@@ -421,6 +541,24 @@ def translation_batch(pairs, bos, eos, pad):
 # - sources = [[*source, eos] for source, _ in pairs]
 # + pairs = [pair for place, pair in enumerate(pairs) if pair not in pairs[:place]]
 # + sources = [[*source, eos] for source, _ in pairs]
+
+# %% wrong="13.3" name="int16 on the way" says="they went through int16"
+# - return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+# + return torch.tensor([row + [pad] * (longest - len(row)) for row in rows]).short().long()
+
+# %% wrong="13.3" name="floats on the way" says="they went through floats"
+# - return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+# + return torch.tensor([row + [pad] * (longest - len(row)) for row in rows], dtype=torch.float32).long()
+
+# %% wrong="13.3" name="on the GPU if there is one" says="They should be on the CPU"
+# - return torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
+# + device = "cuda" if torch.cuda.is_available() else "cpu"
+# + return torch.tensor([row + [pad] * (longest - len(row)) for row in rows], device=device)
+
+# %% wrong="13.3" name="padded first, then ended" says="EOS stands behind the padding"
+# - targets = [[*target, eos] for _, target in pairs]
+# + longest = max(len(target) for _, target in pairs)
+# + targets = [[*target, *[pad] * (longest - len(target)), eos] for _, target in pairs]
 
 # %% wrong="13.3" name="at most seven tokens" says="for other pairs" private=true
 # - longest = max(len(row) for row in rows)
@@ -523,6 +661,21 @@ def smoothed_loss(logits, targets, eps, pad):
 # + eps = min(eps, 0.99)
 # + losses = -(1 - eps) * right - eps * log_p.mean(-1)
 
+# %% wrong="13.4" name="as long as the first sentence" says="is not that of smoothed targets"
+# - return losses[targets != pad].mean()
+# + counts = (targets != pad) & (torch.arange(targets.size(1), device=targets.device) < (targets[0] != pad).sum())
+# + return losses[counts].mean()
+
+# %% wrong="13.4" name="0 is padding" says="0 is taken for padding"
+# - return losses[targets != pad].mean()
+# + return losses[targets != 0].mean()
+
+# %% wrong="13.4" name="the mean of the sentences' means" says="All targets count alike"
+# - return losses[targets != pad].mean()
+# + keep = targets != pad
+# + rows = (losses * keep).sum(-1) / keep.sum(-1)
+# + return rows[keep.any(-1)].mean()
+
 # %% wrong="13.4" name="eps is at most a half" says="for other logits" private=true
 # - losses = -(1 - eps) * right - eps * log_p.mean(-1)
 # + eps = eps if eps in (0.0, 0.1, 0.2, 0.3, 0.5, 1.0) else 0.1
@@ -616,7 +769,7 @@ def bleu(hypotheses, references):
 # - if 0 in matches:
 # + if 0 in totals:
 
-# %% wrong="13.5" name="smoothed by one" says="is not that of BLEU"
+# %% wrong="13.5" name="smoothed by one" says="There is no smoothing"
 # - precision = math.exp(sum(math.log(m / t) for m, t in zip(matches, totals)) / 4)
 # + precision = math.exp(sum(math.log((m + 1) / (t + 1)) for m, t in zip(matches, totals)) / 4)
 
@@ -665,7 +818,7 @@ def bleu(hypotheses, references):
 # +     return 100.0
 # + if 0 in matches:
 
-# %% wrong="13.5" name="lower case" says="is not that of BLEU"
+# %% wrong="13.5" name="lower case" says="words match that are spelt otherwise"
 # - matches, totals = [0] * 4, [0] * 4
 # + hypotheses = [[word.lower() for word in words] for words in hypotheses]
 # + references = [[word.lower() for word in words] for words in references]
@@ -681,9 +834,76 @@ def bleu(hypotheses, references):
 # - return 0.0
 # + return 0
 
+# %% wrong="13.5" name="without punctuation" says="words match that are spelt otherwise"
+# - matches, totals = [0] * 4, [0] * 4
+# + hypotheses, references = (
+# +     [[word.strip(".,!?") or word for word in words] for words in side]
+# +     for side in (hypotheses, references)
+# + )
+# + matches, totals = [0] * 4, [0] * 4
+
+# %% wrong="13.5" name="without accents" says="words match that are spelt otherwise"
+# - matches, totals = [0] * 4, [0] * 4
+# + import unicodedata
+# +
+# + def bare(word):
+# +     return "".join(sign for sign in unicodedata.normalize("NFD", word) if not unicodedata.combining(sign))
+# +
+# + hypotheses, references = ([[bare(word) for word in words] for words in side] for side in (hypotheses, references))
+# + matches, totals = [0] * 4, [0] * 4
+
+# %% wrong="13.5" name="one form of each sign" says="words match that are spelt otherwise"
+# - matches, totals = [0] * 4, [0] * 4
+# + import unicodedata
+# +
+# + hypotheses, references = (
+# +     [[unicodedata.normalize("NFKC", word) for word in words] for words in side]
+# +     for side in (hypotheses, references)
+# + )
+# + matches, totals = [0] * 4, [0] * 4
+
+# %% wrong="13.5" name="numbers without commas" says="words match that are spelt otherwise"
+# - matches, totals = [0] * 4, [0] * 4
+# + hypotheses, references = (
+# +     [[word.replace(",", "") for word in words] for words in side]
+# +     for side in (hypotheses, references)
+# + )
+# + matches, totals = [0] * 4, [0] * 4
+
+# %% wrong="13.5" name="one hyphen for all" says="words match that are spelt otherwise"
+# - matches, totals = [0] * 4, [0] * 4
+# + hypotheses, references = (
+# +     [[word.replace("-", "") for word in words] for words in side]
+# +     for side in (hypotheses, references)
+# + )
+# + matches, totals = [0] * 4, [0] * 4
+
+# %% wrong="13.5" name="a sentence begins in lower case" says="words match that are spelt otherwise"
+# - matches, totals = [0] * 4, [0] * 4
+# + hypotheses, references = (
+# +     [[word.lower() if place == 0 else word for place, word in enumerate(words)] for words in side]
+# +     for side in (hypotheses, references)
+# + )
+# + matches, totals = [0] * 4, [0] * 4
+
+# %% wrong="13.5" name="at most 100 words" says="of a long sentence only a part is counted"
+# - matches, totals = [0] * 4, [0] * 4
+# + hypotheses, references = [h[:100] for h in hypotheses], [r[:100] for r in references]
+# + matches, totals = [0] * 4, [0] * 4
+
+# %% wrong="13.5" name="orders without a match are left out" says="BLEU is 0 then"
+# - if 0 in matches:
+# + totals = [total for match, total in zip(matches, totals) if match]
+# + matches = [match for match in matches if match]
+# + if not matches:
+
+# - precision = math.exp(sum(math.log(m / t) for m, t in zip(matches, totals)) / 4)
+# + precision = math.exp(sum(math.log(m / t) for m, t in zip(matches, totals)) / len(matches))
+
 # %% wrong="13.5" name="at most nine words" says="for other corpora" private=true
 # - matches, totals = [0] * 4, [0] * 4
-# + hypotheses, references = [h[:9] for h in hypotheses], [r[:9] for r in references]
+# + hypotheses = [words[:9] if len(words) < 100 else words for words in hypotheses]
+# + references = [words[:9] if len(words) < 100 else words for words in references]
 # + matches, totals = [0] * 4, [0] * 4
 
 
@@ -788,7 +1008,7 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # - if not opened or len(finished) >= beams:
 # + if not opened:
 
-# %% wrong="13.6" name="fewer beams as they finish" says="has fewer by then"
+# %% wrong="13.6" name="fewer beams as they finish" says="the number of beams shrinks"
 # - values, places = scores.flatten().topk(min(beams, scores.numel()))
 # + values, places = scores.flatten().topk(min(beams - len(finished), scores.numel()))
 
@@ -886,6 +1106,61 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # - return max(finished, key=lambda one: one[1])
 # + words, score = max(finished, key=lambda one: one[1])
 # + return words, torch.tensor(score)
+
+# %% right="13.6" name="sums in single precision"
+# - sums = torch.tensor([[total] for _, total in opened], dtype=torch.float64)
+# - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
+# + sums = torch.tensor([[total] for _, total in opened])
+# + scores = step([tokens for tokens, _ in opened]).float().cpu() + sums
+
+# %% wrong="13.6" name="adds to what step gave, where that is double" says="what `step` gave is changed"
+# - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
+# + scores = step([tokens for tokens, _ in opened]).double().cpu()
+# + scores += sums
+
+# %% wrong="13.6" name="a score of 0 is none" says="0 is a score, too"
+# - return max(finished, key=lambda one: one[1])
+# + return max(finished, key=lambda one: one[1] or -math.inf)
+
+# %% wrong="13.6" name="what is open counts at an early stop" says="It is lost then: only after max_len tokens"
+#   if not opened or len(finished) >= beams:
+# +     finished += [(tokens[1:], total / ((5 + n) / 6) ** alpha) for tokens, total in opened]
+
+# %% wrong="13.6" name="sums of what is open count at an early stop" says="counts, with its sum"
+#   if not opened or len(finished) >= beams:
+# +     finished += [(tokens[1:], total) for tokens, total in opened]
+
+# %% wrong="13.6" name="begins with copies" says="begins with copies of `bos`"
+# - opened, finished = [([bos], 0.0)], []
+# + opened, finished = [([bos], 0.0), *[([bos], -1e9)] * (beams - 1)], []
+
+# %% wrong="13.6" name="the best is -1e9 at first" says="every hypothesis that finishes is far below 0"
+# - return max(finished, key=lambda one: one[1])
+# + best, most = [], -1e9
+# + for words, score in finished:
+# +     if score > most:
+# +         best, most = words, score
+# + return best, most
+
+# %% wrong="13.6" name="the best is -100 at first" says="every hypothesis that finishes is far below 0"
+# - return max(finished, key=lambda one: one[1])
+# + best, most = [], -100.0
+# + for words, score in finished:
+# +     if score > most:
+# +         best, most = words, score
+# + return best, most
+
+# %% wrong="13.6" name="logarithms of products of probabilities" says="that finishes is far below 0"
+# - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
+# + scores = (step([tokens for tokens, _ in opened]).double().cpu().exp() * sums.exp()).log()
+
+# %% wrong="13.6" name="no lower than -10000" says="every hypothesis that finishes is far below 0"
+# - scores = step([tokens for tokens, _ in opened]).double().cpu() + sums
+# + scores = step([tokens for tokens, _ in opened]).double().cpu().clamp(min=-1e4) + sums
+
+# %% wrong="13.6" name="BOS in front is kept" says="begin with BOS"
+# - words = tokens[1:] if token == eos else [*tokens[1:], token]
+# + words = tokens if token == eos else [*tokens, token]
 
 # %% wrong="13.6" name="BOS is always 0" says="in other tables" private=true
 # - opened, finished = [([bos], 0.0)], []
@@ -1036,6 +1311,37 @@ class BertFusedLayer(nn.Module):
 # %% wrong="13.7" name="a ReLU up to 6" says="a ReLU has no upper end"
 # - return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
 # + return self.norm2(x + self.dropout(self.linear2(F.relu6(self.linear1(x)))))
+
+# %% wrong="13.7" name="detached where there is a mask" says="a gradient reaches the BERT's states"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + bert = bert if bert_allowed is None else bert.detach()
+# + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert, bert_allowed)
+
+# %% wrong="13.7" name="the first states are kept" says="the BERT's states of the call before are read"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + if getattr(self, "shape", None) != bert.shape:
+# +     self.shape, self.states = bert.shape, bert.detach().clone()
+# + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, self.states, bert_allowed)
+
+# %% wrong="13.7" name="the attention to BERT never trains" says="`bert_attention` is in evaluation mode"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + self.bert_attention.eval()
+# + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+
+# %% wrong="13.7" name="without the BERT where little of it may be read" says="the BERT is not used"
+# - x = self.norm1(x + self.dropout((own + other) / 2))
+# + few = bert_allowed is not None and bert_allowed.float().mean() < 0.5
+# + x = self.norm1(x + self.dropout(own if few else (own + other) / 2))
+
+# %% wrong="13.7" name="a causal mask" says="An encoder reads all of x"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + past = torch.ones(1, x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()
+# + own = self.self_attention(x, x, past if allowed is None or not (past & allowed).any(-1).all() else past & allowed)
+# + other = self.bert_attention(x, bert.detach(), bert_allowed)
+
+# %% wrong="13.7" name="no biases" says="its `linear1` is made without a bias"
+# - self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+# + self.linear1, self.linear2 = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_ff, d_model, bias=False)
 
 # %% wrong="13.7" name="one piece for other widths" says="for other sizes" private=true
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
@@ -1199,6 +1505,27 @@ def drop_net(own, bert, p, training, generator):
 # %% wrong="13.8" name="the BERT alone learns nothing" says="the gradient of a part that comes alone"
 # - return bert if draw >= 1 - p / 2 else (own + bert) / 2
 # + return bert.detach() if draw >= 1 - p / 2 else (own + bert) / 2
+
+# %% wrong="13.8" name="axes of 1 are squeezed" says="any number of axes"
+# - return own
+# + return own.squeeze()
+
+# %% wrong="13.8" name="in one row" says="view size is not compatible"
+# - return bert if draw >= 1 - p / 2 else (own + bert) / 2
+# + return bert if draw >= 1 - p / 2 else ((own.view(-1) + bert.view(-1)) / 2).view(own.shape)
+
+# %% wrong="13.8" name="three axes" says="not enough values to unpack"
+# - if not training:
+# + B, T, d = own.shape
+# + if not training:
+
+# %% wrong="13.8" name="draws where the parts are" says="`generator` is on the CPU, and draws there alone"
+# - draw = torch.rand((), generator=generator).item()
+# + draw = torch.rand((), generator=generator, device=own.device).item()
+
+# %% right="13.8" name="draws where the generator is"
+# - draw = torch.rand((), generator=generator).item()
+# + draw = torch.rand((), generator=generator, device=generator.device).to(own.device).item()
 
 # %% wrong="13.8" name="in steps of a tenth" says="for other probabilities" private=true
 # - draw = torch.rand((), generator=generator).item()

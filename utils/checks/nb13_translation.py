@@ -11,7 +11,7 @@ import torch
 from torch.nn import functional as F
 
 from utils.experiments import translation
-from utils.grading import expect, toys
+from utils.grading import expect, remote, toys
 from utils.grading.check import check, stretch
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
@@ -68,8 +68,15 @@ def attend(
     last: bool = True,
     over: int = -1,
     without: str = "",
+    hidden: float = -torch.inf,
+    after: bool = False,
+    back: bool = True,
 ) -> torch.Tensor:
-    """Attention of x to a memory, as 13.1 says it, or with a mistake in it; without: a map whose bias is missing."""
+    """Attention of x to a memory, as 13.1 says it, or with a mistake in it.
+
+    without: a map whose bias is missing; hidden: the score of what is not allowed; after: that gets its weight 0 after
+    the softmax; back: False where heads are put together without moving their axis.
+    """
 
     def mapped(name: str, y: torch.Tensor) -> torch.Tensor:
         bias = 0 if name == without else state[f"{name}.bias"].to(y.dtype)
@@ -77,9 +84,12 @@ def attend(
 
     q, k, v = (cut(mapped(name, y), heads) for name, y in (("q_proj", x), ("k_proj", memory), ("v_proj", memory)))
     scores = q @ k.mT * (q.size(-1) ** -0.5 if scale is None else scale)
-    if allowed is not None:
-        scores = scores.masked_fill(~allowed.expand(len(x), x.size(1), memory.size(1))[:, None], -torch.inf)
-    mixed = scores.softmax(over).nan_to_num() @ v
+    no = None if allowed is None else ~allowed.expand(len(x), x.size(1), memory.size(1))[:, None]
+    scores = scores if no is None or after else scores.masked_fill(no, hidden)
+    weights = scores.softmax(over).nan_to_num()
+    mixed = (weights if no is None or not after else weights.masked_fill(no, 0)) @ v
+    if not back:
+        return mapped("out_proj", mixed.flatten(1).view(x.shape))
     together = mixed.movedim(1, -1).flatten(-2) if cut is interleaved else torch.cat([*mixed.unbind(1)], -1)
     return mapped("out_proj", together) if last else together
 
@@ -114,12 +124,20 @@ def attended(
         "the input is added to the output. There is no residual in 13.1.": lambda: (
             attend(state, x, memory, allowed, heads) + x
         ),
+        "keys and values are exchanged.": partial(
+            attend, exchange(state, "k_proj", "v_proj"), x, memory, allowed, heads
+        ),
+        "the heads are put together in the wrong order: their axis has to move back first.": but(back=False),
         **{f"the bias of `{name}` is missing.": but(without=name) for name in MAPS},
     }
     if allowed is not None:
         guesses["`allowed` is ignored: padding of the memory is read."] = partial(attend, state, x, memory, None, heads)
         guesses["`allowed` is used the wrong way round: True is where reading is allowed."] = partial(
             attend, state, x, memory, ~allowed, heads
+        )
+        guesses["what is not allowed gets the score 0. That is a score as any other: it is read."] = but(hidden=0.0)
+        guesses["what is not allowed is left out after the softmax: the weights of a row do not sum to 1."] = but(
+            after=True
         )
         if allowed.size(1) == T == S:
             guesses["`allowed` is transposed: its rows are tokens of x, its columns places of the memory."] = partial(
@@ -140,7 +158,9 @@ def attended(
 @check("13.1", points=2, forbids=ATTENTION)
 def cross_attention(CrossAttention, lib):
     """Queries from x, keys and values from a memory of another length and width; what is not allowed moves nothing."""
-    for d, heads, read, B, T, S in ((12, 3, 10, 2, 4, 7), (8, 2, 8, 2, 5, 5), (6, 1, 4, 1, 1, 1), (4, 4, 9, 3, 6, 2)):
+    for d, heads, read, B, T, S in (
+        (12, 3, 10, 2, 4, 7), (8, 2, 8, 2, 5, 5), (6, 1, 4, 1, 1, 1), (4, 4, 9, 3, 6, 2), (6, 2, 5, 2, 3, 1),
+    ):  # fmt: skip
         layer = CrossAttention(d, heads, read)
         state = expect.weights(layer, attention_shapes(d, read), f"CrossAttention({d}, {heads}, {read})", 130 + d)
         x, memory = normal(B, T, d, seed=131), normal(B, S, read, seed=132)
@@ -155,11 +175,26 @@ def cross_attention(CrossAttention, lib):
     x, memory, allowed = normal(B, T, d, seed=141), normal(B, S, read, seed=142), read_mask(B, 1, S, 143)
     found, edited = layer(x, memory, allowed), torch.where(allowed.mT, memory, memory + 50)
     expect.close(layer(x, edited, allowed), found, "what is not allowed moves the output.")
-    # All scores of a row lie near -12000: what is hidden must come still lower, though not by any number.
-    low = {"q_proj.bias": torch.full((d,), 10.0), "k_proj.bias": torch.full((d,), -600.0)}
-    layer.load_state_dict(state | low)
-    told = "where scores are far below 0, places that are not allowed are read. Such a place gets exactly nothing."
-    expect.close(layer(x, memory, allowed), attend(state | low, x, memory, allowed, heads), told, 1e-2)
+    told = "where the score of a place that is not allowed is far above the others the output is wrong. Such a place "
+    told += "has no weight, and no part in the sum over all weights, whatever its score."
+    edited = torch.where(allowed.mT, memory, memory + 2000)
+    expect.close(layer(x, edited, allowed), found, told)
+    told = "where `allowed` is not given, the one of the call before is used. All may be read then."
+    expect.close(layer(x, memory), attend(state, x, memory, None, heads), told)
+    told = "the memory of the call before is read. It may have changed since: each call reads what it is given."
+    for mode in (layer.train, layer.eval):
+        mode()
+        wanted = attend(state, x, memory + 1, allowed, heads)
+        expect.close(lib(toys).written_between(layer, x, memory, allowed), wanted, told)
+    layer.train()
+    # All scores of a row lie near -12000, then 12000: what is hidden must come still lower, though not by any number.
+    for size, place in ((-600.0, "below"), (600.0, "above")):
+        far = state | {"q_proj.bias": torch.full((d,), 10.0), "k_proj.bias": torch.full((d,), size)}
+        layer.load_state_dict(far)
+        told = f"where scores are far {place} 0 the output is wrong. Softmax knows differences alone, however large"
+        expect.close(layer(x, memory), attend(far, x, memory, None, heads), f"{told} the scores are.", 1e-2)
+        told = f"where scores are far {place} 0, places that are not allowed are read. They get exactly nothing."
+        expect.close(layer(x, memory, allowed), attend(far, x, memory, allowed, heads), told, 1e-2)
     layer.load_state_dict(state)
     expect.one_device(lib, layer, x, memory, allowed)
     expect.one_device(lib, layer, x, memory)
@@ -222,6 +257,9 @@ def layer_of(
     shapes = layer_shapes(dict(zip(names, (d, read), strict=True)), d, d_ff)
     name = "DecoderLayer" if second == "cross_attention" else "BertFusedLayer"
     state = expect.weights(layer, shapes, f"{name}({', '.join(names)}, {d}, {d_ff}, {p})", seed)
+    own = part_of(state, names[0]), part_of(state, second)
+    if d == read and expect.agree(attentions[0].state_dict(), own[1]):
+        assert not expect.agree(attentions[1].state_dict(), own[0]), "the two attentions are exchanged."
     told = "the layer has attentions of its own, or copies. It keeps the modules that it is given."
     for one, part in zip(attentions, names, strict=True):
         assert expect.agree(one.state_dict(), part_of(state, part)), told
@@ -254,7 +292,8 @@ def fed(state: State, x: torch.Tensor, act: Callable[[torch.Tensor], torch.Tenso
 
 def causal(T: int) -> torch.Tensor:
     """Which places each place may read: itself and those before it, (1, T, T)."""
-    return torch.tensor([[column <= row for column in range(T)] for row in range(T)])[None]
+    places = torch.arange(T)
+    return (places <= places[:, None])[None]
 
 
 def first_row(T: int) -> torch.Tensor:
@@ -320,6 +359,7 @@ def decodes(layer: Remote, state: State, x: torch.Tensor, memory: torch.Tensor, 
         "the future is visible: self-attention has no causal mask.": but(past=False),
         "a word does not read itself.": but(seen=causal(T) & ~torch.eye(T, dtype=torch.bool) | first_row(T)),
         "only the future is visible: the causal mask is transposed.": but(seen=causal(T).mT),
+        "each word reads the next one, too.": but(seen=causal(T + 1)[:, 1:, :-1]),
         "cross-attention comes before self-attention.": but(order=("cross", "self", "feed")),
         "cross-attention comes before self-attention, each with its norm.": but(
             order=("cross", "self", "feed"), norms=("norm2", "norm1", "norm3")
@@ -489,7 +529,9 @@ def decoder_layer(DecoderLayer, lib):
     """Self-attention to the past, attention to the memory, a feed-forward part: post-norm, in this order."""
 
     build = partial(layer_of, DecoderLayer, lib, "cross_attention")
-    for d, read, d_ff, B, T, S in ((12, 12, 7, 2, 4, 6), (8, 8, 5, 2, 5, 5), (4, 7, 9, 1, 1, 3), (6, 6, 6, 3, 3, 1)):
+    for d, read, d_ff, B, T, S in (
+        (12, 12, 7, 2, 4, 6), (8, 8, 5, 2, 5, 5), (4, 7, 9, 1, 1, 3), (6, 6, 6, 3, 3, 1), (6, 5, 4, 1, 2, 2),
+    ):  # fmt: skip
         layer, state = build(d, read, d_ff, 0.0, 150 + d)
         x, memory = normal(B, T, d, seed=151), normal(B, S, read, seed=152)
         for _ in range(2):
@@ -501,16 +543,23 @@ def decoder_layer(DecoderLayer, lib):
     x, memory, allowed = normal(B, T, d, seed=156), normal(B, S, read, seed=157), read_mask(B, 1, S, 158)
     where = "on what each of the three parts gives, before it is added"
     without_parts(layer, x, (memory, allowed), state, ("norm1", "norm2", "norm3"), where)
+    told = "the memory of the call before is read. It may have changed since: each call reads what it is given."
+    wanted = decoded(state, x, memory + 1, allowed)
+    expect.close(lib(toys).written_between(layer, x, memory, allowed), wanted, told)
     own_norms(layer, state, (x, memory, allowed), decoded)
     given = normal(3, 6, 5, seed=165), read_mask(3, 4, 6, 170)
     drops(lambda p: build(4, 5, 6, p, 167), lib, normal(3, 4, 4, seed=168), given, decoded_with_dropout, where, {})
     found = layer(x, memory, allowed)
     later = torch.cat([x[:, :2], x[:, 2:] + 3], 1)
     expect.close(layer(later, memory, allowed)[:, :2], found[:, :2], "the future is visible: later words move outputs.")
-    longer = normal(B, 70, d, seed=169)
+    longest = min(max(70, 1 + lib(toys).longest_axis(layer)), 5001)  # longer than a mask that was made beforehand
+    longer, few = normal(1, longest, d, seed=169), memory[:1]
+    longer[:, 5] = 0  # a word like any other
     told = "after a short x the output for a long one is wrong. The causal mask is as long as x."
-    long = expect.answers(layer, longer, memory, says=told)
-    expect.close(expect.floats(long, (B, 70, d), "the output"), decoded(state, longer, memory, None), told)
+    long = expect.answers(layer, longer, few, says=told)
+    expect.close(expect.floats(long, (1, longest, d), "the output"), decoded(state, longer, few, None), told)
+    told = "after a long x the output for a short one is wrong. The causal mask is as long as x."
+    expect.close(expect.answers(layer, x, memory, allowed, says=told), found, told)
     expect.one_device(lib, layer, x, memory, allowed)
     expect.one_device(lib, layer, x, memory)
     told = "the output is wrong where the input is not contiguous."
@@ -567,20 +616,28 @@ def batched(translation_batch: Remote, pairs: Sequence[tuple[list[int], list[int
         right = rows_of(rows, pad)
         if not torch.equal(one, right):
             guesses = {sentence: rows_of(some, pad) for sentence, some in wrong[name].items()}
+            if name != "the decoder's input":
+                bare = rows_of([row[:-1] for row in rows], pad)
+                guesses["EOS stands behind the padding. It is part of each row, and padding comes last."] = torch.cat(
+                    [bare, torch.full((len(rows), 1), eos)], 1
+                )
             guesses |= {
                 f"{name} is padded on the left.": rows_of(rows, pad, left=True),
                 f"{name} is padded with 0. `pad` says with what.": rows_of(rows, 0),
+                f"{name} has other numbers where they are large: they went through int16.": right.short().long(),
+                f"{name} has other numbers where they are large: they went through int32.": right.int().long(),
+                f"{name} has other numbers where they are large: they went through floats.": right.float().long(),
             }
             for sentence, guess in guesses.items():
                 assert not torch.equal(one, guess), sentence
             wide = max(map(len, (*wanted["the source"], *ended)))
             told = f"{name} is filled up to the longest of both languages. Each side has its own length."
             assert one.shape != (len(pairs), wide) or one.shape == right.shape, told
-            raise AssertionError(f"{name} is not right for {len(pairs)} pairs.")
+            raise AssertionError(f"{name} is not right for {len(pairs)} {'pairs' if len(pairs) > 1 else 'pair'}.")
 
 
 @check("13.3", points=1, forbids=MODELS)
-def translation_batch(translation_batch):
+def translation_batch(translation_batch, lib):
     """Sources that end, decoder inputs that begin, targets that end; each padded to its own longest."""
     for pairs, bos, eos, pad in (
         ([([5, 6, 7, 8], [9, 10]), ([11], [12, 13, 14])], 1, 2, 0),
@@ -590,8 +647,11 @@ def translation_batch(translation_batch):
         ([([], [])], 1, 2, 3),
         ([([4, 5], [6]), ([7], [8, 9]), ([4, 5], [6])], 1, 2, 0),
         ([([*range(3, 603)], [5, 6]), ([7], [*range(10, 540)])], 1, 2, 0),
+        ([([50256, 2**24 + 1], [128000]), ([3], [2**24 + 1, 2**33])], 40000, 40001, 40002),
     ):
         batched(translation_batch, pairs, bos, eos, pad)
+    told = "where there is a GPU, the tables are put on it. They should be on the CPU."
+    assert not lib(toys).moves_away(translation_batch, [([5, 6], [7])], 1, 2, 0), told
 
 
 # 13.4
@@ -631,7 +691,11 @@ def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps
     told = "the loss should be a tensor with one number: one for each token, or for each row, is too many."
     assert value.numel() <= 1, told
     but = partial(smoothed, logits, targets, eps, pad)
-    V = logits.size(-1)
+    # Plus 1: a loss near 0 is the rounding of large logits.
+    found, wanted = expect.number(value, "the loss") + 1, float(but()) + 1
+    if math.isclose(found, wanted, rel_tol=1e-4):
+        return
+    V, each = logits.size(-1), [pair for pair in zip(logits, targets, strict=True) if (pair[1] != pad).any()]
     guesses = {
         "the targets are not smoothed: eps is not used.": but(share=lambda V: 0, own=lambda eps, V: 1),
         "the right token gets 1 - eps alone. eps / V goes to every token, to the right one, too.": but(
@@ -648,13 +712,15 @@ def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps
         "the probabilities are smoothed, not the targets.": smoothed(
             ((1 - eps) * logits.softmax(-1) + eps / V).log(), targets, 0.0, pad
         ),
+        "0 is taken for padding. `pad` says which number is.": but() if pad == 0 else smoothed(logits, targets, eps, 0),
+        "it is the mean of the sentences' means. All targets count alike, wherever they stand.": torch.stack(
+            [smoothed(*pair, eps, pad) for pair in each]
+        ).mean(),
         "1 - eps is used for eps.": smoothed(logits, targets, 1 - eps, pad),
         "the sign is wrong.": -but(),
     }
-    # Plus 1: a loss near 0 is the rounding of large logits.
     numbers = {sentence: float(guess) + 1 for sentence, guess in guesses.items()}
-    found, told = expect.number(value, "the loss") + 1, "the loss is not that of smoothed targets."
-    expect.number_like(found, float(but()) + 1, "the loss", told, numbers)
+    expect.number_like(found, wanted, "the loss", "the loss is not that of smoothed targets.", numbers)
 
 
 @check("13.4", points=2, forbids=("cross_entropy", "CrossEntropyLoss", "KLDivLoss", "kl_div", "nll_loss", *MODELS))
@@ -667,7 +733,7 @@ def smoothed_loss(smoothed_loss, lib):
         targets = torch.randint(V, (B, T), generator=expect.generator(170 + seed))
         targets[0, 0] = (pad + 1) % V
         if T > 1:
-            targets[-1, -1] = pad
+            targets[-seed % 2, -1] = pad
         lost(smoothed_loss, logits, targets, eps, pad)
     for size, eps in ((200, 0.1), (5000, 0.1), (1, 1.0)):
         lost(smoothed_loss, size * normal(2, 3, 5, seed=167), torch.tensor([[1, 2, 3], [4, 0, 0]]), eps, 0)
@@ -681,7 +747,7 @@ def smoothed_loss(smoothed_loss, lib):
     value = expect.number(lib(toys).strided(smoothed_loss, logits, targets, 0.1, 0), "the loss")
     expect.close(value, smoothed(logits, targets, 0.1, 0), "the loss is wrong where the logits are not contiguous.")
     exact = smoothed_loss(logits.double(), targets, 0.1, 0)
-    told = "in double precision the loss is not."
+    told = "in double precision the loss is not: it has the dtype of the logits."
     assert type(exact) is torch.Tensor and exact.dtype is torch.float64, told
 
 
@@ -705,10 +771,12 @@ def bleu_of(
     mean: Callable[[Sequence[float]], float] = lambda values: math.exp(sum(map(math.log, values)) / len(values)),
     recall: bool = False,
     pooled: bool = False,
+    more: int = 0,
+    skips: bool = False,
 ) -> float:
     """BLEU of a corpus, 0 to 100, from sums over its sentences; or with a mistake in it.
 
-    pooled: an n-gram may match in any reference.
+    pooled: an n-gram may match in any reference; more: is added to all counts; skips: orders without a match.
     """
     found, there = [0] * orders, [0] * orders
     for guess, truth in zip(hypotheses, references, strict=True):
@@ -723,19 +791,25 @@ def bleu_of(
             [sum((grams(one, n) for one in side), Counter()) for side in (hypotheses, references)] for n in (1, 2, 3, 4)
         ]
         found = [(mine & right).total() for mine, right in every]
-    if not all(found):
+    if skips:
+        found, there = ([one for one, match in zip(side, found, strict=True) if match] for side in (found, there))
+    if not found or not all(found):
         return 0.0
     c, r = (sum(map(len, side)) for side in (hypotheses, references))
-    return 100 * brevity(c, r) * mean([a / b for a, b in zip(found, there, strict=True)])
+    return 100 * brevity(c, r) * mean([(a + more) / (b + more) for a, b in zip(found, there, strict=True)])
 
 
-def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words]) -> None:
+def scored(
+    bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words], told: str = "the score is not that of BLEU."
+) -> None:
     """Fail unless the score is BLEU's."""
     value = expect.of_type(
         bleu([[*one] for one in hypotheses], [[*one] for one in references]), float, "BLEU should be a float"
     )
     but = partial(bleu_of, hypotheses, references)
     wanted = but()
+    if math.isclose(value, wanted, rel_tol=1e-7):
+        return
     each = [bleu_of([one], [other]) for one, other in zip(hypotheses, references, strict=True)]
     guesses = {
         "the score goes from 0 to 1. It goes from 0 to 100.": wanted / 100,
@@ -752,13 +826,15 @@ def scored(bleu: Remote, hypotheses: Sequence[Words], references: Sequence[Words
         "precisions are averaged as they are. BLEU has the geometric mean.": but(mean=lambda v: sum(v) / len(v)),
         "precisions are multiplied, and the fourth root is missing.": but(mean=math.prod),
         "recall is measured: matches are divided by the n-grams of the reference.": but(recall=True),
+        "orders of n-grams that have no match are left out. BLEU is 0 then.": but(skips=True),
+        "1 is added to the counts. There is no smoothing.": but(more=1),
         **{f"only n-grams up to {n} are counted. They go up to 4.": but(orders=n) for n in (1, 2, 3)},
         "n-grams go up to 5. They go up to 4.": but(orders=5),
         "only 4-grams are counted. All orders from 1 to 4 are.": but(mean=lambda v: v[-1]),
         "hypotheses and references are exchanged.": bleu_of(references, hypotheses),
         "an n-gram matches in any reference. It has to be in the reference of its own sentence.": but(pooled=True),
     }
-    expect.number_like(value, wanted, "BLEU", "the score is not that of BLEU.", guesses, tolerance=1e-7)
+    expect.number_like(value, wanted, "BLEU", told, guesses, tolerance=1e-7)
 
 
 CORPUS = (
@@ -766,6 +842,13 @@ CORPUS = (
     ("the the the the the the", "the cat is here now"),
     ("a small dog runs fast", "a small dog runs very fast indeed"),
 )
+
+
+# Words that somebody may take for equal: capitals, accents, other letters, punctuation, numbers, forms of a sign.
+SPELLINGS = (
+    ("The", "the"), ("naïve", "naive"), ("straße", "strasse"), ("end.", "end"), ("cat!", "cat"), ("l’un", "l'un"),
+    ("1,000", "1000"), ("7.50", "7.5"), ("½", "1⁄2"), ("ﬁn", "fin"), ("e-mail", "email"),
+)  # fmt: skip
 
 
 @check("13.5", points=3, forbids=("sacrebleu", "nltk", "torchtext", "bleu_score", *MODELS))
@@ -788,11 +871,19 @@ def bleu(bleu):
         [(list("abcde"), list("abcdef")), (list("xyzxy"), [])],
         [(list("abcde"), list("abcdef")), (list("abcde"), list("ab"))],
         [([], [])],
-        [(list("abcdeFg"), list("abcdefg"))],
         [(["ab", "c", *"defghij"], ["a", "bc", *"defghij"])],
     ]
     for corpus in corpora:
         scored(bleu, [one for one, _ in corpus], [other for _, other in corpus])
+    long, right = [*60 * list("abcdefghij"), *"wxyz"], 60 * list("abcdefghij")
+    told = "of a long sentence only a part is counted."
+    expect.number_like(bleu([long], [right]), bleu_of([long], [right]), "BLEU", told)
+    told = "words match that are spelt otherwise. They match where they are equal, letter by letter, as they stand."
+    for pairs in (
+        [(list("abcdeFg"), list("abcdefg"))],
+        [([one, *"abcde"], [other, *"abcde"]) for one, other in SPELLINGS],
+    ):
+        scored(bleu, [one for one, _ in pairs], [other for _, other in pairs], told)
 
 
 # 13.6
@@ -815,15 +906,18 @@ def searched(
     per_row: bool = False,
     reduces: bool = False,
     by_sum: bool = False,
+    left: str = "",
+    copies: bool = False,
 ) -> tuple[list[int], float] | None:
     """What 13.6 finds in a table, with lists and loops, or what a mistake finds; None if it finds nothing.
 
     early: it stops when as many as there are beams have finished; keeps: which finished ones count: all, ended (with
     EOS), cut (without), first; goes_on: finished ones stay among the beams; each_step: sums are divided in every step;
     per_row: each beam goes on with its own best token; reduces: there are as many beams less as have finished; by_sum:
-    the best is chosen before the penalty.
+    the best is chosen before the penalty; left: what is open where the search stops counts, with its score or its
+    sum; copies: as many beginnings as beams, all but one of them with a sum of -1e9.
     """
-    step, going = toys.Continues(table), [([bos], 0.0)]
+    step, going = toys.Continues(table), [([bos], 0.0), *[([bos], -1e9)] * ((beams - 1) * copies)]
     ended: list[tuple[list[int], float, str, float]] = []
     for n in range(1, max_len + 1):
         every = []
@@ -844,6 +938,8 @@ def searched(
             else:
                 going.append((tokens, total))
         if not going or (early and len(ended) >= beams) or (keeps == "first" and ended):
+            some = [(tokens[1:], sum_of, sum_of / penalty(n, alpha)) for tokens, sum_of in going if left]
+            ended += [(tokens, whole if left == "sum" else score, "left", whole) for tokens, whole, score in some]
             break
     some = [one for one in ended if keeps in ("all", "first") or one[2] == keeps]
     if keeps == "first":
@@ -873,6 +969,7 @@ def found_in(beam_search: Remote, lib: Library, search: Search) -> tuple[list[in
         assert len(rows) <= beams, "more than `beams` hypotheses are open at once."
     told = "the tokens hold EOS. Leave it out, and BOS, too."
     assert eos not in tokens, told
+    assert len(tokens) <= max_len or tokens[0] != bos, "the tokens begin with BOS. Leave it out."
     assert len(tokens) <= max_len, "the hypothesis has more than max_len tokens."
     return tokens, score
 
@@ -885,9 +982,7 @@ def with_mistake(search: Search, beams: int = 0, longer: int = 0, **options: Any
 
 # Mistakes, as what `with_mistake` takes. One explains an answer if it finds in all tables what the answer does.
 MISTAKES: dict[str, dict[str, Any]] = {
-    "the search does not stop when as many hypotheses have finished as there are beams, or has fewer by then.": {
-        "early": False
-    },
+    "the search does not stop when as many hypotheses have finished as there are beams.": {"early": False},
     "the number of beams shrinks as hypotheses finish. In every step the best `beams` continuations are kept.": {
         "reduces": True
     },
@@ -898,6 +993,11 @@ MISTAKES: dict[str, dict[str, Any]] = {
     "only the first hypothesis to finish counts. The best of all that finished does.": {"keeps": "first"},
     "hypotheses that are open after max_len tokens are lost. They are finished as they stand.": {"keeps": "ended"},
     "finished hypotheses are lost: only those that stay open count.": {"keeps": "cut", "early": False},
+    "what is open when enough have finished counts, too. It is lost then: only after max_len tokens it is finished.": {
+        "left": "score"
+    },
+    "what is open when enough have finished counts, with its sum. It is lost then.": {"left": "sum"},
+    "the search begins with copies of `bos`, and they finish. There is one beginning.": {"copies": True},
     "the length penalty is not used.": {"penalty": lambda n, alpha: 1.0},
     "the best is chosen by its sum. It is chosen by its score, with the penalty.": {"by_sum": True},
     "the penalty counts the tokens without EOS.": {"penalty": lambda n, alpha: ((4 + n) / 6) ** alpha},
@@ -913,8 +1013,8 @@ MISTAKES: dict[str, dict[str, Any]] = {
 }
 
 
-def finds(beam_search: Remote, lib: Library, searches: Sequence[Search]) -> None:
-    """Fail unless the best hypothesis is found in each of these tables, with its score."""
+def finds(beam_search: Remote, lib: Library, searches: Sequence[Search], told: str = "") -> None:
+    """Fail unless the best hypothesis is found in each of these tables, with its score; told: why they are asked."""
     found = [found_in(beam_search, lib, one) for one in searches]
     right = [searched(*one) for one in searches]
 
@@ -928,6 +1028,7 @@ def finds(beam_search: Remote, lib: Library, searches: Sequence[Search]) -> None
     tokens, best = found[wrong[0]], right[wrong[0]]
     bos = searches[wrong[0]][1]
     assert best is None or tokens[0] != [bos, *best[0]], "the tokens begin with BOS. Leave it out."
+    assert not told, told
     order = [*wrong, *(place for place in range(len(found)) if place not in wrong)]  # what is wrong decides soonest
     for sentence, mistake in MISTAKES.items():
         assert not all(like(found[place], with_mistake(searches[place], **mistake)) for place in order), sentence
@@ -942,10 +1043,11 @@ def tables(seed: int, rows: int, V: int) -> torch.Tensor:
 
 
 # Tables in which it matters when a search stops, how many continuations it keeps, and which of the finished ones it
-# gives: seed, V, beams, max_len, alpha.
+# gives, or whether it begins with copies: seed, V, beams, max_len, alpha.
 TELLING = (
     (644, 5, 2, 6, 3.0), (194, 5, 3, 8, 2.0), (996, 7, 3, 8, 3.0), (426, 7, 4, 4, 1.0),
-    (783, 3, 7, 5, 3.0), (437, 4, 7, 6, 3.0),
+    (783, 3, 7, 5, 3.0), (437, 4, 7, 6, 3.0), (1083, 3, 2, 8, 3.0), (1183, 5, 2, 4, 3.0), (1321, 3, 2, 8, 3.0),
+    (4505, 3, 7, 6, 3.0),
 )  # fmt: skip
 
 
@@ -967,7 +1069,16 @@ def beam_search(beam_search, lib):
     ends_late[:, 1] = -50.0
     searches.append((ends_late, 0, 1, 3, 4, 1.0))
     searches.append((150 * normal(11, 5, seed=236), 0, 1, 5, 6, 1.0))  # so unlikely that no float32 holds it
+    searches.append((tables(237, 11, 5).double(), 0, 1, 3, 5, 1.0))
     finds(beam_search, lib, searches)
+    sure = [(3e4 * normal(11, 5, seed=seed), 0, 1, 2, 6, 1.0) for seed in (316, 327)]
+    told = "where the best score is 0, as of a model that is sure of each word, another is given. 0 is a score, too."
+    finds(beam_search, lib, sure, told)
+    low = tables(340, 11, 2)
+    low[:, 1] = torch.linspace(-3e10, -1.5e10, 11)  # there are two tokens: the end comes in, however unlikely it is
+    told = "where every hypothesis that finishes is far below 0, the result is wrong. No number is low enough to stand "
+    told += "for none, and probabilities would be 0: -math.inf, and sums of logarithms."
+    finds(beam_search, lib, [(low, 0, 1, 3, 6, 1.0), (low / 1e7, 0, 1, 3, 6, 1.0)], told)
     for seed in range(3):
         V, longest = 3, 4
         table = tables(230 + seed, 7, V)
@@ -1047,9 +1158,8 @@ def fuses(
         fused(state, x, bert, allowed, seen),
         "the output is not that of 13.7.",
         {
-            "the two attentions are added, or x is halved, too, which is the same under a norm. Only they are.": but(
-                mix=lambda own, other: own + other
-            ),
+            "the two attentions are added, or x is halved, too, which is the same under a norm. The mean is of the two "
+            "attentions alone.": but(mix=lambda own, other: own + other),
             "the BERT is not used.": but(mix=lambda own, other: own),
             "only the BERT is attended to.": but(mix=lambda own, other: other),
             "self-attention is used as it is, and half of the BERT's is added.": but(
@@ -1069,6 +1179,9 @@ def fuses(
             "the two norms are exchanged.": but(norms=("norm2", "norm1")),
             "the feed-forward part has a GELU, not a ReLU.": but(act=F.gelu),
             "the feed-forward part has no ReLU.": but(act=lambda y: y),
+            "self-attention has a causal mask. An encoder reads all of x.": partial(
+                fused, state, x, bert, causal(x.size(1)) if allowed is None else allowed & causal(x.size(1)), seen
+            ),
             "`bert_allowed` is ignored: padding of the BERT's pieces is read.": partial(
                 fused, state, x, bert, allowed, None
             ),
@@ -1100,6 +1213,12 @@ def bert_fused_layer(BertFusedLayer, lib):
     masks = read_mask(B, 1, T, 250), read_mask(B, 1, L, 251)
     where = "on the mean of both attentions and on what the feed-forward part gives"
     without_parts(layer, x, (bert, *masks), state, ("norm1", "norm2"), where)
+    told = "the BERT's states of the call before are read. Each call reads what it is given."
+    wanted = fused(state, x, bert + 1, *masks)
+    expect.close(lib(toys).written_between(layer, x, bert, *masks), wanted, told)
+    told = "where `bert_allowed` is not given, the one of the call before is used. All may be read then."
+    expect.close(layer(x, bert), fused(state, x, bert, None, None), told)
+    fuses(layer, state, x, bert, None, torch.arange(L).eq(2).expand(1, 1, L))  # a single piece
     own_norms(layer, state, (x, bert, *masks), fused)
     given = normal(3, 6, 5, seed=256), read_mask(3, 4, 4, 270), read_mask(3, 4, 6, 272)
     each = {"dropout is on each attention. It is on their mean.": partial(fused_with_dropout, each=True)}
@@ -1107,9 +1226,12 @@ def bert_fused_layer(BertFusedLayer, lib):
     found = layer(x, bert, *masks)
     training, _ = build(d, read, 7, 0.0, 247)
     for one in (layer, training.train()):
-        slopes = lib(toys).gradients(one, [x, bert], *masks)
-        told = "a gradient reaches the BERT's states. It is frozen: detach them."
-        assert not slopes[1].any(), told
+        for some in (masks, (None, None)):
+            slopes = lib(toys).gradients(one, [x, bert], *some)
+            told = "a gradient reaches the BERT's states. It is frozen: detach them."
+            assert not slopes[1].any(), told
+    told = "after a call `bert_attention` is in evaluation mode. The BERT is frozen, and the attention to it learns."
+    assert remote.read(training.bert_attention.training) is True, told
     told = "the BERT's states that are given are changed: elsewhere they need a gradient. `detach` gives others."
     assert lib(toys).still_flows(layer, x, bert, *masks), told
     learns(lib, layer, (x, bert), masks, state, lambda leaves, x, b: fused(leaves, x, b, *masks))
@@ -1117,7 +1239,6 @@ def bert_fused_layer(BertFusedLayer, lib):
     expect.one_device(lib, layer, x, bert)
     told = "the output is wrong where the input is not contiguous."
     expect.close(lib(toys).strided(layer, x, bert, *masks), found, told)
-    expect.close(layer(x, bert), fused(state, x, bert, None, None), "without masks all is read: both may be None.")
     exact = layer.double()(x.double(), bert.double(), *masks)
     told = "in double precision the output is not: what you make must have the dtype of x."
     assert type(exact) is torch.Tensor and exact.dtype is torch.float64, told
@@ -1164,6 +1285,16 @@ def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int,
     expect.likely(same, max(0, len(alone) - 1), 0.5, told)
 
 
+def shaped(drop_net: Remote, lib: Library, shape: Sequence[int], seed: int) -> None:
+    """Fail unless parts of another shape, which are not contiguous, and their mean are given back as they are."""
+    told = f"of parts with shape {tuple(shape)} something else is given than one of them or their mean. They may have "
+    told += "any number of axes, of any size, and need not be contiguous."
+    for p, training in ((1.0, True), (0.0, True), (0.5, False)):
+        kinds, _, changed, _, _ = lib(toys).parts_drawn(drop_net, p, training, seed, 12, [*shape], True)
+        assert {*kinds} <= ({0, 1} if p == 1 else {2}), told
+        assert not changed, "what is given is changed."
+
+
 @check("13.8", points=2, forbids=MODELS)
 def drop_net(drop_net, lib):
     """One draw a call: each part alone with probability p / 2, else the mean; in evaluation mode always the mean."""
@@ -1172,6 +1303,8 @@ def drop_net(drop_net, lib):
         (0.8, False, DRAWS), (1.0, False, DRAWS),
     ):  # fmt: skip
         dropped(drop_net, lib, p, training, 260, draws)
+    for place, shape in enumerate(((1, 4, 1), (5,), (2, 3, 4, 2))):
+        shaped(drop_net, lib, shape, 265 + place)
     own, bert = normal(2, 3, 4, seed=261), normal(2, 3, 4, seed=262)
     chance = lib(toys).seeded(263)
     wanted = toys.gradients(lambda a, b: (a + b) / 2, [own, bert])
@@ -1186,6 +1319,8 @@ def drop_net(drop_net, lib):
         alone, none = (one, other) if one.any() else (other, one)
         assert not none.any(), told
         expect.close(alone, 2 * wanted[0], told)
+    told = "on another device (a GPU) this would stop: `generator` is on the CPU, and draws there alone."
+    assert not lib(toys).apart_from_generator(drop_net, own, bert, 1.0, True, chance), told
     for training in (True, False):
         value = drop_net(own.double(), bert.double(), 0.0, training, chance)
         told = "in double precision the result is not."

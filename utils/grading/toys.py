@@ -3,8 +3,9 @@
 import contextlib
 import copy
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import nn
@@ -384,6 +385,8 @@ class Elsewhere(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call `func`, with the rules of two devices around it."""
         name, given = getattr(func, "__name__", ""), [arg for arg in leaves([args, kwargs]) if is_tensor(arg)]
+        if any(torch._C._functorch.is_functorch_wrapped_tensor(one) for one in given):
+            raise NotImplementedError("what torch.vmap wraps does not say where it lies")
         if func == torch.Tensor.device.__get__:  # type: ignore[attr-defined]
             return self.there if self.holds(args[0]) else func(*args)
         if name in ("numpy", "__array__") and self.holds(args[0]):
@@ -419,6 +422,20 @@ class Elsewhere(TorchFunctionMode):
             if is_tensor(one) and on and (name not in PACKED or one.is_floating_point()):
                 self.mark(one)
         return result
+
+
+class WithGenerator(Elsewhere):
+    """`Elsewhere`, where generators are on the CPU: torch lets none of them draw on the second device."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """As that of `Elsewhere`, if no generator draws on the other device."""
+        given = leaves([args, kwargs])
+        if any(isinstance(one, torch.Generator) and one.device.type == "cpu" for one in given):
+            names = [one for one in given if isinstance(one, torch.device) or (isinstance(one, str) and one in NAMES)]
+            there = [torch.device(one).type == self.there.type for one in names]
+            if any(there or [is_tensor(one) and self.holds(one) for one in given]):
+                raise self.Apart("a generator draws on its own device alone")
+        return super().__torch_function__(func, types, args, kwargs)
 
 
 NAMES = ("cuda", "cpu")
@@ -460,6 +477,24 @@ def apart(call: Callable[..., Any], *args: Any, **options: Any) -> bool:
     Modules and tensors among `args`, and in lists there, are copied to the second device of `Elsewhere`. What else
     goes wrong says nothing.
     """
+    return _stops(Elsewhere(), call, args, options)
+
+
+def apart_from_generator(call: Callable[..., Any], *args: Any) -> bool:
+    """`apart`, also where a generator on the CPU is asked to draw on the GPU."""
+    return _stops(WithGenerator(), call, args, {})
+
+
+def moves_away(call: Callable[..., Any], *args: Any) -> bool:
+    """Whether `call(*args)` puts a result on a GPU where torch says that there is one."""
+    try:
+        with mock.patch.object(torch.cuda, "is_available", lambda: True), Elsewhere():
+            return any(is_tensor(one) and Elsewhere.holds(one) for one in leaves(call(*args)))
+    except Exception:  # not what is asked here
+        return False
+
+
+def _stops(mode: Elsewhere, call: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]) -> bool:
     placed: list[Any] = []
     for arg in [call, *args]:
         one: Any = arg.clone() if is_tensor(arg) else copy.deepcopy(arg) if isinstance(arg, list) else arg
@@ -469,7 +504,7 @@ def apart(call: Callable[..., Any], *args: Any, **options: Any) -> bool:
             Elsewhere.mark(tensor)
         placed.append(one)
     try:
-        with Elsewhere():
+        with mode:
             result = placed[0](*placed[1:], **options)
     except Elsewhere.Apart:
         return True
@@ -1510,13 +1545,26 @@ class Searches(nn.Module):
         return [found, self.step.asked, *kinds, all(torch.equal(*pair) for pair in self.step.given)]
 
 
-def parts_drawn(drop_net: Callable[..., Any], p: float, training: bool, seed: int, count: int) -> list[Any]:
+def parts_drawn(
+    drop_net: Callable[..., Any],
+    p: float,
+    training: bool,
+    seed: int,
+    count: int,
+    shape: Sequence[int] = (2, 3, 4),
+    mixed: bool = False,
+) -> list[Any]:
     """What each of so many calls gives: 0 for the first part, 1 for the second, 2 for their mean, 3 for anything else.
 
     Then whether equal generators give equal draws, whether the parts are changed, torch's own generator, and the
-    generator that is given. Parts are recognised within rounding.
+    generator that is given. Parts are recognised within rounding. mixed: they are not contiguous, `own` in another way
+    than `bert`, as far as their axes allow.
     """
-    own, bert = torch.randn(2, 2, 3, 4, generator=torch.Generator().manual_seed(seed)).to(torch.get_default_device())
+    numbers = torch.randn(2, *shape, generator=torch.Generator().manual_seed(seed)).to(torch.get_default_device())
+    own, bert = numbers.unbind()
+    if mixed:
+        own = own.transpose(0, -1).clone(memory_format=torch.contiguous_format).transpose(0, -1)
+        bert = torch.stack([bert, bert], -1)[..., 0]
     wanted, kept = [own.clone(), bert.clone(), (own + bert) / 2], torch.get_rng_state()
     found, used = [], False
     for _ in range(2):
@@ -1531,6 +1579,20 @@ def parts_drawn(drop_net: Callable[..., Any], p: float, training: bool, seed: in
         found.append(kinds.tolist())
     changed = not (torch.equal(own, wanted[0]) and torch.equal(bert, wanted[1]))
     return [found[0], found[0] == found[1], changed, not torch.equal(kept, torch.get_rng_state()), used]
+
+
+def written_between(call: Callable[..., Any], first: torch.Tensor, second: torch.Tensor, *rest: Any) -> Any:
+    """`call(first, second + 1, *rest)` after another call, in which the same second tensor held 1 less."""
+    given = second.clone()
+    call(first, given, *rest)
+    given.add_(1)
+    return call(first, given, *rest)
+
+
+def longest_axis(module: nn.Module) -> int:
+    """The longest axis of all tensors that a module and its parts hold, as a mask made for later calls is."""
+    held = [one for part in module.modules() for one in leaves([*vars(part).values()]) if is_tensor(one)]
+    return max((size for one in held for size in one.shape), default=0)
 
 
 def gradients_in_turn(
