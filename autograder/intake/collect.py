@@ -19,7 +19,7 @@ from autograder.course import FOLDER, Course, CourseError, NotebookEntry, Platfo
 from autograder.gradebook import course_tree, roster
 from autograder.intake import origins, reading
 from autograder.intake.archive import Found, Reader, listed
-from autograder.intake.platforms import Claim, assignment_claims, claim_of
+from autograder.intake.platforms import TELL, Claim, assignment_claims
 from utils.experiments.experiment import Files
 from utils.grading.verdict import legible
 
@@ -70,7 +70,7 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
                 f"rename it"
             )
             continue
-        claim = claim_of(course, PurePosixPath(unicodedata.normalize("NFC", str(found.owner))))
+        claim = found.claim
         owner = "all of it" if whose else found.owner
         try:
             student = named.student(claim, entry)
@@ -199,10 +199,8 @@ class _Names:
         """
         if self.whose:
             return self.whose
-        if not slug(claim.name):
-            raise CourseError(
-                "whose is it? The name says nobody's: put it into a folder with the student's name, or use --student"
-            )
+        if claim.doubt or not slug(claim.name):
+            raise CourseError(claim.doubt or f"whose is it? The name says nobody's: {TELL}")
         if self.roster:
             return self._listed_student(self.roster, claim, entry)
         name = claim.student()
