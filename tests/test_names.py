@@ -398,6 +398,32 @@ def test_a_name_that_two_platforms_may_have_written_is_refused_and_says_what_to_
         assert {*submitted(mine)} == {"anna"}
 
 
+@pytest.mark.parametrize("folder", ["/", ""])
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_display_name_that_holds_moodles_own_words_is_nobodys(mine, tmp_path, text, folder, listed):
+    if listed:
+        roster(mine, ("ada", "Ada", "Lovelace", "", ""))
+    names = [
+        f"Ada Lovelace{more}_assignsubmission_file_{folder}{NAME}.ipynb"
+        for more in ("_1", "_1_assignsubmission_file_9")
+    ]
+    result = collect.collect(mine, download(tmp_path / "in.zip", {name: text + name.encode() for name in names}))
+    (refused,) = result.refused
+    assert "`_assignsubmission_` twice" in refused and "use --student" in refused
+    ((student, path),) = submitted(mine).items()
+    assert student == ("ada" if listed else "Ada_Lovelace") and path.read_bytes() == text + names[0].encode()
+
+
+def test_two_of_a_download_that_are_one_student_are_noted(mine, tmp_path, text):
+    roster(mine, ("ada", "Ada", "Lovelace", "", "17 18"))
+    both = {moodle("Ada Lovelace", 17): text, moodle("Mallory", 18): b"other"}
+    result = collect.collect(mine, download(tmp_path / "in.zip", both))
+    (note,) = (line for line in result.notes if "both taken as theirs" in line)
+    assert note.startswith("ada: Mallory_18_") and "Ada Lovelace" in note and "autograder remove ada 01 --yes" in note
+    again = {f"lovelaceada_17_{number}_{NAME}.ipynb": text + str(number).encode() for number in (3, 4)}
+    assert not any("both taken" in line for line in collect.collect(mine, download(tmp_path / "in2.zip", again)).notes)
+
+
 ROWS = """
 [[platforms]]
 name = "Ilias"

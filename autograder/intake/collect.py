@@ -56,6 +56,7 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
             )
     named = _Names(course, source, result, whose)
     packed: set[tuple[object, str]] = set()
+    called: dict[tuple[str, str], Claim] = {}
     for found in Reader(course, result.refused).files(source):
         path = legible(str(found.path), 300)
         inside = _exercises_of(course, found.text)
@@ -77,6 +78,13 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
         except CourseError as why:
             result.refused.append(f"{path}: {why}")
             continue
+        first = called.setdefault((student, entry.name), claim)
+        if not whose and (first.name, first.id) != (claim.name, claim.id):
+            result.notes.append(
+                f"{student}: {path} and a hand-in of {first.student()} are both taken as theirs, and the later one "
+                f"counts; if that is another student, `autograder remove {student} {entry.number} --yes`, and put each "
+                "into a folder with its student's name"
+            )
         if (found.packed or whose) and (owner, entry.name) in packed:
             do = "if the zip holds several students' files, collect it by itself"
             result.refused.append(f"{path}: a second {entry.name} in the zip of {student}; {do}")

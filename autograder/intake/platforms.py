@@ -36,6 +36,7 @@ PLATFORMS = (
         folders=(MOODLE,),
         numbers="assignment",
         times="differing",
+        once="_assignsubmission_",
         hidden=("participant", "participante", "partecipante", "teilnehmer", "teilnehmerin", "deelnemer", "deltagare"),
     ),
 )
@@ -125,7 +126,7 @@ def assignment_claims(course: Course, path: PurePosixPath) -> Iterator[tuple[Pla
     """What a path says of the platforms whose numbers differ in each assignment, or whose times may be no times."""
     for row in known_platforms(course):
         if row.numbers == "assignment" or row.times == "differing":
-            matches = (_first_match((*row.folders, *row.files), part) for part in path.parts)
+            matches = (_first_match((*row.folders, *row.files), part) for part in path.parts if not _twice(row, part))
             found = next(filter(None, matches), None)
             if found:
                 yield row, _claim(row, found)
@@ -177,7 +178,16 @@ def _composed(path: PurePosixPath) -> PurePosixPath:
 def _reading(row: Platform, part: str) -> Claim | None:
     """What a platform says in a file's name, or in that of a student's folder, which ends with a slash."""
     found = _first_match(row.folders if part.endswith("/") else row.files, part.removesuffix("/"))
+    if found and _twice(row, part):
+        return Claim(
+            "", doubt=f"its name has `{row.once}` twice, so that it does not say whose it is: ask, then {TELL}"
+        )
     return _claim(row, found) if found else None
+
+
+def _twice(row: Platform, part: str) -> bool:
+    """Whether a student has written what the platform writes once into each name."""
+    return bool(row.once) and part.count(row.once) > 1
 
 
 def _first_match(patterns: Iterable[re.Pattern[str]], name: str) -> re.Match[str] | None:
