@@ -10,6 +10,7 @@ import pytest
 from autograder import course
 from autograder.author import build
 from autograder.gradebook import course_tree
+from autograder.gradebook import roster as gradebook_roster
 from autograder.intake import collect
 
 NAME, SECOND = "01_causal_mask_lm", "02_positional_encoding"
@@ -302,6 +303,22 @@ def test_a_roster_that_contradicts_itself_is_refused(mine, tmp_path, text, rows,
     roster(mine, *rows)
     with pytest.raises(course.CourseError, match=told):
         collect.collect(mine, download(tmp_path / "in.zip", {f"a/{NAME}.ipynb": text}))
+
+
+@pytest.mark.parametrize("name", ["students.csv", "extensions.csv", "others.csv"])
+@pytest.mark.parametrize("head", ["id,student", "id," + "x" * 200_000])
+def test_a_table_with_a_field_of_very_many_signs_is_told_in_a_line(mine, name, head):
+    path = mine.tree / name
+    path.parent.mkdir(parents=True)
+    path.write_text(f'{head}\nada,ada\nbo,"' + "bo,bo\n" * 30_000)
+    with pytest.raises(course.CourseError, match=r"csv cannot be read behind line [02] \(field larger.*quote") as told:
+        if name == "students.csv":
+            gradebook_roster.load(mine)
+        elif name == "extensions.csv":
+            gradebook_roster.extensions(mine)
+        else:
+            gradebook_roster.listed(path)
+    assert len(str(told.value)) < 300
 
 
 def test_a_roster_without_ids_is_refused(mine, tmp_path, text):

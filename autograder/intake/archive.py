@@ -83,9 +83,9 @@ class Reader:
         if not inside:
             self._refuse(source.name, "the folder is empty")
         above, beside = containers(self.course, inside), notes(inside)
-        names = Names(self.course, [PurePosixPath(*path.parts[above:]) for path in inside])
+        said = Names(self.course, [PurePosixPath(*path.parts[above:]) for path in inside])
         for path in (one for one in inside if one not in beside):
-            yield from self._file(source / path, path, above, names)
+            yield from self._file(source / path, path, above, said)
 
     def _refuse(self, name: object, why: str) -> None:
         self.refused.append(f"{name}: {why}")

@@ -12,7 +12,7 @@ import json
 import re
 import unicodedata
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from autograder import limited
 from autograder.course import FOLDER, Course, CourseError, NotebookEntry, Platform
