@@ -184,6 +184,7 @@ class Platform(_Section):
     # The zip states when each file was handed in; not if all its times are alike; never; or the file's name does.
     times: Literal["zip", "differing", "none", "name"] = "zip"
     time_format: str = "%Y-%m-%d-%H-%M-%S"  # for Python's strptime
+    once: str = ""  # what it writes once into each name; where it stands twice, a student wrote it, to be another
     hidden: tuple[str, ...] = ()  # what everybody is called where names are hidden, in small letters
 
     @model_validator(mode="after")

@@ -15,6 +15,7 @@ from autograder.gradebook import course_tree, recording
 from autograder.grading.records import UNGRADABLE, Record
 from autograder.intake import collect
 from autograder.reports import exports
+from utils.experiments.student import key_of
 
 NAME = "01_causal_mask_lm"
 ROSTER = """\
@@ -27,17 +28,17 @@ s4,Bo,Absent,bo@uni.example,
 # s1 has all points; the written answer of s2 waits; s3 loses 2 for lateness.
 EXPECTED = {
     "canvas": """\
-Student,ID,SIS User ID,SIS Login ID,Section,01_causal_mask_lm\r
-    Points Possible,,,,,POINTS\r
-"'+Evil, =HYPERLINK(1)",4102,s2,s2,,\r
-"Late, Cy",,s3,s3,,LATE\r
-"Nováková, Žofie",4101,s1,s1,,ALL\r
+"Student","ID","SIS User ID","SIS Login ID","Section","01_causal_mask_lm"\r
+"    Points Possible","","","","","POINTS"\r
+"'+Evil, =HYPERLINK(1)","4102","s2","s2","",""\r
+"Late, Cy","","s3","s3","","LATE"\r
+"Nováková, Žofie","4101","s1","s1","","ALL"\r
 """,
     "moodle": """\
-First name,Last name,ID number,Email address,01_causal_mask_lm\r
-'=HYPERLINK(1),'+Evil,s2,eve@uni.example,-\r
-Cy,Late,s3,cy@uni.example,LATE\r
-Žofie,Nováková,s1,zofie@uni.example,ALL\r
+"First name","Last name","ID number","Email address","01_causal_mask_lm"\r
+"'=HYPERLINK(1)","'+Evil","s2","eve@uni.example","-"\r
+"Cy","Late","s3","cy@uni.example","LATE"\r
+"Žofie","Nováková","s1","zofie@uni.example","ALL"\r
 """,
     "blackboard": """\
 "Last Name","First Name","Username","01_causal_mask_lm"\r
@@ -46,10 +47,10 @@ Cy,Late,s3,cy@uni.example,LATE\r
 "Nováková","Žofie","s1","ALL"\r
 """,
     "gradescope": """\
-First Name,Last Name,SID,Email,01_causal_mask_lm,01_causal_mask_lm - Max Points\r
-'=HYPERLINK(1),'+Evil,s2,eve@uni.example,,POINTS\r
-Cy,Late,s3,cy@uni.example,LATE,POINTS\r
-Žofie,Nováková,s1,zofie@uni.example,ALL,POINTS\r
+"First Name","Last Name","SID","Email","01_causal_mask_lm","01_causal_mask_lm - Max Points"\r
+"'=HYPERLINK(1)","'+Evil","s2","eve@uni.example","","POINTS"\r
+"Cy","Late","s3","cy@uni.example","LATE","POINTS"\r
+"Žofie","Nováková","s1","zofie@uni.example","ALL","POINTS"\r
 """,
 }
 
@@ -165,7 +166,7 @@ def test_moodle_gets_no_row_without_its_key(graded):
         _, found = written(graded, "moodle")
     finally:
         roster.write_text(ROSTER, encoding="utf-8")
-    assert found.startswith(f"First name,Last name,ID number,{NAME}\r\n".encode()) and b"@" not in found
+    assert found.startswith(f'"First name","Last name","ID number","{NAME}"\r\n'.encode()) and b"@" not in found
 
 
 def test_without_a_roster_canvas_is_told_its_own_numbers_and_moodle_refused(fresh, tmp_path):
@@ -183,10 +184,55 @@ def test_without_a_roster_canvas_is_told_its_own_numbers_and_moodle_refused(fres
 
 @pytest.mark.parametrize(
     "name, harmless",
-    [("=1+1", "'=1+1"), ("@SUM(A1)", "'@SUM(A1)"), ("-2", "'-2"), ("\t=1", "'=1"), ("Ann-Marie\nX", "Ann-Marie X")],
+    [
+        ("=1+1", "'=1+1"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("-2", "'-2"),
+        ("\t=1", "'=1"),
+        ("Ann-Marie\nX", "Ann-Marie X"),
+        ("Max;=2+3;x", "Max;'=2+3;x"),
+        ('Max; "=2+3";+1', "Max;' \"=2+3\";'+1"),
+        ("＝2+3", "'＝2+3"),
+        ("Max;x=1, -2", "Max;x=1, -2"),
+    ],
 )
 def test_names_are_no_formulas(name, harmless):
-    assert exports._text(name) == harmless
+    assert exports.harmless(name) == harmless
+
+
+def cells_of_a_spreadsheet(text):
+    """The cells of a spreadsheet whose columns are separated by semicolons: quotes bind where they begin a cell."""
+    return [cell for row in csv.reader(io.StringIO(text), delimiter=";") for cell in row]
+
+
+@pytest.mark.parametrize("form", ["csv", *exports.FORMATS])
+def test_no_cell_is_a_formula_where_semicolons_separate(fresh, form):
+    (fresh.tree / "students.csv").write_text(
+        'id,first_name,last_name,email\nmax,"Max;=2+3;x","Y;@SUM(A1)",";+1@x.org"\n'
+    )
+    keep(fresh, *canned(fresh, "max"))
+    _, found = written(fresh, form)
+    text = found.decode("utf-8-sig")
+    assert not [cell for cell in cells_of_a_spreadsheet(text) if cell.startswith(("=", "+", "-", "@"))]
+    assert all(line.startswith('"') and line.endswith('"') for line in text.splitlines())
+
+
+def test_the_table_of_keys_holds_no_formula(fresh, monkeypatch, tmp_path):
+    monkeypatch.setattr(cli, "load", lambda: fresh)
+    (tmp_path / "class.csv").write_text("name\n=2+3\nMax;=2+3;x\nAda Lovelace\n")
+    cli.keys(None, tmp_path / "class.csv", tmp_path / "keys.csv")
+    text = (tmp_path / "keys.csv").read_text()
+    assert not [cell for cell in cells_of_a_spreadsheet(text) if cell.startswith(("=", "+", "-", "@"))]
+    head, *rows = csv.reader(io.StringIO(text))
+    assert head == ["student", "key"] and [name for name, _ in rows] == ["'=2+3", "Max;'=2+3;x", "Ada Lovelace"]
+    for name, key in rows:  # the key is that of the name beside it
+        assert key == key_of(course_tree.secret(fresh), name)
+
+
+def test_a_file_that_is_no_table_is_not_replaced(graded, tmp_path):
+    (tmp_path / "grades.csv").write_text("x" * 200_000)
+    with pytest.raises(CourseError, match="is another file"):
+        exports.export(graded, list(graded.notebooks), tmp_path / "grades.csv")
 
 
 @pytest.mark.parametrize("score, cell", [(1.5, "1.5"), (0.1 + 0.2, "0.3"), (-1e-9, "0"), (10.0, "10"), (-2, "-2")])

@@ -10,6 +10,7 @@ import pytest
 from autograder import course
 from autograder.author import build
 from autograder.gradebook import course_tree
+from autograder.gradebook import roster as gradebook_roster
 from autograder.intake import collect
 
 NAME, SECOND = "01_causal_mask_lm", "02_positional_encoding"
@@ -304,6 +305,22 @@ def test_a_roster_that_contradicts_itself_is_refused(mine, tmp_path, text, rows,
         collect.collect(mine, download(tmp_path / "in.zip", {f"a/{NAME}.ipynb": text}))
 
 
+@pytest.mark.parametrize("name", ["students.csv", "extensions.csv", "others.csv"])
+@pytest.mark.parametrize("head", ["id,student", "id," + "x" * 200_000])
+def test_a_table_with_a_field_of_very_many_signs_is_told_in_a_line(mine, name, head):
+    path = mine.tree / name
+    path.parent.mkdir(parents=True)
+    path.write_text(f'{head}\nada,ada\nbo,"' + "bo,bo\n" * 30_000)
+    with pytest.raises(course.CourseError, match=r"csv cannot be read behind line [02] \(field larger.*quote") as told:
+        if name == "students.csv":
+            gradebook_roster.load(mine)
+        elif name == "extensions.csv":
+            gradebook_roster.extensions(mine)
+        else:
+            gradebook_roster.listed(path)
+    assert len(str(told.value)) < 300
+
+
 def test_a_roster_without_ids_is_refused(mine, tmp_path, text):
     roster(mine, ("Ada",), columns=("name",))
     with pytest.raises(course.CourseError, match="has no column `id`"):
@@ -321,28 +338,107 @@ BOB = ("bob", "Bob", "Bird", "", "4711")
 ANNA = ("anna", "Anna", "Ash", "", "u17;123")
 
 
+# What a neighbour of Anna's is called in the download of each platform.
+MOODLE, BLACKBOARD, CANVAS = (
+    f"Bob Bird_124_assignsubmission_file_{NAME}.ipynb",
+    f"Sheet one_bob_attempt_2027-01-05-10-00-00_{NAME}.ipynb",
+    f"birdbob_4711_78_{NAME}.ipynb",
+)
+READ_TWICE = [
+    (f"Anna Ash_123_assignsubmission_file_x_4711_attempt_2020-01-01-00-00-00_{NAME}.ipynb", MOODLE),
+    (f"ashanna_123_77_x_4711_assignsubmission_file_{NAME}.ipynb", CANVAS),
+    (f"ashanna_123_77_x_4711_attempt_2020-01-01-00-00-00_{NAME}.ipynb", CANVAS),
+    (f"Sheet one_u17_attempt_2027-01-05-10-00-00_4711_assignsubmission_file_{NAME}.ipynb", BLACKBOARD),
+]
+
+
+def laid_out(folder, names, form, text):
+    """A download of these files, as a zip or as a folder."""
+    if form == "zip":
+        return download(folder / "in.zip", {name: text for name in names})
+    (folder / "in").mkdir(exist_ok=True)
+    for name in names:
+        (folder / "in" / name).write_bytes(text)
+    return folder / "in"
+
+
 @pytest.mark.parametrize(
-    "name",
+    "name, beside",
     [
-        f"Anna Ash_123_assignsubmission_file_x_4711_9_{NAME}.ipynb",
-        f"Sheet one_u17_attempt_2027-01-05-10-00-00_x_4711_9_{NAME}.ipynb",
-        f"Anna Ash_123_assignsubmission_file_x_4711_attempt_2020-01-01-00-00-00_{NAME}.ipynb",
-        f"ashanna_123_77_x_4711_assignsubmission_file_{NAME}.ipynb",
-        f"ashanna_123_77_x_4711_attempt_2020-01-01-00-00-00_{NAME}.ipynb",
+        (f"Anna Ash_123_assignsubmission_file_x_4711_9_{NAME}.ipynb", ""),
+        (f"Sheet one_u17_attempt_2027-01-05-10-00-00_x_4711_9_{NAME}.ipynb", ""),
+        *READ_TWICE,
     ],
 )
 @pytest.mark.parametrize("form", ["zip", "folder"])
-def test_the_students_name_of_a_file_is_not_read_as_a_platforms(mine, tmp_path, text, name, form):
+def test_the_students_name_of_a_file_is_not_read_as_a_platforms(mine, tmp_path, text, name, beside, form):
     """What Anna calls her file stands behind what the platform says: it neither makes it Bob's, nor earlier."""
     roster(mine, BOB, ANNA)
-    source = download(tmp_path / "in.zip", {name: text})
-    if form == "folder":
-        source = tmp_path / "in"
-        source.mkdir()
-        (source / name).write_bytes(text)
-    result = collect.collect(mine, source)
-    assert {*submitted(mine)} == {"anna"} and not result.refused, result
+    result = collect.collect(mine, laid_out(tmp_path, [name, beside] if beside else [name], form, text))
+    assert {*submitted(mine)} == {"anna", "bob"} - {"" if beside else "bob"} and not result.refused, result
     assert not str(stamps(mine)["anna"]).startswith("2020")
+    assert name in (mine.tree / f"handins/anna/{NAME}/origin.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "name, beside",
+    [
+        (f"A_anna_attempt_2020-01-01-00-00-00_99_assignsubmission_file_{NAME}.ipynb", MOODLE),
+        (f"ashanna_123_77_x_99_assignsubmission_file_{NAME}.ipynb", MOODLE),
+        (f"ashanna_123_77_x_mallory_attempt_2027-02-08-10-20-30_{NAME}.ipynb", BLACKBOARD),
+        (f"bob_1_01_assignsubmission_file_99_78_{NAME}.ipynb", CANVAS),
+    ],
+)
+@pytest.mark.parametrize("form", ["zip", "folder"])
+def test_a_display_name_is_not_read_as_another_platforms(mine, tmp_path, text, name, beside, form):
+    """Mallory is called like what another platform writes: it neither is Anna's or Bob's then, nor in time."""
+    roster(mine, BOB, ANNA, ("mallory", "Mallory", "Late", "", ""))
+    result = collect.collect(mine, laid_out(tmp_path, [name, beside], form, text))
+    assert "bob" in submitted(mine) and "anna" not in submitted(mine)
+    if "mallory" in submitted(mine):
+        assert stamps(mine)["mallory"].startswith("2027-02-08")
+    else:
+        assert len(result.refused) == 1 and "is not in students.csv" in result.refused[0]
+
+
+@pytest.mark.parametrize("name", [name for name, _ in READ_TWICE])
+@pytest.mark.parametrize("form", ["zip", "folder", "among others"])
+def test_a_name_that_two_platforms_may_have_written_is_refused_and_says_what_to_do(mine, tmp_path, text, name, form):
+    beside = [MOODLE, BLACKBOARD, CANVAS] if form == "among others" else []
+    source = laid_out(tmp_path, [name, *beside], form, text)
+    (refused,) = collect.collect(mine, source).refused
+    assert (
+        "it may be" in refused and "'s, of x_4711" not in refused and "collect a platform's whole download" in refused
+    )
+    if not beside:
+        assert "use --student" in refused and not collect.collect(mine, source, whose="anna").refused
+        assert {*submitted(mine)} == {"anna"}
+
+
+@pytest.mark.parametrize("folder", ["/", ""])
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_display_name_that_holds_moodles_own_words_is_nobodys(mine, tmp_path, text, folder, listed):
+    if listed:
+        roster(mine, ("ada", "Ada", "Lovelace", "", ""))
+    names = [
+        f"Ada Lovelace{more}_assignsubmission_file_{folder}{NAME}.ipynb"
+        for more in ("_1", "_1_assignsubmission_file_9")
+    ]
+    result = collect.collect(mine, download(tmp_path / "in.zip", {name: text + name.encode() for name in names}))
+    (refused,) = result.refused
+    assert "`_assignsubmission_` twice" in refused and "use --student" in refused
+    ((student, path),) = submitted(mine).items()
+    assert student == ("ada" if listed else "Ada_Lovelace") and path.read_bytes() == text + names[0].encode()
+
+
+def test_two_of_a_download_that_are_one_student_are_noted(mine, tmp_path, text):
+    roster(mine, ("ada", "Ada", "Lovelace", "", "17 18"))
+    both = {moodle("Ada Lovelace", 17): text, moodle("Mallory", 18): b"other"}
+    result = collect.collect(mine, download(tmp_path / "in.zip", both))
+    (note,) = (line for line in result.notes if "both taken as theirs" in line)
+    assert note.startswith("ada: Mallory_18_") and "Ada Lovelace" in note and "autograder remove ada 01 --yes" in note
+    again = {f"lovelaceada_17_{number}_{NAME}.ipynb": text + str(number).encode() for number in (3, 4)}
+    assert not any("both taken" in line for line in collect.collect(mine, download(tmp_path / "in2.zip", again)).notes)
 
 
 ROWS = """

@@ -266,14 +266,18 @@ def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]
     except (OSError, UnicodeDecodeError) as bad:
         raise CourseError(f"{path} cannot be read ({bad}): save it as CSV in UTF-8") from None
     reader = csv.DictReader(io.StringIO(text), delimiter=_separator(text))
-    known = [(name or "").strip() for name in reader.fieldnames or ()]
-    if columns[0] not in known:
-        raise NoColumn(f"{path} has no column `{columns[0]}`; its first line is {','.join(columns)}")
-    found = []
-    for row in reader:
-        values = {(name or "").strip(): value.strip() for name, value in row.items() if isinstance(value, str)}
-        if any(values.values()):
-            found.append((reader.line_num, {column: values.get(column, "") for column in columns}))
+    found, line = [], 0
+    try:
+        known = [(name or "").strip() for name in reader.fieldnames or ()]
+        if columns[0] not in known:
+            raise NoColumn(f"{path} has no column `{columns[0]}`; its first line is {','.join(columns)}")
+        for row in reader:
+            line = reader.line_num
+            values = {(name or "").strip(): value.strip() for name, value in row.items() if isinstance(value, str)}
+            if any(values.values()):
+                found.append((line, {column: values.get(column, "") for column in columns}))
+    except csv.Error as bad:  # a field of very many signs, often since a quote is not closed
+        raise CourseError(f"{path} cannot be read behind line {line} ({bad}): is a quote there not closed?") from None
     return found
 
 

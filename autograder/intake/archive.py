@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from autograder.course import Course
-from autograder.intake.platforms import containers, is_noise, notes, platform, platform_claim
+from autograder.intake.platforms import Claim, Names, containers, is_noise, notes, platform
 from utils.experiments.experiment import MAX_FILE, MAX_FILES, read_files
 from utils.grading.verdict import legible
 
@@ -45,6 +45,7 @@ class Found:
     text: bytes
     when: datetime.datetime
     owner: PurePosixPath
+    claim: Claim  # what `owner` says
     packed: bool = False  # in a student's own zip
     runs: Callable[[], dict[str, bytes]] = dict  # reads the files of experiments' runs that lay beside it
 
@@ -64,7 +65,8 @@ class Reader:
                 with source.open("rb") as file:
                     yield from self._zip(file, PurePosixPath(), when)
             else:
-                yield from self._file(source, PurePosixPath(source.name), 0)
+                alone = PurePosixPath(source.name)
+                yield from self._file(source, alone, 0, Names(self.course, [alone]))
             return
         inside: list[PurePosixPath] = []
         empty: list[PurePosixPath] = []
@@ -81,8 +83,9 @@ class Reader:
         if not inside:
             self._refuse(source.name, "the folder is empty")
         above, beside = containers(self.course, inside), notes(inside)
+        said = Names(self.course, [PurePosixPath(*path.parts[above:]) for path in inside])
         for path in (one for one in inside if one not in beside):
-            yield from self._file(source / path, path, above)
+            yield from self._file(source / path, path, above, said)
 
     def _refuse(self, name: object, why: str) -> None:
         self.refused.append(f"{name}: {why}")
@@ -102,7 +105,7 @@ class Reader:
             self._refuse(path.name, "has no valid time; it counts as handed in now")
             return datetime.datetime.now(datetime.UTC)
 
-    def _file(self, path: Path, inside: PurePosixPath, above: int) -> Iterator[Found]:
+    def _file(self, path: Path, inside: PurePosixPath, above: int, names: Names) -> Iterator[Found]:
         """A file of a folder. `above` is the number of folders over it that name no student."""
         if is_noise(inside):
             return
@@ -114,11 +117,11 @@ class Reader:
         if path.suffix.lower() == ".zip":
             own = bool(owner.parent.parts) or platform(self.course, owner.name) is not None
             with path.open("rb") as file:
-                yield from self._zip(file, owner if own else PurePosixPath(), when, own)
+                yield from self._zip(file, owner if own else PurePosixPath(), when, names if own else None)
         elif path.suffix.lower() == ".ipynb":
             runs = partial(self._beside, path.parent / "results")
             with path.open("rb") as file:
-                yield from self._found(inside, file.read(self.most + 1), when, owner, runs=runs)
+                yield from self._found(inside, file.read(self.most + 1), when, owner, names, runs=runs)
         elif not RUN.match(inside.as_posix()):  # runs are read with the notebook that they lie beside
             self._refuse(inside, "not a notebook; ask for the .ipynb file")
 
@@ -128,18 +131,19 @@ class Reader:
         text: bytes,
         when: datetime.datetime,
         owner: PurePosixPath,
+        names: Names,
         packed: bool = False,
         runs: Callable[[], dict[str, bytes]] = dict,
     ) -> Iterator[Found]:
         """The file itself; one byte too many is refused when it is graded. Its name may state its time."""
-        claim = platform_claim(self.course, owner.name) if len(owner.parts) == 1 else None
-        if claim and claim.platform and claim.platform.times == "name":
+        claim = names.claim(owner)
+        if len(owner.parts) == 1 and claim.platform and claim.platform.times == "name":
             try:
                 when = self.course.utc(datetime.datetime.strptime(claim.time, claim.platform.time_format))
             except (ValueError, OverflowError):
                 self._refuse(path, "its name states no valid time")
                 return
-        yield Found(path, text, when, owner, packed, runs)
+        yield Found(path, text, when, owner, claim, packed, runs)
 
     def _beside(self, results: Path) -> dict[str, bytes]:
         """The files of runs in a folder, unless they are too large to be runs."""
@@ -148,8 +152,15 @@ class Reader:
             return {}
         return read_files(results)
 
-    def _zip(self, file: BinaryIO, owner: PurePosixPath, when: datetime.datetime, own: bool = False) -> Iterator[Found]:
-        """The notebooks of a zip, read in memory. A student's `own` says nothing of names and times that we believe."""
+    def _zip(
+        self, file: BinaryIO, owner: PurePosixPath, when: datetime.datetime, outer: Names | None = None
+    ) -> Iterator[Found]:
+        """The notebooks of a zip, read in memory.
+
+        With `outer`, the names of the download that it lies in, it is a student's own: what its own names and times say
+        is not believed.
+        """
+        own = outer is not None
         called = owner if owner.name else "the zip"
         if own:
             parts = iter(partial(file.read, 2**20), b"")
@@ -180,6 +191,7 @@ class Reader:
                 folders = [PurePosixPath(member.filename) for member in named if member.is_dir()]
                 self._refuse_folders(folders + [parent for name in names for parent in name.parents], names)
                 above = 0 if own else containers(self.course, names)
+                said = outer or Names(self.course, [PurePosixPath(*name.parts[above:]) for name in names])
                 room = MAX_OWN_NOTEBOOKS * self.most
                 runs = self._runs(members, names)
                 beside = set() if own else notes(names)
@@ -197,11 +209,12 @@ class Reader:
                     stamp = when if own else self._stated(member, when)
                     if name.suffix.lower() == ".ipynb":
                         its = partial(self._unpacked, archive, runs.get(name.parent.as_posix(), {}))
-                        yield from self._found(owner / name if own else name, text, stamp, whose, own, its)
+                        path = owner / name if own else name
+                        yield from self._found(path, text, stamp, whose, said, own, its)
                     elif len(text) > self.most:
                         self._refuse(owner / name, "a zip larger than one notebook may be")
                     else:
-                        yield from self._zip(io.BytesIO(text), whose, stamp, own=True)
+                        yield from self._zip(io.BytesIO(text), whose, stamp, said)
         except UNREADABLE:
             self._refuse(called, "cannot be read as a zip: it is damaged, or none")
 

@@ -12,14 +12,14 @@ import json
 import re
 import unicodedata
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from autograder import limited
 from autograder.course import FOLDER, Course, CourseError, NotebookEntry, Platform
 from autograder.gradebook import course_tree, roster
 from autograder.intake import origins, reading
 from autograder.intake.archive import Found, Reader, listed
-from autograder.intake.platforms import Claim, assignment_claims, claim_of
+from autograder.intake.platforms import TELL, Claim, assignment_claims
 from utils.experiments.experiment import Files
 from utils.grading.verdict import legible
 
@@ -56,6 +56,7 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
             )
     named = _Names(course, source, result, whose)
     packed: set[tuple[object, str]] = set()
+    called: dict[tuple[str, str], Claim] = {}
     for found in Reader(course, result.refused).files(source):
         path = legible(str(found.path), 300)
         inside = _exercises_of(course, found.text)
@@ -70,13 +71,20 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
                 f"rename it"
             )
             continue
-        claim = claim_of(course, PurePosixPath(unicodedata.normalize("NFC", str(found.owner))))
+        claim = found.claim
         owner = "all of it" if whose else found.owner
         try:
             student = named.student(claim, entry)
         except CourseError as why:
             result.refused.append(f"{path}: {why}")
             continue
+        first = called.setdefault((student, entry.name), claim)
+        if not whose and (first.name, first.id) != (claim.name, claim.id):
+            result.notes.append(
+                f"{student}: {path} and a hand-in of {first.student()} are both taken as theirs, and the later one "
+                f"counts; if that is another student, `autograder remove {student} {entry.number} --yes`, and put each "
+                "into a folder with its student's name"
+            )
         if (found.packed or whose) and (owner, entry.name) in packed:
             do = "if the zip holds several students' files, collect it by itself"
             result.refused.append(f"{path}: a second {entry.name} in the zip of {student}; {do}")
@@ -199,10 +207,8 @@ class _Names:
         """
         if self.whose:
             return self.whose
-        if not slug(claim.name):
-            raise CourseError(
-                "whose is it? The name says nobody's: put it into a folder with the student's name, or use --student"
-            )
+        if claim.doubt or not slug(claim.name):
+            raise CourseError(claim.doubt or f"whose is it? The name says nobody's: {TELL}")
         if self.roster:
             return self._listed_student(self.roster, claim, entry)
         name = claim.student()

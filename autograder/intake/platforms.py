@@ -1,6 +1,7 @@
 """What names in a download say: learning platforms', students' and systems'."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -14,8 +15,10 @@ PLATFORMS = (
     Platform(
         name="Canvas",
         files=(
-            re.compile(r"^(?P<late>LATE_)?(?P<name>anon_(?P<id>[^_]+))_(?P<attachment>\d+)_(?P<file>.+)$"),
-            re.compile(r"^(?P<name>.+?)_(?P<late>LATE_)?(?P<id>\d+)_(?P<attachment>\d+)_(?P<file>.+)$"),
+            # Of names Canvas leaves neither spaces nor hyphens. An attachment's number begins with no 0: that is the
+            # number of a notebook.
+            re.compile(r"^(?P<late>LATE_)?(?P<name>anon_(?P<id>[^_]+))_(?P<attachment>[1-9]\d*)_(?P<file>.+)$"),
+            re.compile(r"^(?P<name>[^\s-]+?)_(?P<late>LATE_)?(?P<id>\d+)_(?P<attachment>[1-9]\d*)_(?P<file>.+)$"),
         ),
         numbers="student",
         times="none",
@@ -33,6 +36,7 @@ PLATFORMS = (
         folders=(MOODLE,),
         numbers="assignment",
         times="differing",
+        once="_assignsubmission_",
         hidden=("participant", "participante", "partecipante", "teilnehmer", "teilnehmerin", "deelnemer", "deltagare"),
     ),
 )
@@ -46,6 +50,7 @@ CONTAINERS = ("submissions", "submission", "submitted", "handins", "hand-ins", "
 ATTEMPT = re.compile(
     r"^(?P<attempt>.+_attempt_\d{4}(?:-\d\d){5})(?:_.+\.(?:ipynb|zip)|(?P<note>\.txt))$", re.IGNORECASE
 )
+TELL = "put it into a folder with the student's name, or use --student"
 NOISE = ("__MACOSX", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db", "timestamp.txt")
 
 
@@ -60,6 +65,7 @@ class Claim:
     late: bool = False  # the platform marks it
     attachment: int = 0  # a later one has a larger number
     time: str = ""
+    doubt: str = ""  # why nobody knows whose it is, and what to do
 
     def student(self) -> str:
         """Name and number, where a number goes with the name for ever."""
@@ -111,35 +117,77 @@ def _folders(course: Course, path: PurePosixPath) -> list[str]:
 
 
 def platform(course: Course, name: str) -> str | None:
-    """The student whom a learning platform names in a file's name."""
-    claim = platform_claim(course, name)
+    """The student whom a learning platform, whichever it may be, names in a file's name."""
+    claim = next(filter(None, (_reading(row, name) for row in known_platforms(course))), None)
     return f"{claim.name}_{claim.id}" if claim else None
-
-
-def platform_claim(course: Course, name: str) -> Claim | None:
-    """What a learning platform says in a file's name.
-
-    The platform's part stands first, and behind it the student's own name of the file, which may look like the part
-    of another platform: of several readings the one that begins first is the platform's.
-    """
-    readings = []
-    for row in known_platforms(course):
-        found = _first_match(row.files, name)
-        # An attachment's number begins with no 0: that is the number of a notebook.
-        if found and not (found.groupdict().get("attachment") or "").startswith("0"):
-            begins = found.start("id") if "id" in found.re.groupindex else found.end("name")
-            readings.append((begins, _claim(row, found)))
-    return min(readings, key=lambda reading: reading[0])[1] if readings else None
 
 
 def assignment_claims(course: Course, path: PurePosixPath) -> Iterator[tuple[Platform, Claim]]:
     """What a path says of the platforms whose numbers differ in each assignment, or whose times may be no times."""
     for row in known_platforms(course):
         if row.numbers == "assignment" or row.times == "differing":
-            matches = (_first_match((*row.folders, *row.files), part) for part in path.parts)
+            matches = (_first_match((*row.folders, *row.files), part) for part in path.parts if not _twice(row, part))
             found = next(filter(None, matches), None)
             if found:
                 yield row, _claim(row, found)
+
+
+class Names:
+    """What the names of one download say of each hand-in: whose it is, and what the platform says of its time.
+
+    Students choose what they are called and what their files are called, so that a name may read as another platform's.
+    The download tells: its platform reads all that the other reads in it, and more. Else nobody knows whose that is.
+    """
+
+    def __init__(self, course: Course, paths: Iterable[PurePosixPath]):
+        self.course, self.rows = course, known_platforms(course)
+        parts = {platform_part(course, _composed(path)) for path in paths if not is_noise(path)}
+        self.read = [{part for part in parts if _reading(row, part)} for row in self.rows]
+
+    def claim(self, path: PurePosixPath) -> Claim:
+        """Whose it says to be: the topmost folder that is no notebook's, else the file's name."""
+        path = _composed(path)
+        part = platform_part(self.course, path)
+        claims = {place: claim for place, row in enumerate(self.rows) if (claim := _reading(row, part))}
+        if not claims:
+            return self._unplaced(path)
+        best = [one for one in claims if all(self.read[one] >= self.read[other] for other in claims)]
+        if best and (len(best) == 1 or best[0] < len(self.course.platforms)):  # the course's own rows go before ours
+            return claims[best[0]]
+        several = " or ".join(f"{self.rows[place].name}'s, of {claim.name}" for place, claim in claims.items())
+        return Claim(
+            "", doubt=f"it may be {several}: collect a platform's whole download at once, and nothing beside it; {TELL}"
+        )
+
+    def _unplaced(self, path: PurePosixPath) -> Claim:
+        """Whose a hand-in is that comes from no platform."""
+        folders = _folders(self.course, path)
+        if folders:
+            return Claim(_somebody(folders[0], folders[0]))
+        name = path.stem
+        for entry in self.course.notebooks:
+            name = name.replace(entry.name, "")
+        return Claim(_somebody(name, _without_copy(name)))
+
+
+def _composed(path: PurePosixPath) -> PurePosixPath:
+    """A path with its letters in the one form that names are compared in."""
+    return PurePosixPath(unicodedata.normalize("NFC", str(path)))
+
+
+def _reading(row: Platform, part: str) -> Claim | None:
+    """What a platform says in a file's name, or in that of a student's folder, which ends with a slash."""
+    found = _first_match(row.folders if part.endswith("/") else row.files, part.removesuffix("/"))
+    if found and _twice(row, part):
+        return Claim(
+            "", doubt=f"its name has `{row.once}` twice, so that it does not say whose it is: ask, then {TELL}"
+        )
+    return _claim(row, found) if found else None
+
+
+def _twice(row: Platform, part: str) -> bool:
+    """Whether a student has written what the platform writes once into each name."""
+    return bool(row.once) and part.count(row.once) > 1
 
 
 def _first_match(patterns: Iterable[re.Pattern[str]], name: str) -> re.Match[str] | None:
@@ -160,23 +208,8 @@ def _claim(row: Platform, found: re.Match[str]) -> Claim:
     )
 
 
-def claim_of(course: Course, path: PurePosixPath) -> Claim:
-    """Whose it says to be: the topmost folder that is no notebook's, else the file's name."""
-    folders = _folders(course, path)
-    if folders:
-        for row in known_platforms(course):
-            found = _first_match(row.folders, folders[0])
-            if found:
-                return _claim(row, found)
-        return Claim(_somebody(folders[0], folders[0]))
-    name = path.stem
-    for entry in course.notebooks:
-        name = name.replace(entry.name, "")
-    return platform_claim(course, path.name) or Claim(_somebody(name, _without_copy(name)))
-
-
 def platform_part(course: Course, path: PurePosixPath) -> str:
-    """The part of a path that `claim_of` reads: the student's folder, with a slash behind it, else the file's name."""
+    """The part of a path that `Names` reads: the student's folder, with a slash behind it, else the file's name."""
     folders = _folders(course, path)
     return f"{folders[0]}/" if folders else path.name
 

@@ -7,18 +7,21 @@ Where each format is described, and what of it is used here:
 - Moodle: https://docs.moodle.org/405/en/Grade_import, and for "no grade"
   https://github.com/moodle/moodle/blob/main/grade/import/csv/classes/load_data.php: an empty cell of a new grade item
   is stored as 0, a minus sign is not.
-- Blackboard: https://und.teamdynamix.com/TDClient/2048/IT/KB/ArticleDet?ID=59084 (every value in quotes, the user name
-  says whose a row is, a column without Blackboard's number becomes a new text column).
+- Blackboard: https://und.teamdynamix.com/TDClient/2048/IT/KB/ArticleDet?ID=59084 (the user name says
+  whose a row is, a column without Blackboard's number becomes a new text column).
 - Gradescope has no import of grades. The columns are those of its own export, for whatever reads that:
   https://github.com/cs161-staff/grades-py.
+
+Every value is in quotes, as Blackboard's own are; the readers of the others know quotes, too.
 """
 
 import csv
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import marks, roster
@@ -30,7 +33,9 @@ from autograder.intake import origins
 from autograder.reports import report
 from utils.files import write
 
-FORMULA = ("=", "+", "-", "@")  # what a spreadsheet runs if a cell begins with it
+# Where a spreadsheet may find a cell with what it runs: at the beginning, and behind the sign that separates columns in
+# half of Europe, since there quotes bind only the first of several columns that commas separate.
+FORMULA = re.compile(r'(^|;)(?=[\s"]*[=+\-@＝＋－＠])')
 CSV = "csv"
 
 
@@ -70,7 +75,6 @@ class Format:
     table: Callable[[Class], list[list[str]]]
     needs_roster: bool = False  # no download says by what the platform knows students
     encoding: str = "utf-8"
-    quote_all: bool = False
     adds_up: bool = False  # the platform sums all columns, so the exercises come instead of the total
 
 
@@ -108,12 +112,11 @@ def export(
         people.sort(key=lambda one: (one.last_name, one.first_name, one.id))
         ids = {one.id: _platform_id(course, entries, one.id, chosen.platform) for one in people}
         file = io.StringIO()
-        lines = csv.writer(file, quoting=csv.QUOTE_ALL if chosen.quote_all else csv.QUOTE_MINIMAL)
-        lines.writerows(chosen.table(Class(people, columns, known is not None, ids)))
+        write_rows(file, chosen.table(Class(people, columns, known is not None, ids)))
         rows, text = len(people), file.getvalue().encode(chosen.encoding)
     else:
         table = report.scores(course, entries)
-        rows, text = len(table), table.to_csv(index=False).encode()
+        rows, text = len(table), table.to_csv(index=False, quoting=csv.QUOTE_ALL).encode()
     replaced = _replaces(path, text)
     write(path, text)
     return Exported(rows, replaced, _notes(course, entries, marked, known, ", so left out" if chosen else ""))
@@ -135,7 +138,10 @@ def _replaces(path: Path, text: bytes) -> bool:
 def _head(text: bytes) -> list[str]:
     """The first three headings: every form has others."""
     first = text.decode("utf-8-sig", errors="replace").partition("\n")[0]
-    return next(csv.reader([first]), [])[:3]
+    try:
+        return next(csv.reader([first]), [])[:3]
+    except csv.Error:  # a file of somebody else's
+        return []
 
 
 def _platform_id(course: Course, entries: list[NotebookEntry], student: str, platform: str) -> str:
@@ -203,10 +209,14 @@ def _notes(
     return found
 
 
-def _text(value: str) -> str:
-    """A name in one line, with a sign before it that makes a formula text."""
-    line = " ".join(value.split())
-    return f"'{line}" if line.startswith(FORMULA) else line
+def write_rows(file: TextIO, rows: Iterable[Iterable[str]]) -> None:
+    """Write the rows of a table as CSV, every value in quotes: all who read these files know them."""
+    csv.writer(file, quoting=csv.QUOTE_ALL).writerows(rows)
+
+
+def harmless(value: str) -> str:
+    """A name in one line, with a sign before whatever is a formula in it that makes that text."""
+    return FORMULA.sub(r"\1'", " ".join(value.split()))
 
 
 def _number(value: float) -> str:
@@ -231,7 +241,7 @@ def _canvas(found: Class) -> list[list[str]]:
         number = found.platform_ids[student.id]
         number = number if number.isdecimal() else ""  # Canvas would take the digits that it begins with
         own = student.id if found.listed else ""  # nobody says which of Canvas's two it is; it looks for both
-        table.append([*map(_text, (name, number, own, own, "")), *_scores(found, student)])
+        table.append([*map(harmless, (name, number, own, own, "")), *_scores(found, student)])
     return table
 
 
@@ -242,7 +252,7 @@ def _moodle(found: Class) -> list[list[str]]:
     table = [["First name", "Last name", "ID number", *mail, *(one.heading for one in found.columns)]]
     for student in found.students:
         who = (student.first_name, student.last_name, student.id, *([student.email] if mailed else []))
-        table.append([*map(_text, who), *_scores(found, student, "-")])
+        table.append([*map(harmless, who), *_scores(found, student, "-")])
     return table
 
 
@@ -251,7 +261,7 @@ def _blackboard(found: Class) -> list[list[str]]:
     table = [["Last Name", "First Name", "Username", *(one.heading for one in found.columns)]]
     for student in found.students:
         who = (student.last_name, student.first_name, found.platform_ids[student.id] or student.id)
-        table.append([*map(_text, who), *_scores(found, student)])
+        table.append([*map(harmless, who), *_scores(found, student)])
     return table
 
 
@@ -263,7 +273,7 @@ def _gradescope(found: Class) -> list[list[str]]:
     for student in found.students:
         who = (student.first_name, student.last_name, student.id, student.email)
         cells = [part for pair in zip(_scores(found, student), points, strict=True) for part in pair]
-        table.append([*map(_text, who), *cells])
+        table.append([*map(harmless, who), *cells])
     return table
 
 
@@ -272,5 +282,5 @@ FORMATS = {
     "moodle": Format("Moodle", _moodle, needs_roster=True),
     "gradescope": Format("Gradescope", _gradescope, needs_roster=True),
     # Its own files begin with a byte order mark.
-    "blackboard": Format("Blackboard", _blackboard, encoding="utf-8-sig", quote_all=True),
+    "blackboard": Format("Blackboard", _blackboard, encoding="utf-8-sig"),
 }

@@ -1,5 +1,6 @@
 """What the instructor reads: a table of the class, as a page, in the terminal and as CSV."""
 
+import csv
 import datetime
 from collections.abc import Callable
 from dataclasses import replace
@@ -148,7 +149,7 @@ def export(course: Course, entries: list[NotebookEntry], path: Path) -> int:
     """Write what `scores` gives as CSV; the number of rows."""
     settle(course, entries)
     table = scores(course, entries)
-    table.to_csv(path, index=False)
+    table.to_csv(path, index=False, quoting=csv.QUOTE_ALL)
     return len(table)
 
 
