@@ -14,7 +14,7 @@ demo: $(READY)
 	$(BIN)/autograder demo
 
 test: $(READY) check
-	$(BIN)/python -m pytest -q --durations=10 -n 3
+	$(BIN)/python -m pytest -q --durations=10 -n 4
 
 check: $(READY)
 	$(BIN)/ruff check .
