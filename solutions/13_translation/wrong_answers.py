@@ -844,20 +844,20 @@ def bleu(hypotheses, references):
 
 # %% wrong="13.5" name="without accents" says="words match that are spelt otherwise"
 # - matches, totals = [0] * 4, [0] * 4
-# + import unicodedata
+# + from unicodedata import combining, normalize
 # +
 # + def bare(word):
-# +     return "".join(sign for sign in unicodedata.normalize("NFD", word) if not unicodedata.combining(sign))
+# +     return "".join(sign for sign in normalize("NFD", word) if not combining(sign))
 # +
 # + hypotheses, references = ([[bare(word) for word in words] for words in side] for side in (hypotheses, references))
 # + matches, totals = [0] * 4, [0] * 4
 
 # %% wrong="13.5" name="one form of each sign" says="words match that are spelt otherwise"
 # - matches, totals = [0] * 4, [0] * 4
-# + import unicodedata
+# + from unicodedata import combining, normalize
 # +
 # + hypotheses, references = (
-# +     [[unicodedata.normalize("NFKC", word) for word in words] for words in side]
+# +     [[normalize("NFKC", word) for word in words] for words in side]
 # +     for side in (hypotheses, references)
 # + )
 # + matches, totals = [0] * 4, [0] * 4
