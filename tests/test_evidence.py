@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from autograder import cli, course
+from autograder import cli, course, synthetic
+from autograder.author.checks import public_checks
 from autograder.gradebook import course_tree
 from autograder.grading import audit, copied_runs
 from autograder.grading.records import handed_in
@@ -539,6 +540,84 @@ def test_runs_that_find_nothing_do_not_copy_one_another():
     assert likeness.in_common(something, something) == 1
     assert likeness.in_common(something, something[1:]) == 0
     assert likeness.tells(something) and not likeness.tells(nothing) and not likeness.tells([])
+
+
+TRAINED = [entry for entry in course.load().notebooks if entry.has_experiments]
+# The exercises that give their points to the course's own runs with noise of a tenth, see THREAT_MODEL.md.
+NOISE_EARNS = {"07": "7.10", "10": "10.10", "11": "11.8", "12": "12.8"}
+
+
+def disguised(entry, before=lambda some, number: some[number], name=FORGER):
+    """A whole hand-in of the course's own runs with noise of a tenth on all that is no count."""
+    recorded, files = likeness.recorded_runs(entry.experiment_module().RECORDED), {}
+    for arm, experiment in entry.experiments_of("cpu").items():
+        some = recorded.get(experiment.folder("").name)
+        for number, seed in enumerate(student.seeds_of(name, "", 5) if some else ()):  # else it is made, not trained
+            base = before(some, number)
+            made = synthetic.made_up(base, seed, name, draw(arm, number, name), experiment.metrics)
+            files[path_of(experiment, seed, "").as_posix()] = dumps(made).encode()
+    return files
+
+
+def mixed(some, number):
+    """A run with three tenths of another."""
+    rows = 0.7 * np.array(some[number].predictions) + 0.3 * np.array(some[number - 1].predictions)
+    return dataclasses.replace(some[number], predictions=rows.tolist())
+
+
+def middle(some, number):
+    """The mean of all runs, in place of one."""
+    rows = np.mean([run.predictions for run in some], 0)
+    return dataclasses.replace(some[number], predictions=rows.tolist())
+
+
+def results_of(entry, files):
+    """What the exercise of a notebook's runs says of these files."""
+    (check,) = (one for one in public_checks(entry).values() if isinstance(one, checking.ResultsCheck))
+    return check.verdict_on(files, ["cpu", "gpu"], NO_STANDING)
+
+
+@pytest.mark.parametrize("entry", TRAINED, ids=lambda entry: entry.name)
+def test_the_courses_own_runs_with_noise_of_a_tenth_earn_nothing_or_are_shown_to_a_person(entry):
+    """THREAT_MODEL.md says so."""
+    verdict, against, unsure = results_of(entry, disguised(entry))
+    if entry.number not in NOISE_EARNS:
+        assert verdict.score == 0 and against
+        return
+    assert (verdict.exercise, verdict.score, against) == (NOISE_EARNS[entry.number], 4, [])
+    shown = [line for line in unsure if "as run" in line and "of them does" in line]
+    assert len(shown) >= 3
+    files = {line.split()[0] for line in unsure if line not in shown}
+    assert not {line.split()[0] for line in shown} & files  # what is said of a run already is not said again
+
+
+def test_the_mean_of_the_courses_own_losses_is_shown_to_nobody():
+    """THREAT_MODEL.md says so. If this fails because it is refused or shown now: good, say that there."""
+    entry = course.load().notebook("07")
+    verdict, against, unsure = results_of(entry, disguised(entry, middle))
+    assert (verdict.score, against, unsure) == (4, [], [])
+
+
+def test_a_run_with_three_tenths_of_another_is_shown_too():
+    entry = course.load().notebook("07")
+    verdict, against, unsure = results_of(entry, disguised(entry, mixed))
+    assert verdict.score == 4 and not against and sum("of them does" in line for line in unsure) >= 3
+
+
+@pytest.mark.parametrize("entry", TRAINED, ids=lambda entry: entry.name)
+def test_an_honest_run_is_like_no_other_besides_what_all_have_in_common(entry):
+    """Each recorded run as a student's, with the others of its experiment as the course's own."""
+    recorded = likeness.recorded_runs(entry.experiment_module().RECORDED)
+    most = []
+    for one in entry.experiments_of("cpu").values():
+        some = recorded.get(one.folder("").name, [])
+        for index, run in enumerate(some):
+            others = {one.folder("").name: [*some[:index], *some[index + 1 :]]}
+            assert likeness.akin([one], {one.name: [run]}, others) == []
+        rows = [likeness._numbers(run) for run in some]
+        if rows and rows[0].size and not one.made_up:
+            most.append((likeness.own_in_common(np.array(rows)), bool(some[0].outputs.size)))
+    assert most and all(common < (0.5 if fractions or entry.number != "10" else 0.64) for common, fractions in most)
 
 
 @pytest.mark.parametrize("notebook", TABLES)

@@ -25,6 +25,10 @@ FEWEST = 8  # different outputs, of fewer nothing but equality says that two run
 # Of whole numbers, counts or classes, honest seeds of notebooks 08 and 09 have at most 0.73 in common, see `in_common`.
 COUNTED = 0.9
 FEWEST_TELLING = 30  # examples that say something, of fewer nothing is told
+# What runs have in common besides what all runs of their experiment have: of honest seeds at most 0.49, of counts 0.63,
+# in any experiment of any notebook; of the recorded runs with noise of a tenth 0.64 to 1 in four of five.
+AKIN = 0.6
+FEWEST_KNOWN = 4  # recorded runs, of fewer it is not known what all have
 UNLIKE = 0.5  # an experiment whose runs have less in common with the recorded ones was not trained on these examples
 
 
@@ -81,6 +85,73 @@ def counted_again(
             unsure.append(f"{told}, but for a few")
         known.append((file, mine))
     return sure, unsure
+
+
+def akin(
+    experiments: Iterable[Experiment],
+    runs: Mapping[str, Sequence[Run]],
+    recorded: Mapping[str, Sequence[Run]],
+    told: Iterable[str] = (),
+) -> list[str]:
+    """The runs that differ from the mean of the course's own as one of these does: what a person should see.
+
+    All runs find the same examples hard, so that a copy with as much noise as honest seeds have looks like another run.
+    What is left without that is a seed's own. A run must have more in common with a recorded one than AKIN, and than
+    half-way from what these have with each other to all.
+
+    Args:
+        runs, recorded: as of `counted_again`.
+        told: sentences of which some begin with the file of a run, which needs no other then.
+
+    Returns:
+        a sentence for each experiment that has such runs.
+    """
+    named = {line.split()[0] for line in told}
+    found = []
+    for one in experiments:
+        known = [_numbers(run) for run in recorded.get(one.folder("").name, ())]
+        if one.made_up or len(known) < FEWEST_KNOWN or not known[0].size or len({*map(len, known)}) > 1:
+            continue
+        some = [run for run in runs.get(one.name, ()) if one.examples_of(run) == one.recorded_examples]
+        rows = {file_of(one, run): _numbers(run) for run in some if not run.degenerate}
+        rows = {file: row for file, row in rows.items() if len(row) == len(known[0]) and file not in named}
+        if not rows:
+            continue
+        table = np.array(known)
+        least = max(AKIN, (1 + own_in_common(table)) / 2)
+        common = _own(np.array([*rows.values()]), table) @ _own(table, table).T
+        alike = [(file, shares) for file, shares in zip(rows, common, strict=True) if shares.max() > least]
+        if alike:
+            file, shares = alike[0]
+            more = f"; so do {len(alike) - 1} more of {one.name}, as one of them" if len(alike) > 1 else ""
+            found.append(
+                f"{file} differs from the mean of the course's own runs as run {shares.argmax() + 1} of them does "
+                f"(correlation {shares.max():.2f}; honest seeds are below {least:.2g}){more}"
+            )
+    return found
+
+
+def own_in_common(outputs: np.ndarray) -> float:
+    """The most that one of these runs (runs, examples) has in common with another besides what the others all have."""
+    most = 0.0
+    for index in range(len(outputs)):
+        others = np.delete(outputs, index, 0)
+        most = max(most, float((_own(others, others) @ _own(outputs[index : index + 1], others)[0]).max()))
+    return most
+
+
+def _own(rows: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Rows (runs, examples) without what they share with the mean of known ones, however scaled, centred."""
+    rows, mean = centred(rows), centred(known.mean(0, keepdims=True))[0]
+    return centred(rows - np.outer(rows @ mean, mean))
+
+
+def _numbers(run: Run) -> np.ndarray:
+    """The outputs of a run, (n,); where all is counted, its counts. There are none of text."""
+    if run.outputs.size:
+        return run.outputs
+    entries = (one if isinstance(one, list) else [one] for one in run.predictions)
+    return np.array([number for entry in entries for number in entry if type(number) is int], dtype=float)
 
 
 def tells(rows: Sequence[tuple[int, ...]]) -> bool:

@@ -20,7 +20,7 @@ from utils.experiments.experiment import (
     chosen,
     parse,
 )
-from utils.experiments.likeness import counted_again, file_of, recorded_outputs, recorded_runs, suspicious
+from utils.experiments.likeness import akin, counted_again, file_of, recorded_outputs, recorded_runs, suspicious
 from utils.experiments.standing import Standing
 from utils.grading.verdict import legible
 
@@ -133,6 +133,7 @@ def accepted(
             sure, unsure = suspicious(wanted, runs, recorded_outputs(recorded))
             copied, nearly = counted_again(wanted, runs, recorded_runs(recorded))
             sure, unsure = [*sure, *copied], [*unsure, *nearly]
+            unsure += akin(wanted, runs, recorded_runs(recorded), [*sure, *unsure])
             here = {one.folder("").name for one in wanted}
             fits = (sum(file.split("/")[0] in here for file in read), -len(refused) - len(sure))
             if best is None or fits > rank:
