@@ -110,7 +110,7 @@ def test_what_was_removed_by_hand_or_graded_past_us_is_said(known):
         next(mark for mark in marks if mark.name.startswith("check_")).auto_score = 99
         gradebook.db.commit()
     found = progress.disagreements(known, entry)
-    assert "the hand-in is gone: `autograder remove Copie_de 01`" in found["Copie_de"]
+    assert "the hand-in is gone: `autograder remove Copie_de 01 --yes`" in found["Copie_de"]
     assert "points, the verdict" in found["ada"] and "autograder grade" in found["ada"]
     assert "Of 2 hand-ins the gradebook says something else" in report.write_report(known, [entry]).read_text()
     page = report.write_report(known, [entry], names=True).read_text()
