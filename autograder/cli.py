@@ -542,7 +542,7 @@ def keys(
     to: Annotated[Path | None, typer.Option(help="The CSV to write; default: print it.")] = None,
 ) -> None:
     """Write a key for each student, for courses with `run_keys = true`: the seeds of their runs need it."""
-    import io
+    import csv
 
     from autograder.gradebook import course_tree
     from autograder.gradebook.roster import listed
@@ -562,13 +562,12 @@ def keys(
     if not wanted:
         raise CourseError("for which students? Give names, or --roster with a CSV that has a column `student`")
     lines = [("student", "key"), *((name, students.key_of(course_tree.secret(course), name)) for name in wanted)]
-    table = io.StringIO()
-    write_rows(table, ((harmless(name), key) for name, key in lines))  # signs do not count in the name of a key
+    lines = [(harmless(name), key) for name, key in lines]  # signs do not count in the name of a key
     if not to:
-        print(table.getvalue().replace("\r\n", "\n"), end="")
+        csv.writer(sys.stdout, lineterminator="\n").writerows(lines)
         return
     with writable(to).open("w", encoding="utf-8", newline="") as file:
-        file.write(table.getvalue())
+        write_rows(file, lines)
     console.print(
         f"{len(wanted)} keys in {to}; give each student only their own, and have them write the name that stands "
         "beside it into STUDENT",

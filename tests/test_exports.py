@@ -217,7 +217,7 @@ def test_no_cell_is_a_formula_where_semicolons_separate(fresh, form):
     assert all(line.startswith('"') and line.endswith('"') for line in text.splitlines())
 
 
-def test_the_table_of_keys_holds_no_formula(fresh, monkeypatch, tmp_path):
+def test_the_table_of_keys_holds_no_formula(fresh, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(cli, "load", lambda: fresh)
     (tmp_path / "class.csv").write_text("name\n=2+3\nMax;=2+3;x\nAda Lovelace\n")
     cli.keys(None, tmp_path / "class.csv", tmp_path / "keys.csv")
@@ -225,6 +225,9 @@ def test_the_table_of_keys_holds_no_formula(fresh, monkeypatch, tmp_path):
     assert not [cell for cell in cells_of_a_spreadsheet(text) if cell.startswith(("=", "+", "-", "@"))]
     head, *rows = csv.reader(io.StringIO(text))
     assert head == ["student", "key"] and [name for name, _ in rows] == ["'=2+3", "Max;'=2+3;x", "Ada Lovelace"]
+    capsys.readouterr()
+    cli.keys(None, tmp_path / "class.csv", None)  # to redirect
+    assert [*csv.reader(io.StringIO(capsys.readouterr().out))] == [head, *rows]
     for name, key in rows:  # the key is that of the name beside it
         assert key == key_of(course_tree.secret(fresh), name)
 
