@@ -17,7 +17,7 @@ from autograder.reports import feedback, report
 from autograder.synthetic import Made, made_up_class, zipped
 
 TREE = FOLDER / ".demo"
-CELL_SECONDS = 2.0  # so that the endless loop does not keep you waiting
+CELL_SECONDS = 3.0  # so that the endless loop does not keep you waiting
 
 
 def course_in(root: Path) -> Course:

@@ -163,8 +163,21 @@ DISGUISES = {
 }
 
 
+def test_a_few_calls_are_enough_to_see_what_c_calls():
+    """Of each call chance decides whether functions of torch are watched; to be missed in all of these is 1e-10."""
+    answer = named(lambda request: dispatch.answer({"f": DISGUISES["partial of C"]}, request), "f", FORBIDS)
+    seen = 0
+    for _ in range(80):
+        try:
+            answer(torch.randn(4, 5), torch.tensor([1, 2, 3, 4]))
+        except ForbiddenUsed:
+            seen += 1
+    assert 0 < seen < 80
+
+
 @pytest.mark.parametrize("how", DISGUISES)
-def test_what_runs_is_watched_below_its_name(how):
+def test_what_runs_is_watched_below_its_name(how, monkeypatch):
+    monkeypatch.setattr(dispatch, "ONE_IN", 1)
     answer = named(lambda request: dispatch.answer({"lm_loss": DISGUISES[how]}, request), "lm_loss", FORBIDS)
     with pytest.raises(ForbiddenUsed, match=r"cross_entropy|CrossEntropyLoss|setprofile"):
         answer(torch.randn(4, 5), torch.tensor([1, 2, 3, 4]))

@@ -108,14 +108,14 @@ def akin(
     """
     named = {line.split()[0] for line in told}
     found = []
-    for one in experiments:
-        known = [_numbers(run) for run in recorded.get(one.folder("").name, ())]
-        if one.made_up or len(known) < FEWEST_KNOWN or not known[0].size or len({*map(len, known)}) > 1:
+    for asked in experiments:
+        known = [_numbers(run) for run in recorded.get(asked.folder("").name, ())]
+        if asked.made_up or len(known) < FEWEST_KNOWN or not known[0].size or len({*map(len, known)}) > 1:
             continue
-        some = [run for run in runs.get(one.name, ()) if one.examples_of(run) == one.recorded_examples]
-        rows = {file_of(one, run): _numbers(run) for run in some if not run.degenerate}
+        some = [run for run in runs.get(asked.name, ()) if asked.examples_of(run) == asked.recorded_examples]
+        rows = {file_of(asked, run): _numbers(run) for run in some if not run.degenerate}
         rows = {file: row for file, row in rows.items() if len(row) == len(known[0]) and file not in named}
-        if not rows:
+        if rows == {}:
             continue
         table = np.array(known)
         least = max(AKIN, (1 + own_in_common(table)) / 2)
@@ -123,7 +123,7 @@ def akin(
         alike = [(file, shares) for file, shares in zip(rows, common, strict=True) if shares.max() > least]
         if alike:
             file, shares = alike[0]
-            more = f"; so do {len(alike) - 1} more of {one.name}, as one of them" if len(alike) > 1 else ""
+            more = f"; so do {len(alike) - 1} more of {asked.name}, as one of them" if len(alike) > 1 else ""
             found.append(
                 f"{file} differs from the mean of the course's own runs as run {shares.argmax() + 1} of them does "
                 f"(correlation {shares.max():.2f}; honest seeds are below {least:.2g}){more}"

@@ -11,6 +11,7 @@ import importlib
 import inspect
 import linecache
 import operator
+import secrets
 import site
 import sys
 import sysconfig
@@ -28,6 +29,7 @@ from torch.overrides import TorchFunctionMode
 from utils.grading import forbidden, wire
 
 MAX_MESSAGE = 1000
+ONE_IN = 4  # of so many watched calls in one the functions of torch are watched, too, see `Calls`
 PLAIN = (bool, int, float, str, bytes, type(None))
 COURSE = Path(__file__).resolve().parents[2]
 COURSE_FOLDERS = tuple(str(COURSE / package) for package in ("utils", "data"))
@@ -52,17 +54,24 @@ OWN = {module.__name__: _copy_of(module) for module in (builtins, copy, functool
 class Calls(TorchFunctionMode):
     """Tells a watch of every function of torch that is called.
 
-    Python's profile says nothing of one that is called by C: by `functools.partial`, `map` or `functools.reduce`.
+    Python's profile says nothing of one that is called by C: by `functools.partial`, `map` or `functools.reduce`. An
+    answer made of many small calls takes twice as long meanwhile, so it is done now and then, when nobody can know: who
+    needs a forbidden function needs it each time.
     """
 
     def __init__(self, watch: forbidden.Watch):
         super().__init__()
         self._watch = watch
+        self._allowed: set[Any] = set()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the function, having told of it."""
-        self._watch.note_c(func, sys._getframe(1))
-        return func(*args, **(kwargs or {}))
+        if func not in self._allowed:  # for it runs at every call, and each of its own is told to the watch
+            if self._watch.forbidden(func):
+                self._watch.note_c(func, sys._getframe(1))
+            else:
+                self._allowed.add(func)
+        return func(*args, **kwargs) if kwargs else func(*args)
 
 
 def keep(value: Any) -> int:
@@ -90,7 +99,7 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
             device = torch.get_default_device()
             args, kwargs = _to(device, asked["args"]), _to(device, asked["kwargs"])
             watch = forbidden.Watch(asked.get("forbids", ()), _is_students, theirs="name" in asked)
-            with watch, Calls(watch) if watch.forbids else nullcontext():
+            with watch, Calls(watch) if watch.forbids and secrets.randbelow(ONE_IN) == 0 else nullcontext():
                 called, target = target, target(*args, **kwargs)
             if watch.found:
                 return wire.dumps({"used": watch.found}, keep)

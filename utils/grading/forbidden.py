@@ -412,12 +412,17 @@ class Watch:
 
     def note_c(self, function: Any, frame: FrameType) -> None:
         """Note a call of a function that is not written in Python; `frame` is the code of Python that led to it."""
+        name = self.forbidden(function)
+        if name and not self.found and self._is_students(frame.f_code.co_filename) and self._for_student(frame):
+            self.found = name
+
+    def forbidden(self, function: Any) -> str:
+        """The forbidden name of a function that is not written in Python, or ""."""
         called = getattr(function, "__name__", "") or ""
         name = self._of_names.get(called)
         if name is None:
             name = self._of_names[called] = _forbidden(self.forbids, called)
-        if name and not self.found and self._is_students(frame.f_code.co_filename) and self._for_student(frame):
-            self.found = name
+        return name
 
     def _of_code(self, code: CodeType) -> str:
         """The forbidden name that a function's code goes by, or ""."""
