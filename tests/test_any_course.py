@@ -151,9 +151,7 @@ def test_every_mark_of_a_small_course_is_stocks(small, ours):
     assert mine["week 1", "cy"]["mark second again"] == (0.0, None, 0), "the notebook that is missing"
     assert records[0].score == sum(mark[0] for name, mark in mine["week 1", "ada"].items() if name.startswith("mark"))
     handed = [(root / "autograded/ada/week 1").iterdir() for root in (small, twin)]
-    files = [
-        sorted(path.name for path in some if path.name != "__pycache__") for some in handed
-    ]  # of cells
+    files = [sorted(path.name for path in some if path.name != "__pycache__") for some in handed]  # of cells
     assert files[0] == files[1]
 
 
