@@ -1,7 +1,6 @@
 """The command line: one command for each thing an instructor does."""
 
 import gc
-import importlib
 import sys
 from collections import Counter
 from pathlib import Path
@@ -213,7 +212,9 @@ def grade(
 
     def meanwhile() -> None:
         if not json:
-            importlib.import_module("autograder.reports.report")
+            from autograder.reports import report
+
+            report.load()
 
     def on_record(record: Record) -> None:
         new.append((record.notebook, record.student))

@@ -14,7 +14,7 @@ from autograder.grading.kept import kept
 from autograder.grading.lateness import settle
 from autograder.grading.records import students_of
 from autograder.grading.surroundings import Surroundings
-from autograder.reports import items, layout
+from autograder.reports import charts, items, layout
 from autograder.reports.sections import plain, section
 
 if TYPE_CHECKING:
@@ -32,6 +32,11 @@ SIGNS = {
     "error": ("!", "error"),
     "not attempted yet": ("\u00b7", "blank"),
 }
+
+
+def load() -> None:
+    """Import what a report is made with, while there is nothing else to do."""
+    charts.load()
 
 
 def write_report(
