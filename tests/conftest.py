@@ -1,13 +1,19 @@
+# ruff: noqa: E402 - what is done before other imports makes them quicker
 """What several test files share: a graded class, made once."""
 
+import gc
+import importlib
 import io
 import os
 import re
 from pathlib import Path
 
-os.environ["OMP_NUM_THREADS"] = "1"  # before torch: on small tensors its threads only wait, and take the cores for it
-
 import pytest
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before torch: on small tensors its threads only wait, and take the cores for it
+gc.disable()  # until all tests are collected: what is imported stays, and is not looked at again and again
+importlib.import_module("autograder")  # before nbformat, which it makes quicker to import
+
 from helpers import built_tree, copied, keep_runs
 from rich.console import Console
 from xdist.scheduler.loadscope import LoadScopeScheduling
@@ -42,6 +48,12 @@ def pytest_collection_modifyitems(items):
         if item.path.stem not in QUICK:
             item.add_marker(pytest.mark.grading)
     items.sort(key=lambda item: FIRST.index(one) if (one := group(item.nodeid)) in FIRST else len(FIRST))
+
+
+def pytest_collection_finish():
+    """From now on look for garbage, but not in the thousands of tests and all that is imported."""
+    gc.freeze()
+    gc.enable()
 
 
 class Groups(LoadScopeScheduling):

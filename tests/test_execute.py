@@ -9,6 +9,7 @@ import math
 
 import nbclient
 import pytest
+from forked import forked
 from helpers import keep_runs
 
 from autograder import course
@@ -38,6 +39,7 @@ def test_the_solution_runs_whole_and_passes_every_check(entry, monkeypatch, tmp_
     (desk / f"{entry.name}.ipynb").write_text(build.write(notebook))
     graded = any(isinstance(check, ResultsCheck) for check in checks.public_checks(entry).values())
     kept = keep_runs(entry, desk / "results", "", TRAINED) if graded else ()
+    forked(monkeypatch)
     where = {"metadata": {"path": str(desk)}}
     nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where).execute()
     printed = {

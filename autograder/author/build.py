@@ -13,6 +13,8 @@ The set-up cell is an empty one, tagged "setup"; `needs="adapters"` beside the t
 Every id, every piece of nbgrader metadata and the set-up cell are written here, and nowhere else.
 """
 
+import copy
+from functools import lru_cache
 from pathlib import Path
 
 import nbformat
@@ -46,12 +48,12 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     source = folder_of(entry) / "notebook.py"
     if not source.exists():
         raise CourseError(f"{source} is missing: a notebook of course.toml needs its folder in solutions/")
-    import jupytext  # grading only writes notebooks, and does not wait for these
+    # Grading only writes notebooks, and does not wait for these.
     from nbgrader.preprocessors import ClearOutput, ComputeChecksums, LockCells
 
     from autograder.author.checks import private_checks, public_checks, stretch_checks
 
-    notebook = jupytext.read(source)
+    notebook = copy.deepcopy(_read(source.read_text()))
 
     worth = {number: check.points for number, check in public_checks(entry).items()}
     private_checks(entry)  # which must fit the parts of the public ones
@@ -112,10 +114,16 @@ def write(notebook: NotebookNode) -> str:
 
 
 def parts(path: Path) -> list[NotebookNode]:
-    """The marked cells of another percent file of the author's (`wrong_answers.py`)."""
+    """The marked cells of a percent file of the author's, as they stand there."""
+    return copy.deepcopy(_read(path.read_text()).cells)
+
+
+@lru_cache(maxsize=64)  # jupytext and nbformat look at each cell for about a millisecond, and a test reads all of them
+def _read(text: str) -> NotebookNode:
+    """What a percent file says, which no caller may change."""
     import jupytext
 
-    return jupytext.read(path).cells
+    return jupytext.reads(text, fmt="py")
 
 
 def locked_metadata(grade_id: str) -> dict:
