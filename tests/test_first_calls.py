@@ -19,10 +19,11 @@ WITH_OPTIMIZERS = ("04", "05", "06")
 # In one process what every notebook imports; in a child for each notebook the rest of what it imports at its top; then
 # each check for the first time in a child of its own, until it passes or has to wait for a library.
 FIRST_CALLS = """
-import io, json, os, sys
+import gc, io, json, os, sys
 from contextlib import redirect_stdout
-import matplotlib.pyplot, torch
+gc.disable()  # a child would look through all that is imported, and have a copy of it made
 from autograder import course
+import matplotlib.pyplot, torch
 from autograder.author import answers, build, checks
 from utils.grading.check import SLOW, CheckFailed
 from utils.grading.results_check import ResultsCheck

@@ -135,7 +135,8 @@ def test_the_notebook_is_as_promised(entry):
 # What every notebook imports, once; then each script in a child of its own, whose standard error goes to a file.
 OPEN = """
 import json, os, sys
-import matplotlib.pyplot, torch
+import gc, matplotlib.pyplot, pandas, torch._dynamo, transformers
+gc.freeze()
 for file, script in json.load(sys.stdin).items():
     if not os.fork():
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), 2)
