@@ -1,6 +1,7 @@
 """The command line: one command for each thing an instructor does."""
 
 import gc
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -30,8 +31,19 @@ app = typer.Typer(
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NOTEBOOK]...", help="By name or number; default: all.")]
 INTERRUPTED = 130  # the exit status, as shells have it
 BY_HAND = "run `jupyter lab --config jupyter_server_config.py` in .course/, menu Nbgrader, Formgrader"
-console = Console(highlight=False, width=None if sys.stdout.isatty() else 150)  # a log has room
 chosen: dict[str, Any] = {}
+
+
+class Terminal(Console):
+    """Prints; the commands that a sentence names run as they stand, in the tree that was chosen."""
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        """As rich's."""
+        given = f"`autograder --tree {shlex.quote(str(chosen['tree']))} " if "tree" in chosen else "`autograder "
+        super().print(*(one.replace("`autograder ", given) if isinstance(one, str) else one for one in objects), **how)
+
+
+console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 150)  # a log has room
 
 
 class Interrupted(Exception):
@@ -318,6 +330,9 @@ def regrade(
     if json:
         for before, after in done:
             print_json(before, after)
+    elif not pairs:
+        what = f"answers exercise {', '.join(exercise)}" if exercise else "was judged by another check than today's"
+        console.print(f"no graded hand-in {what}: nothing was run; `autograder grade` grades what waits")
     else:
         print_changes(done)
         console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
@@ -1055,7 +1070,7 @@ def main() -> None:
 
 
 def _told(message: str) -> int:
-    Console(stderr=True, highlight=False).print(f"autograder: {message}", markup=False, soft_wrap=True)
+    Terminal(stderr=True, highlight=False).print(f"autograder: {message}", markup=False, soft_wrap=True)
     return 2
 
 

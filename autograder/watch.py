@@ -13,7 +13,7 @@ from autograder.course import FOLDER, Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree
 from autograder.grading import grade
 from autograder.grading.records import Options, Record
-from autograder.intake.collect import Collected, collect
+from autograder.intake.collect import Collected, collect, require_hand_ins
 from autograder.reports.feedback import write_feedback
 
 LOOK_SECONDS = 5  # after so long the folder is looked at, whatever the system says of changes
@@ -77,13 +77,14 @@ def watch(
 
 
 def require(course: Course, folder: Path) -> None:
-    """See that there is a folder to watch, and a course tree to take its hand-ins into.
+    """See that there is a folder of hand-ins to watch, and a course tree to take them into.
 
     Raises:
         CourseError: there is not; says what to do.
     """
     if not folder.is_dir():
         raise CourseError(f"{folder} is no folder: give the one in which hand-ins arrive")
+    require_hand_ins(course, folder)
     for entry in course.notebooks:
         course_tree.release_text(course, entry)
 

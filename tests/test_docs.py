@@ -188,6 +188,20 @@ def test_commands_that_messages_suggest_run_as_they_stand():
         assert "--again" not in words or "--student" in words, f"{text}: others need not be graded again"
 
 
+def test_commands_that_messages_suggest_are_of_the_tree_that_was_chosen(monkeypatch, capsys):
+    monkeypatch.setitem(cli.chosen, "tree", Path("my tree"))
+    cli._told("1 is missing: run `autograder build` first")
+    cli.console.print("`autograder grade` grades what is waiting")
+    told = capsys.readouterr()
+    assert told.err == "autograder: 1 is missing: run `autograder --tree 'my tree' build` first\n"
+    assert told.out == "`autograder --tree 'my tree' grade` grades what is waiting\n"
+    words = shlex.split(told.out.split("`")[1])
+    assert groups().make_context("autograder", words[1:]).params["tree"] == Path("my tree")
+    monkeypatch.delitem(cli.chosen, "tree")
+    cli.console.print("`autograder grade` grades what is waiting")
+    assert capsys.readouterr().out == "`autograder grade` grades what is waiting\n"
+
+
 def test_options_that_stand_alone_exist():
     every = {option for one in groups().commands.values() for parameter in one.params for option in parameter.opts}
     alone = [(name, one.split()[0]) for name, path in BY_NAME.items() for one in stated(path) if one.startswith("--")]

@@ -7,6 +7,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from helpers import canned, outcome
+from typer.testing import CliRunner
 
 from autograder import cli, course, synthetic
 from autograder.author import build, checks
@@ -125,6 +126,19 @@ def test_the_command_says_before_after_and_how_many(graded, capsys):
     printed = capsys.readouterr().out
     assert "2 hand-ins graded again, 1 score changed" in printed and "ada" not in printed
     assert ["bo", "1.1", "0", "2"] in [line.split()[:4] for line in printed.splitlines()], printed
+
+
+@pytest.mark.parametrize(
+    "words, told",
+    [([], "no graded hand-in was judged by another check than"), (["--exercise", "{}"], "no graded hand-in answers")],
+)
+def test_where_nothing_is_to_be_judged_again_the_command_says_so(graded, monkeypatch, capsys, words, told):
+    (entry,) = graded.notebooks
+    words = [word.format(numbers(graded)[0]) for word in words]
+    monkeypatch.setattr(cli, "load", lambda: graded)
+    monkeypatch.setattr(grade, "regrade", lambda *given: [])
+    ended = CliRunner().invoke(cli.app, ["regrade", entry.number, *words, "--trust-submissions"])
+    assert ended.exit_code == 0 and told in capsys.readouterr().out + ended.output
 
 
 def sectioned(*sources):

@@ -121,7 +121,12 @@ def test_what_could_not_be_done_is_told_and_done_later(known, files, tmp_path, m
 
 
 @pytest.mark.parametrize(
-    "tree, folder, told", [("tree", "none", "none is no folder"), ("none", "tree", "run `autograder build` first")]
+    "tree, folder, told",
+    [
+        ("tree", "none", "none is no folder"),
+        ("none", "tree", "run `autograder build` first"),
+        ("tree", "", "which are no hand-ins"),
+    ],
 )
 def test_what_is_missing_is_told_before_it_watches(known, tmp_path, tree, folder, told):
     with pytest.raises(CourseError, match=told):

@@ -38,6 +38,21 @@ class Collected:
     notes: list[str] = field(default_factory=list)  # what somebody should know of whose they are, and of when
 
 
+def require_hand_ins(course: Course, source: Path) -> None:
+    """See that there is a zip or folder to take hand-ins from, and that it is not the course.
+
+    Raises:
+        CourseError: it is missing, or holds the course itself: solutions and releases would be a student's hand-ins.
+    """
+    if not source.exists():
+        raise CourseError(f"{source} does not exist")
+    for kept in (FOLDER, course.tree.resolve()):
+        if kept.is_relative_to(source.resolve()):
+            raise CourseError(
+                f"{source} holds {kept}, which are no hand-ins: give the zip or the folder of hand-ins alone"
+            )
+
+
 def collect(course: Course, source: Path, only: NotebookEntry | None = None, whose: str = "") -> Collected:
     """Take every hand-in that `source` holds; the rest is named in the result, and nothing stops the others.
 
@@ -46,14 +61,8 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
     Raises:
         CourseError: there is no such zip, folder, notebook or student, or the folder holds the course itself.
     """
+    require_hand_ins(course, source)
     result = Collected()
-    if not source.exists():
-        raise CourseError(f"{source} does not exist")
-    for kept in (FOLDER, course.tree.resolve()):  # else solutions and releases become the hand-ins of a student
-        if kept.is_relative_to(source.resolve()):
-            raise CourseError(
-                f"{source} holds {kept}, which are no hand-ins: give the zip or the folder of hand-ins alone"
-            )
     named = _Names(course, source, result, whose)
     packed: set[tuple[object, str]] = set()
     called: dict[tuple[str, str], Claim] = {}
