@@ -159,6 +159,17 @@ def test_equal_values_of_a_strip_stay_apart():
     assert len(set(ax.collections[0].get_offsets()[:, 1].tolist())) == 3
 
 
+def test_labels_of_many_bars_do_not_run_into_each_other():
+    labels = ["the", "a", "the cat", "the dog", "a cat", "the cat dog", "a cat dog"]
+    drawn = plots.bars({"found": range(7), "not found": range(7)}, labels=labels, ylabel="score", alt="bars")
+    drawn.figure.draw_without_rendering()
+    (ax,) = drawn.axes
+    shown = ax.get_xticklabels()
+    assert [one.get_text().replace("\n", " ") for one in shown] == labels
+    boxes = [one.get_window_extent() for one in shown]
+    assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
+
+
 def test_bars_name_both_axes():
     (ax,) = plots.bars({"a": [1, 2]}, labels=["x", "y"], xlabel="token", ylabel="share", alt="bars").axes
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("token", "share")

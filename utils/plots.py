@@ -5,6 +5,7 @@ sentence what there is to see; it becomes the picture's alternative text.
 """
 
 import io
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -266,11 +267,18 @@ def bars(
                 lw=0.5,
             )
             base = base + values
-        ax.set_xticks(places, labels)
+        room = max(50 // len(labels), 1)  # characters, beside the next label
+        ax.set_xticks(places, [wrapped(str(label), room) for label in labels])
         ax.set(xlabel=xlabel, ylabel=ylabel)
         if len(series) > 1:
             ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return Picture(figure, alt)
+
+
+def wrapped(label: str, room: int) -> str:
+    """A label in lines of at most `room` characters, as far as its words allow."""
+    lines = (textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False) for line in label.split("\n"))
+    return "\n".join(part for line in lines for part in line)
 
 
 def flow(
