@@ -34,13 +34,18 @@ BY_HAND = "run `jupyter lab --config jupyter_server_config.py` in .course/, menu
 chosen: dict[str, Any] = {}
 
 
-class Terminal(Console):
-    """Prints; the commands that a sentence names run as they stand, in the tree that was chosen."""
+def in_tree(text: str) -> str:
+    """A sentence whose commands run as they stand, in the tree that was chosen."""
+    given = f"`autograder --tree {shlex.quote(str(chosen['tree']))} " if "tree" in chosen else "`autograder "
+    return text.replace("`autograder ", given)
 
-    def print(self, *objects: Any, **how: Any) -> None:
+
+class Terminal(Console):
+    """Prints sentences, and cells of tables, as `in_tree` makes them; what is `Text` already stays."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
         """As rich's."""
-        given = f"`autograder --tree {shlex.quote(str(chosen['tree']))} " if "tree" in chosen else "`autograder "
-        super().print(*(one.replace("`autograder ", given) if isinstance(one, str) else one for one in objects), **how)
+        return super().render_str(in_tree(text), **how)
 
 
 console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 150)  # a log has room
@@ -331,8 +336,10 @@ def regrade(
         for before, after in done:
             print_json(before, after)
     elif not pairs:
+        how = "with --trust-submissions" if trust_submissions else "in a sandbox"
         what = f"answers exercise {', '.join(exercise)}" if exercise else "was judged by another check than today's"
-        console.print(f"no graded hand-in {what}: nothing was run; `autograder grade` grades what waits")
+        told = f"nothing was run: no hand-in that is graded {how} {what}; `autograder grade` grades what waits"
+        console.print(told, markup=False, soft_wrap=True)
     else:
         print_changes(done)
         console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
@@ -381,9 +388,9 @@ def status(
             for one, reason in states[state].items():
                 if not reason:
                     continue
-                reasons.add_row(one, name, state, Text(reason))
+                reasons.add_row(one, name, state, Text(in_tree(reason)))
         for one, reason in wrong[name].items():
-            reasons.add_row(one, name, "disagree", Text(reason))
+            reasons.add_row(one, name, "disagree", Text(in_tree(reason)))
     console.print(counts)
     if reasons.rows:
         console.print(reasons)
@@ -891,7 +898,7 @@ def doctor() -> None:
     for heading in ("", "", "found", "what to do"):
         table.add_column(heading, overflow="fold")
     for one in found:
-        table.add_row(one.what, Text(one.state, style=colours[one.state]), Text(one.found), Text(one.do))
+        table.add_row(one.what, Text(one.state, style=colours[one.state]), Text(one.found), Text(in_tree(one.do)))
     console.print(table)
     if not machine.can_grade(found):
         console.print("nothing can be graded here until this is mended")

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import typer
 from helpers import built_tree
+from rich.table import Table
 
 from autograder import cli, course
 from autograder.any_course import compare
@@ -195,6 +196,10 @@ def test_commands_that_messages_suggest_are_of_the_tree_that_was_chosen(monkeypa
     told = capsys.readouterr()
     assert told.err == "autograder: 1 is missing: run `autograder --tree 'my tree' build` first\n"
     assert told.out == "`autograder --tree 'my tree' grade` grades what is waiting\n"
+    table = Table("why")
+    table.add_row("run `autograder grade`")
+    cli.console.print(table)
+    assert "run `autograder --tree 'my tree' grade`" in capsys.readouterr().out
     words = shlex.split(told.out.split("`")[1])
     assert groups().make_context("autograder", words[1:]).params["tree"] == Path("my tree")
     monkeypatch.delitem(cli.chosen, "tree")

@@ -170,6 +170,11 @@ def test_labels_of_many_bars_do_not_run_into_each_other():
     assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
+def test_of_nothing_there_are_no_bars():
+    (ax,) = plots.bars({"a": []}, labels=[], ylabel="share", alt="bars").axes
+    assert not ax.patches
+
+
 def test_bars_name_both_axes():
     (ax,) = plots.bars({"a": [1, 2]}, labels=["x", "y"], xlabel="token", ylabel="share", alt="bars").axes
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("token", "share")

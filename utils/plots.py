@@ -267,7 +267,7 @@ def bars(
                 lw=0.5,
             )
             base = base + values
-        room = max(50 // len(labels), 1)  # characters, beside the next label
+        room = max(50 // max(len(labels), 1), 1)  # characters, beside the next label
         ax.set_xticks(places, [wrapped(str(label), room) for label in labels])
         ax.set(xlabel=xlabel, ylabel=ylabel)
         if len(series) > 1:
