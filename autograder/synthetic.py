@@ -28,6 +28,7 @@ SEED = 0
 SAME = 0.01  # a curve states a metric rounded
 RUNS = Path(__file__).parent / "made_up_runs"  # trained once, by `runs_of`, and kept: a minute for each demonstration
 LOOP = "while True:\n    pass\n"
+DEEP = "def again():\n    again()\n\n\nagain()\n"  # without end, too, and Python stops it at once
 DEAF = "import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"  # to the interrupt that ends a loop
 CHEAT = """\
 import sys, types, torch
@@ -72,7 +73,8 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
     half = numbers[: len(numbers) // 2]
     whole, code = sum(points.values()), sum(points[number] for number in numbers)
     ada = maker.runs("Ada Perfect")
-    endless = DEAF * (entry == course.notebooks[0]) + LOOP
+    # The time limit is met in two notebooks. In each it would be most of a demonstration's time.
+    endless = [DEAF + LOOP, LOOP, DEEP][min(course.notebooks.index(entry), 2)]
     some = dict(list(maker.runs("Di Mistaken").items())[1:])  # a seed is missing
     return [
         Made("Ada Perfect", maker.file(), whole, ada),

@@ -314,6 +314,15 @@ def test_a_machine_that_gives_it_no_time_costs_nothing(small, monkeypatch):
         assert time.monotonic() - started >= 4
 
 
+def test_a_recursion_without_end_is_told_before_the_time_limit(shared):
+    """IPython looks up the source of each of its thousands of calls, for seconds, and cannot be interrupted."""
+    ran = shared.run("def again(depth):\n    return again(depth + 1)\n\n\nagain(0)\n")
+    assert ran.error.startswith("RecursionError") and not ran.refused
+    told = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(ran.outputs[0].traceback))  # without colours
+    assert "> 5 again(0)" in told and "in again(depth)" in told and told.count("\n") < 50
+    assert said(shared.run("print(7)")) == "7\n"
+
+
 def test_a_loop_that_ignores_interrupts_is_killed(small):
     with kernel.open_kernel(small) as running, pytest.raises(KernelGone, match="did not stop"):
         running.run("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass")

@@ -17,6 +17,7 @@ import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import Any, NoReturn
 
 from IPython.core.displayhook import DisplayHook
@@ -30,6 +31,7 @@ from utils.grading import dispatch, forbidden, protocol, wire
 
 SETTINGS = Config({"HistoryManager": {"enabled": False}})  # no database of what was typed, nor its thread
 MAX_LINE = 1000
+CALLS = 20  # shown of each end of a longer traceback
 STREAMS = {2: "stderr", 1: "stdout"}
 TOO_MUCH = "printed more than it may"
 
@@ -185,6 +187,12 @@ class HandInShell(InteractiveShell):
     def ask_exit(self) -> None:
         """`exit()` in a cell: the judge ends the conversation, nobody else."""
 
+    def _get_exc_info(self, exc_tuple: Any = None) -> Any:
+        """What was raised, its traceback shortened: IPython looks up the source of each call, seconds for thousands."""
+        kind, error, trace = super()._get_exc_info(exc_tuple)
+        _shorten(trace)
+        return kind, error, trace
+
     def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
         self.outputs.error(etype, str(evalue), stb)
 
@@ -280,6 +288,16 @@ def serve(shell: HandInShell, fileno: int, guest: bool = False) -> None:
 
 def _nobody_types(*prompt: Any, **named: Any) -> NoReturn:
     raise StdinNotImplementedError("nobody is there to type while a notebook is graded")
+
+
+def _shorten(trace: TracebackType | None) -> None:
+    """Leave the outermost and the innermost calls of a traceback, and nothing between: of a recursion they are alike."""
+    calls = []
+    while trace:
+        calls.append(trace)
+        trace = trace.tb_next
+    if len(calls) > 2 * CALLS:
+        calls[CALLS - 1].tb_next = calls[-CALLS]
 
 
 def _speakable(value: Any) -> Any:
