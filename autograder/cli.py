@@ -66,6 +66,7 @@ def options(
     ] = "",
 ) -> None:
     """Note what holds for every command."""
+    chosen.clear()  # a process may run several
     if tree:
         if tree.exists() and not tree.is_dir():
             raise CourseError(f"--tree {tree} is no folder: name the folder of the course tree")

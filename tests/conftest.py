@@ -84,6 +84,18 @@ def one_fork_server():
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_cache(tmp_path_factory):
+    """All processes of the tests share one cache: to read the documentation of Python and its libraries takes seconds.
+
+    It is a folder of this run, and not the user's own.
+    """
+    own = tmp_path_factory.getbasetemp()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COURSE_CACHE", str((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "cache"))
+        yield
+
+
 @pytest.fixture(scope="session")
 def demo_run(tmp_path_factory):
     """The demonstration, run in a folder of its own: its tree, what it printed, and its verdict on itself."""

@@ -150,15 +150,9 @@ def test_the_command_of_the_authors_page_finds_an_exercise():
     assert sum(one.id.startswith("2.7 ") for one in CASES) > 7 and "2.7" in [one.id for one in BLANKS]
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture(autouse=True)
-def at_a_students_desk(tmp_path, cache, monkeypatch):
+def at_a_students_desk(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COURSE_PROFILE", "smoke")
-    monkeypatch.setenv("COURSE_CACHE", str(cache))
     yield
     linecache.clearcache()

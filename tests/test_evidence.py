@@ -60,7 +60,6 @@ def honest(tmp_path_factory):
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COURSE_CACHE", str(folder / "cache"))
         patch.setattr(student, "_signed", (ADA, ""))
         for experiment in EXPERIMENTS.values():
             run_seeds(experiment, SEEDS, folder / "results")
@@ -969,8 +968,7 @@ def test_a_link_in_a_folder_of_results_is_not_followed(tmp_path):
     assert read_files(tmp_path / "results") == {}
 
 
-def test_an_audit_finds_what_a_forged_file_hides(honest, tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
+def test_an_audit_finds_what_a_forged_file_hides(honest):
     torch.set_num_threads(1)
     run = parse(read_files(honest)[name_of(1)])
     same = audit.again("ada", run, FIRST)

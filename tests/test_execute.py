@@ -28,7 +28,6 @@ TRAINED = 1  # seed of each experiment that is graded from runs
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_solution_runs_whole_and_passes_every_check(entry, monkeypatch, tmp_path):
     monkeypatch.setenv("COURSE_PROFILE", "smoke")
-    monkeypatch.setenv("COURSE_CACHE", str(tmp_path))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     notebook = build.solution_notebook(COURSE, entry)
     for cell in notebook.cells:

@@ -32,14 +32,9 @@ def theirs():
     return {name: one for number, names in NAMES.items() for name, one in own.solutions(number, names).items()}
 
 
-@pytest.fixture(scope="module")
-def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
-
-
 @pytest.fixture(autouse=True)
-def alone(nobody, cache, monkeypatch):
-    monkeypatch.setenv("COURSE_CACHE", str(cache))
+def alone(nobody):
+    """Each test begins with no functions of anybody."""
 
 
 def numbers(run):
@@ -47,11 +42,9 @@ def numbers(run):
 
 
 @pytest.fixture(scope="module")
-def usual(cache):
+def usual():
     """What the course's own functions give, by arm."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COURSE_CACHE", str(cache))
-        return {name: numbers(pair_training.run_seed(one, 1)) for name, one in ARMS.items()}
+    return {name: numbers(pair_training.run_seed(one, 1)) for name, one in ARMS.items()}
 
 
 def test_all_of_them_run_and_change_no_number(theirs, usual, capsys):

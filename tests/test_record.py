@@ -1,5 +1,8 @@
 """What we write into the gradebook is what stock nbgrader's preprocessors write, row by row."""
 
+import subprocess
+import sys
+
 import nbformat
 import pytest
 import sqlalchemy
@@ -8,7 +11,7 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import parse_utc
 
-from autograder.gradebook import course_tree, recording
+from autograder.gradebook import course_tree, recording, revision
 from autograder.grading import grade
 from autograder.grading.records import GRADED
 
@@ -61,3 +64,14 @@ def test_the_gradebook_is_the_one_that_stock_nbgrader_writes(demo_run, two_trees
                 with engine.begin() as connection:
                     assert connection.execute(sqlalchemy.text(marked)).rowcount > 10
                 engine.dispose()
+
+
+def test_a_new_gradebook_states_the_revision_that_nbgrader_would_look_up(all_built):
+    script = "import autograder; from nbgrader.api import get_alembic_version; print(get_alembic_version())"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert revision.newest() == ended.stdout.strip() != ""
+    engine = sqlalchemy.create_engine(course_tree.database(all_built))
+    with engine.connect() as connection:
+        (row,) = connection.execute(sqlalchemy.text("select version_num from alembic_version"))
+    engine.dispose()
+    assert row == (revision.newest(),)

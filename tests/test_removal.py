@@ -160,6 +160,7 @@ def test_a_student_who_is_not_there_is_named(known):
 
 
 def test_status_says_what_to_do_with_what_waits(known):
+    autograder(known, "--tree", str(known.tree), "status", "01")  # which leaves nothing to the next command
     assert "`autograder grade` grades what is waiting" in autograder(known, "status", "01")[0]
 
 

@@ -36,8 +36,7 @@ def content(folder: Path) -> dict[str, dict]:
 
 
 @pytest.fixture(autouse=True)
-def one_thread(tmp_path, monkeypatch):
-    monkeypatch.setenv("COURSE_CACHE", str(tmp_path / "cache"))
+def one_thread():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -108,7 +107,6 @@ def test_an_edited_file_says_so(tmp_path):
 
 def interrupted(folder, told):
     """Run five seeds in a process that may be killed at any moment; `told` hears when it begins and ends."""
-    os.environ["COURSE_CACHE"] = f"{folder}/cache"
     torch.set_num_threads(1)
     told.send("ready")
     run_seeds(QUICK, range(1, 6), folder)

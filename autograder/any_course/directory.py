@@ -313,6 +313,9 @@ def _fingerprint(course: CourseDir, assignment: str) -> bytes:
 def _gradebook(course: CourseDir) -> Any:
     from nbgrader.api import Gradebook
 
+    from autograder.gradebook import revision
+
+    revision.take()
     return Gradebook(course.app.coursedir.db_url, course.app.coursedir.course_id)
 
 

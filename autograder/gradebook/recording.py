@@ -33,7 +33,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from autograder import html_cleaning
 from autograder.author import build
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.gradebook import by_hand, course_tree, marks, roster
+from autograder.gradebook import by_hand, course_tree, marks, revision, roster
 from autograder.gradebook.by_hand import HandMark
 
 WAITS = (1.0, 2.0, 4.0)  # seconds: formgrader may hold SQLite's lock, a server may be starting anew
@@ -334,6 +334,7 @@ def _to_look_at(mark: Any, score: float | None, anew: bool) -> bool:
 def open_recorder(course: Course) -> Iterator[Recorder]:
     """A recorder on the course's gradebook, closed afterwards."""
     logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # nbgrader's tracebacks; we tell it ourselves
+    revision.take()
     gradebook = _patiently(lambda: Gradebook(course_tree.database(course), course.course_id), lambda: None)
     with gradebook:
         yield Recorder(course, gradebook)

@@ -291,7 +291,7 @@ def _nobody_types(*prompt: Any, **named: Any) -> NoReturn:
 
 
 def _shorten(trace: TracebackType | None) -> None:
-    """Leave the outermost and the innermost calls of a traceback, and nothing between: of a recursion they are alike."""
+    """Leave the outermost and the innermost calls of a traceback: those between are alike in a recursion."""
     calls = []
     while trace:
         calls.append(trace)
