@@ -27,5 +27,8 @@ for _name in ("assignment_list", "course_list", "formgrader", "validate_assignme
     _module = f"nbgrader.server_extensions.{_name}"
     sys.modules.setdefault(_module, _ServerExtension(_module))
 
+# A worker has one core: numpy would start a thread for each of the machine's, in each worker, and have them spin.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # nbgrader runs `alembic` by name when it makes a gradebook: it lies beside the interpreter, activated or not.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

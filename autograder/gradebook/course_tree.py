@@ -225,6 +225,9 @@ def nbgrader_api(course: Course) -> "NbGraderAPI":
     from nbgrader.coursedir import CourseDirectory
     from traitlets.config import Config
 
+    from autograder.gradebook import revision
+
+    revision.take()
     config = Config()
     config.CourseDirectory.root = str(course.tree)
     config.CourseDirectory.course_id = course.course_id
