@@ -25,8 +25,9 @@ def project(tmp_path_factory):
 
 
 def all_fingerprints(course):
+    files = fingerprints.course_files(course)
     return {
-        entry.number: fingerprints.combined_digest(fingerprints.fingerprints(course, entry))
+        entry.number: fingerprints.combined_digest(fingerprints.fingerprints(course, entry, files))
         for entry in course.notebooks
     }
 

@@ -38,10 +38,12 @@ def digest(files: Iterable[Path], source: str = "", roots: Sequence[Path] = (ROO
     given = [path for path in files if path.exists()]
     waiting, reached, stored = [_named(path, _stamp(path)) for path in given], set(given), set[Path]()
     waiting.append(_names(source))
+    modules: set[str] = set()  # that were looked for already
     while waiting:
         named = waiting.pop()
         stored |= {found for path in named.paths for root in roots for found in _data(path, root)}
-        for path in {found for module in named.modules for root in roots for found in _files(module, root)} - reached:
+        new, modules = named.modules - modules, modules | named.modules
+        for path in {found for module in new for root in roots for found in _files(module, root)} - reached:
             reached.add(path)
             waiting.append(_named(path, _stamp(path)))
     whole = hashlib.sha256()
