@@ -108,7 +108,8 @@ def other_spans(span_mask, lib):
     mask = span_mask(n, lengths, generator=lib(toys).seeded(some.randrange(2**31)))
     expect.tensor(mask, (n,), "the mask")
     assert abs(int(mask.sum()) - 0.15 * n) <= 0.5 + 1e-9, "not round(rate * n) tokens"
-    assert span_mask(500, torch.ones(500, dtype=torch.int64), 1.0, lib(toys).seeded(n)).all(), "free places stay free"
+    few = torch.tensor([480, *20 * [1]])  # one place is free in the end, which a limited number of tries misses
+    assert span_mask(500, few, 1.0, lib(toys).seeded(n)).all(), "free places stay free"
 
 
 # 11.5
