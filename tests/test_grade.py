@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections import Counter
 
 import nbformat
 import pytest
@@ -40,10 +39,8 @@ from utils.grading.results_check import ResultsCheck
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
 FIRST = COURSE.notebooks[0]
-LONG = bool(os.environ.get("COURSE_LONG_TESTS"))
 # Each meets other questions. The demonstration's class holds three that get full marks, of each notebook.
-TIMES = 20 if LONG else 0
-PUBLIC, PRIVATE = 2, 1  # so many wrong answers to each exercise are judged from a kernel; all of them in a long test
+TIMES = 20 if os.environ.get("COURSE_LONG_TESTS") else 0
 
 
 def hand_in(workshop, entry, student, file, runs=None):
@@ -155,13 +152,10 @@ def test_a_changed_hand_in_is_graded_anew_and_manual_scores_stay(workshop):
 
 
 def patterns(numbers):
-    """Which exercises are wrong in each of a few hand-ins: in one every second one, in another the others.
+    """Which exercises are wrong in each of a few hand-ins: of any two, each is wrong in one where the other is right.
 
-    In a long test, of any two exercises each is wrong in a hand-in where the other is right: each is wrong in its own
-    half of the hand-ins, and no half holds another (Sperner, 1928).
+    Each exercise is wrong in its own half of the hand-ins, and no half holds another (Sperner, 1928).
     """
-    if not LONG:
-        return [numbers[::2], numbers[1::2]]
     count = next(count for count in itertools.count(2) if math.comb(count, count // 2) >= len(numbers))
     halves = zip(numbers, itertools.combinations(range(count), count // 2), strict=False)
     wrong_in = {number: {*half} for number, half in halves}
@@ -205,35 +199,21 @@ def test_the_solution_gets_full_marks_every_time(graded, entry):
 def test_each_exercise_is_graded_as_if_the_others_were_right(graded, entry):
     numbers = [*checks.public_checks(entry)]
     wrong = patterns(numbers)
-    neighbours = [pair for pair in itertools.pairwise(numbers) for pair in (pair, pair[::-1])]
-    for one, other in itertools.permutations(numbers, 2) if LONG else neighbours:
-        assert any(one in some and other not in some for some in wrong)
+    assert all(
+        any(one in some and other not in some for some in wrong) for one, other in itertools.permutations(numbers, 2)
+    )
     for place, some in enumerate(wrong):
         done = graded[entry.name, f"wrong-{place}"]
         assert [one.exercise for one in done.verdicts if one.outcome is not Outcome.PASSED] == some, done.verdicts
         assert {one.exercise: one.score for one in done.verdicts} == expected(entry, some)
 
 
-def some_of(cases):
-    """All right answers, and of each exercise so many wrong ones that each kind of check must refuse."""
-    met = Counter()
-    for case in cases:
-        met[case.exercise, case.right, case.private] += 1
-        if case.right or met[case.exercise, case.right, case.private] <= (PRIVATE if case.private else PUBLIC):
-            yield case
-
-
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_the_judge_says_what_the_check_says_at_home(entry):
-    """Every right answer and some wrong ones, in one kernel: cells run there, the verdict is reached here.
-
-    What the check says of every wrong one at home is asked in test_checks.
-    """
+    """Every wrong answer and every right one, in one kernel: cells run there, the verdict is reached here."""
     visible, hidden = checks.public_checks(entry), checks.private_checks(entry)
     cases = [*answers.reference_cases(COURSE, entry), *answers.answer_cases(entry)]
     cases = [case for case in cases if not isinstance(visible[case.exercise], ResultsCheck)]  # judged from files
-    if not LONG:
-        cases = some_of(cases)
     notebook = author_notebook(entry)
     with open_kernel(
         COURSE.model_copy(update={"limits": COURSE.limits.model_copy(update={"notebook_seconds": 600})})

@@ -1,7 +1,7 @@
 """Killed anywhere, at any moment, a grading run goes on and ends with what it would have ended with.
 
-The short form kills each kind of process once over a class of ten. The long one kills 200 times over a class of 50,
-20 of them while whole notebooks are judged, 180 while each hand-in is one sum in a sandbox and its result is canned:
+The short form kills six times over a class of ten. The long one kills 200 times over a class of 50, 20 of
+them while whole notebooks are judged, 180 while each hand-in is one sum in a sandbox and its result is canned:
 COURSE_LONG_TESTS=1 python -m pytest -s tests/test_kill.py
 """
 
@@ -32,7 +32,7 @@ from utils.grading.verdict import Outcome
 
 LONG = bool(os.environ.get("COURSE_LONG_TESTS"))
 FORK_SERVER = "autograder.sandbox.fork_server"
-MOMENTS, CLASS = (20, 50) if LONG else (3, 10)
+MOMENTS, CLASS = (20, 50) if LONG else (6, 10)
 CANNED_MOMENTS = 180
 KINDS = ("worker", "fork server", "coordinator")
 LONGEST_WAIT = 0.4  # to the next kill, as a share of the time that an undisturbed run takes

@@ -12,6 +12,7 @@ from utils.experiments.pair_experiment import PairExperiment
 from utils.experiments.runs import run_seeds
 from utils.grading.verdict import Outcome
 
+pytestmark = pytest.mark.usefixtures("nobody")
 COURSE = course.load()
 NAMES = {
     "05": ("encode_pair", "streams", "schedule", "make_optimizer"),
@@ -30,11 +31,6 @@ ARMS = {
 def theirs():
     """The functions of both solutions."""
     return {name: one for number, names in NAMES.items() for name, one in own.solutions(number, names).items()}
-
-
-@pytest.fixture(autouse=True)
-def alone(nobody):
-    """Each test begins with no functions of anybody."""
 
 
 def numbers(run):
