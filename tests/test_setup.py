@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from packaging.specifiers import SpecifierSet
 
 from autograder import course
 from autograder.author import build, release
@@ -158,6 +160,23 @@ def test_the_lists_of_packages_agree():
         "pip install -r requirements.txt" in (ROOT / "README.md").read_text()
         and "pip install -r requirements.txt" in release.README
     )
+
+
+def test_every_pinned_version_installs_on_the_first_release_of_each_python():
+    """Distributions keep a Python for years: Debian 12 has 3.11.2, and there pip does not find what wants 3.11.5."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    known = [f"3.{minor}.0" for minor in range(8, 20) if f"3.{minor}.0" in SpecifierSet(project["requires-python"])]
+    assert known[0] == "3.11.0" and len(known) == 3
+    wanted = {}
+    for name, version in re.findall(r"^([\w.-]+)==(\S+)", (ROOT / "constraints.txt").read_text(), re.M):
+        try:
+            found = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:  # it is for another system
+            continue
+        assert found.version.partition("+")[0] == version.partition("+")[0], name
+        wanted[name] = SpecifierSet(found.metadata["Requires-Python"] or "")
+    assert len(wanted) > 200
+    assert [(name, python) for name, ask in wanted.items() for python in known if python not in ask] == []
 
 
 def test_who_is_told_to_install_something_gets_the_versions_of_the_course():
