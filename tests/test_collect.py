@@ -143,6 +143,18 @@ def test_the_latest_counts_and_both_are_kept(mine, tmp_path, text):
     assert submitted(mine)["ada"].with_name("timestamp.txt").read_text().startswith(f"{local:%Y-%m-%d %H:%M}")
 
 
+def test_of_two_of_one_second_the_one_collected_last_counts(mine, tmp_path, text):
+    texts = [json.dumps(json.loads(text) | {"nbformat_minor": minor}).encode() for minor in (4, 5, 4)]
+    for number, one in enumerate((*texts, *reversed(texts[:2]))):
+        file = tmp_path / f"in{number}" / "ada" / f"{NAME}.ipynb"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(one)
+        os.utime(file, (1_800_000_000, 1_800_000_000))
+        result = collect.collect(mine, file.parents[1])
+        assert "it counts" in result.taken[0] or number == 0, result
+        assert submitted(mine)["ada"].read_bytes() == one, number
+
+
 def test_two_students_of_one_folder_name_are_not_mixed(mine, tmp_path, text):
     result = collect.collect(
         mine, packed(tmp_path / "in.zip", {f"Ann Lee/{NAME}.ipynb": text, f"Ann_Lee/{NAME}.ipynb": text})

@@ -329,8 +329,9 @@ def _keep(
 
 
 def kept_hand_ins(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
-    """Every kept hand-in of a student, the latest last."""
-    return sorted((course.tree / "handins" / student / entry.name).glob("*.ipynb"), key=_order)
+    """Every kept hand-in of a student, the latest last; of two that came in one second, the one collected last."""
+    found = (course.tree / "handins" / student / entry.name).glob("*.ipynb")
+    return sorted(found, key=lambda one: (*_order(one), one.stat().st_mtime_ns))
 
 
 def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
