@@ -28,7 +28,12 @@ QUICK = ("test_checks", "test_edits", "test_structure", "test_subwords")
 # Files whose tests read the demonstration.
 DEMONSTRATION = tuple(path.stem for path in Path(__file__).parent.glob("test_*.py") if "demo_run" in path.read_text())
 # The groups that take longest begin first.
-FIRST = ("demonstration", "test_hostile", "test_grade", "test_execute", "test_stock", "test_kill", "test_runs")
+FIRST = (
+    *("demonstration", "test_hostile", "test_grade", "test_execute", "test_stock", "test_kill", "test_browser"),
+    *("test_runs", "test_withheld", "test_translation", "test_slow", "test_new_course", "test_evidence"),
+    *("test_any_course", "test_first_calls", "test_variants", "test_replay", "test_colab", "test_pairs"),
+    *("test_isolation", "test_watch"),
+)
 
 
 def group(nodeid: str) -> str:
@@ -57,7 +62,7 @@ def pytest_collection_finish():
 
 
 class Groups(LoadScopeScheduling):
-    """Shares the tests out to the processes of `pytest -n 2`."""
+    """Shares the tests out to the processes of `pytest -n 3`."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group(nodeid)
