@@ -8,27 +8,20 @@ READY := $(VENV)/ready
 # Where there is no NVIDIA GPU, torch comes without CUDA, which saves gigabytes.
 TORCH_FROM := $(if $(shell command -v nvidia-smi),,--extra-index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: demo test pytest check style types notebooks docs colab clean
+.PHONY: demo test check notebooks docs colab clean
 
 demo: $(READY)
 	$(BIN)/autograder demo
 
 # On two cores three processes are quickest: some tests wait, and a fourth takes more time from the others than it fills.
-test: $(READY) style
-	$(MAKE) --jobs=2 types pytest
-
-pytest: $(READY)
+test: $(READY) check
 	$(BIN)/python -m pytest -q --durations=10 -n 3
 
-check: style types
-
-style: $(READY)
+check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/autograder build --check
-
-types: $(READY)
 	$(BIN)/mypy
+	$(BIN)/autograder build --check
 
 notebooks: $(READY)
 	$(BIN)/autograder build

@@ -144,15 +144,26 @@ def test_the_latest_counts_and_both_are_kept(mine, tmp_path, text):
 
 
 def test_of_two_of_one_second_the_one_collected_last_counts(mine, tmp_path, text):
-    texts = [json.dumps(json.loads(text) | {"nbformat_minor": minor}).encode() for minor in (4, 5, 4)]
-    for number, one in enumerate((*texts, *reversed(texts[:2]))):
-        file = tmp_path / f"in{number}" / "ada" / f"{NAME}.ipynb"
+    one, other, third = (json.dumps(json.loads(text) | {"metadata": {"n": n}}).encode() for n in range(3))
+
+    def taken(content):
+        file = tmp_path / f"in{len([*tmp_path.iterdir()])}" / "ada" / f"{NAME}.ipynb"
         file.parent.mkdir(parents=True)
-        file.write_bytes(one)
+        file.write_bytes(content)
         os.utime(file, (1_800_000_000, 1_800_000_000))
-        result = collect.collect(mine, file.parents[1])
-        assert "it counts" in result.taken[0] or number == 0, result
-        assert submitted(mine)["ada"].read_bytes() == one, number
+        (line,) = collect.collect(mine, file.parents[1]).taken
+        return line, submitted(mine)["ada"].read_bytes()
+
+    assert taken(one)[1] == one
+    for content in (other, third):
+        for kept in mine.tree.glob(f"handins/ada/{NAME}/*.ipynb"):  # the clock was put back since
+            os.utime(kept, (2_000_000_000, 2_000_000_000))
+        line, counts = taken(content)
+        assert "it counts" in line and counts == content
+    for content in (one, other):  # downloaded once more, they came no later than they did
+        line, counts = taken(content)
+        assert "does NOT count" in line and counts == third
+    assert "the same as the one that counts" in taken(third)[0]
 
 
 def test_two_students_of_one_folder_name_are_not_mixed(mine, tmp_path, text):

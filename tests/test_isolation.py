@@ -34,7 +34,7 @@ DEATHS = {
 
 @pytest.fixture
 def patient(fresh):
-    limits = fresh.limits.model_copy(update={"cell_seconds": 2.0, "memory_mb": 768, "notebook_seconds": 300.0})
+    limits = fresh.limits.model_copy(update={"cell_seconds": 4.0, "memory_mb": 768, "notebook_seconds": 300.0})
     return fresh.model_copy(update={"limits": limits})
 
 

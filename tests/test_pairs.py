@@ -125,12 +125,9 @@ print(json.dumps({split: parallel.load("multi30k", split, 1, "de") for split in 
     assert offline(cache, code) == expected
 
 
-@pytest.fixture(scope="module")
-def models(cache) -> dict:
-    """What a process says of a fusion of published adapters, of bert-base-uncased, and of it with its masked head."""
+def test_a_fusion_of_published_adapters_is_built_from_the_hubs_cache(cache):
     code = """
 import json, dataclasses, torch
-from data import encoders
 from utils.experiments import rte, pair_training
 fusion = rte.experiments(rte.ADAPTER_FUSION, "gpu")["fusion"]
 model = pair_training.build(fusion, 2, torch.Generator(), torch.device("cpu"), torch.float32)
@@ -138,21 +135,9 @@ parts = dict(model.named_parameters())
 weights = {name: one.double().sum().item() for name, one in parts.items() if ".adapters.mnli.adapter_down" in name}
 trained = [name for name, one in parts.items() if one.requires_grad]
 trained = sorted({"heads" if name.startswith("heads") else "fusion" for name in trained})
-said = {"fusion": {"weights": weights, "trained": trained, "adapters": sorted(model.adapters_config.adapters)}}
-
-model, tokenizer = encoders.adapter_model("bert", True), encoders.tokenizer("bert")
-said["bert"] = {"width": model.config.hidden_size, "ids": tokenizer("w1", "w2").input_ids}
-
-model = encoders.masked_model("bert", 1, None, 0, 0)
-tied = model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
-said["masked"] = {"width": model.config.hidden_size, "layers": len(model.bert.encoder.layer), "tied": tied}
-print(json.dumps(said))
+print(json.dumps({"weights": weights, "trained": trained, "adapters": sorted(model.adapters_config.adapters)}))
 """
-    return offline(cache, code)
-
-
-def test_a_fusion_of_published_adapters_is_built_from_the_hubs_cache(cache, models):
-    found = models["fusion"]
+    found = offline(cache, code)
     assert found["adapters"] == ["mnli", "qnli", "sick"] and found["trained"] == ["fusion", "heads"]
     snapshot = next((cache / "models--AdapterHub--bert-base-uncased-pf-mnli" / "snapshots").iterdir())
     file = next(
@@ -167,12 +152,25 @@ def test_a_fusion_of_published_adapters_is_built_from_the_hubs_cache(cache, mode
     assert found["weights"]
 
 
-def test_bert_comes_from_the_hubs_cache(models):
-    assert models["bert"] == {"width": 32, "ids": [2, 6, 3, 7, 3]}
+def test_bert_comes_from_the_hubs_cache(cache):
+    code = """
+import json
+from data import encoders
+model, tokenizer = encoders.adapter_model("bert", True), encoders.tokenizer("bert")
+print(json.dumps({"width": model.config.hidden_size, "ids": tokenizer("w1", "w2").input_ids}))
+"""
+    assert offline(cache, code) == {"width": 32, "ids": [2, 6, 3, 7, 3]}
 
 
-def test_a_masked_model_comes_from_the_hubs_cache(models):
-    assert models["masked"] == {"width": 32, "layers": 1, "tied": True}
+def test_a_masked_model_comes_from_the_hubs_cache(cache):
+    code = """
+import json
+from data import encoders
+model = encoders.masked_model("bert", 1, None, 0, 0)
+tied = model.cls.predictions.decoder.weight is model.bert.embeddings.word_embeddings.weight
+print(json.dumps({"width": model.config.hidden_size, "layers": len(model.bert.encoder.layer), "tied": tied}))
+"""
+    assert offline(cache, code) == {"width": 32, "layers": 1, "tied": True}
 
 
 def test_without_hub_and_folder_the_error_says_what_to_do(tmp_path):

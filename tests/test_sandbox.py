@@ -314,13 +314,31 @@ def test_a_machine_that_gives_it_no_time_costs_nothing(small, monkeypatch):
         assert time.monotonic() - started >= 4
 
 
-def test_a_recursion_without_end_is_told_before_the_time_limit(shared):
+@pytest.mark.parametrize(
+    "then, kind",
+    [
+        ("raise", "RecursionError"),
+        ("raise ValueError('too deep') from error", "ValueError"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("raise ExceptionGroup('several', [error])", "ExceptionGroup"),
+    ],
+)
+def test_a_recursion_without_end_is_told_before_the_time_limit(shared, then, kind):
     """IPython looks up the source of each of its thousands of calls, for seconds, and cannot be interrupted."""
-    ran = shared.run("def again(depth):\n    return again(depth + 1)\n\n\nagain(0)\n")
-    assert ran.error.startswith("RecursionError") and not ran.refused
-    told = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(ran.outputs[0].traceback))  # without colours
-    assert "> 5 again(0)" in told and "in again(depth)" in told and told.count("\n") < 50
+    calls = "def again(depth):\n    return again(depth + 1)\n\n\n"
+    ran = shared.run(f"{calls}try:\n    again(0)\nexcept RecursionError as error:\n    {then}\n")
+    assert ran.error.startswith(kind) and not ran.refused
+    told = "\n".join(line for one in ran.outputs for line in one.get("traceback", [one.get("text", "")]))
+    told = re.sub(r"\x1b\[[\d;]*m", "", told)  # without colours
+    assert "again(0)" in told and "in again" in told and told.count("\n") < 100
     assert said(shared.run("print(7)")) == "7\n"
+
+
+def test_a_long_traceback_without_a_recursion_is_shown_whole(shared):
+    calls = "".join(f"def f{number}():\n    f{number + 1}()\n" for number in range(60))
+    ran = shared.run(f"{calls}def f60():\n    1 / 0\nf0()\n")
+    told = re.sub(r"\x1b\[[\d;]*m", "", "\n".join(ran.outputs[0].traceback))
+    assert [number for number in range(61) if f"in f{number}()" not in told] == []
 
 
 def test_a_loop_that_ignores_interrupts_is_killed(small):

@@ -9,6 +9,7 @@ import glob
 import hashlib
 import itertools
 import json
+import os
 import re
 import unicodedata
 from dataclasses import dataclass, field
@@ -310,13 +311,17 @@ def _keep(
     last = next(reversed(kept_hand_ins(course, entry, student)), None)
     # Downloaded once more, it is no other hand-in, unless it is known by now to have come earlier, or to be late.
     again = last is not None and _digest_of(last) == digest and (told_time or last.name[16:] == kept.name[16:])
-    new = last is None or not again or (told_time and _order(kept) < _order(last))
+    there = kept.exists()
+    new = last is None or (not there and (not again or (told_time and _order(kept) < _order(last))))
     if new:
         if results:  # first: the notebook says that the hand-in is there
             course_tree.write(kept.with_suffix(RESULTS), results)
         course_tree.write(kept, found.text)
+        if last is not None:  # a clock may stand still, or be put back
+            newest = max(kept.stat().st_mtime_ns, last.stat().st_mtime_ns + 1)
+            os.utime(kept, ns=(newest, newest))
     place_latest(course, entry, student)
-    is_latest = last is None or _order(last) <= _order(kept)
+    is_latest = last is None or (_order(last) <= _order(kept) and not there)
     if claim and ((new and is_latest) or origins.origin_of(course, entry, student) is None):
         origins.note(course, entry, student, claim, found.owner)
     line = f"{student}: {entry.name} from {legible(str(found.path), 300)}"

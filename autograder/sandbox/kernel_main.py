@@ -15,6 +15,7 @@ import socket
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -31,7 +32,8 @@ from utils.grading import dispatch, forbidden, protocol, wire
 
 SETTINGS = Config({"HistoryManager": {"enabled": False}})  # no database of what was typed, nor its thread
 MAX_LINE = 1000
-CALLS = 20  # shown of each end of a longer traceback
+DEEP = 200  # calls; a traceback of more is one of a recursion
+CALLS = 20  # shown of each end of it
 STREAMS = {2: "stderr", 1: "stdout"}
 TOO_MUCH = "printed more than it may"
 
@@ -188,9 +190,10 @@ class HandInShell(InteractiveShell):
         """`exit()` in a cell: the judge ends the conversation, nobody else."""
 
     def _get_exc_info(self, exc_tuple: Any = None) -> Any:
-        """What was raised, its traceback shortened: IPython looks up the source of each call, seconds for thousands."""
+        """What was raised, tracebacks shortened: IPython looks up the source of each call, seconds for thousands."""
         kind, error, trace = super()._get_exc_info(exc_tuple)
-        _shorten(trace)
+        for one in (trace, *(link.__traceback__ for link in _chain(error))):
+            _shorten(one)
         return kind, error, trace
 
     def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
@@ -290,13 +293,25 @@ def _nobody_types(*prompt: Any, **named: Any) -> NoReturn:
     raise StdinNotImplementedError("nobody is there to type while a notebook is graded")
 
 
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An error, and all those of which it came, which are shown with it."""
+    waiting, seen = [error], set()
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, BaseException) and id(one) not in seen:
+            seen.add(id(one))
+            several = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
+            waiting += [one.__cause__, one.__context__, *several]
+            yield one
+
+
 def _shorten(trace: TracebackType | None) -> None:
-    """Leave the outermost and the innermost calls of a traceback: those between are alike in a recursion."""
+    """Leave the outermost and the innermost calls of a very long traceback."""
     calls = []
     while trace:
         calls.append(trace)
         trace = trace.tb_next
-    if len(calls) > 2 * CALLS:
+    if len(calls) > DEEP:
         calls[CALLS - 1].tb_next = calls[-CALLS]
 
 
