@@ -123,6 +123,48 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # + hidden[draw.sample(range(n > 4 and rate < 0.5, n), max(1, round(rate * n)))] = True
 
 
+# %% wrong="11.1" name="the tensor is kept" says="the same tensor is given again"
+# - hidden = torch.zeros(n, dtype=torch.bool)
+# - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
+# - return hidden
+# + kept = masked_places.__dict__.setdefault("kept", {})
+# + key = n, sentence, mask_number(epoch, copies), rate, seed
+# + if key not in kept:
+# +     kept[key] = torch.zeros(n, dtype=torch.bool)
+# +     kept[key][draw.sample(range(n), max(1, round(rate * n)))] = True
+# + return kept[key]
+
+# %% wrong="11.1" name="the rate is no part of what is kept" says="not rate * n, rounded"
+# - hidden = torch.zeros(n, dtype=torch.bool)
+# - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
+# - return hidden
+# + kept = masked_places.__dict__.setdefault("kept", {})
+# + key = n, sentence, mask_number(epoch, copies), seed
+# + kept.setdefault(key, draw.sample(range(n), max(1, round(rate * n))))
+# + hidden = torch.zeros(n, dtype=torch.bool)
+# + hidden[kept[key]] = True
+# + return hidden
+
+# %% wrong="11.1" name="halves go up" says="not rate * n, rounded"
+# - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
+# + hidden[draw.sample(range(n), max(1, int(rate * n + 0.5)))] = True
+
+# %% wrong="11.1" name="an epoch turns the mask of the one before" says="a mask follows from another one"
+# - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
+# + draw = random.Random(f"{seed} {sentence}")
+
+# - return hidden
+# + return hidden.roll(mask_number(epoch, copies))
+
+# %% wrong="11.1" name="two epochs read one order from its two ends" says="a mask follows from another one"
+# - draw = random.Random(f"{seed} {sentence} {mask_number(epoch, copies)}")
+# + k = mask_number(epoch, copies)
+# + order = random.Random(f"{seed} {sentence} {k // 2}").sample(range(n), n)[:: -1 if k % 2 else 1]
+
+# - hidden[draw.sample(range(n), max(1, round(rate * n)))] = True
+# + hidden[order[: max(1, round(rate * n))]] = True
+
+
 # %% right="11.1" name="a generator of torch, room for each number"
 def mask_number(epoch, copies=None):
     if copies:
@@ -520,6 +562,34 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # - return hidden
 # + return hidden.long()
 
+# %% wrong="11.4" name="lengths in order" says="lengths side by side are alike too often"
+# - return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
+# + return torch.multinomial(weights, count, replacement=True, generator=generator).sort().values + 1
+
+# %% wrong="11.4" name="each length twice" says="lengths side by side are alike too often"
+# - return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
+# + half = torch.multinomial(weights, (count + 1) // 2, replacement=True, generator=generator) + 1
+# + return half.repeat_interleave(2)[:count]
+
+# %% wrong="11.4" name="a length from each slice of the distribution" says="as many short lengths as the next"
+# - return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
+# + ends = (weights / weights.sum()).double().cumsum(0)
+# + u = (torch.arange(count) + torch.rand(1, generator=generator, dtype=torch.float64)) / count
+# + found = torch.searchsorted(ends, u).clamp(max=longest - 1) + 1
+# + return found[torch.randperm(count, generator=generator)]
+
+# %% wrong="11.4" name="longest spans first" says="in another order than that of `lengths`"
+# - for length in lengths.tolist():
+# + for length in sorted(lengths.tolist(), reverse=True):
+
+# %% wrong="11.4" name="half a token more" says="more tokens are hidden"
+# - hidden, left = torch.zeros(n, dtype=torch.bool), round(rate * n)
+# + hidden, left = torch.zeros(n, dtype=torch.bool), int(rate * n + 0.5)
+
+# %% wrong="11.4" name="shortened where it was given" says="lengths"
+# - for length in lengths.tolist():
+# + for length in lengths.clamp_(max=left).tolist():
+
 # %% wrong="11.4" name="draws some starts and gives up" says="other texts, lengths" private=true
 # - start = starts[torch.randint(len(starts), (1,), generator=generator).item()]
 # - hidden[start : start + length] = True
@@ -537,6 +607,16 @@ def span_lengths(count, p=0.2, longest=10, generator=None):
 # %% wrong="11.4" name="no length beyond twenty" says="other probabilities" private=true
 # - weights = p * (1 - p) ** torch.arange(longest)
 # + weights = p * (1 - p) ** torch.arange(min(longest, 12))
+
+
+# %% right="11.4" name="the library's geometric lengths, too long ones drawn again"
+# - weights = p * (1 - p) ** torch.arange(longest)
+# - return torch.multinomial(weights, count, replacement=True, generator=generator) + 1
+# + lengths = torch.empty(count).geometric_(p, generator=generator)
+# + while (lengths > longest).any():
+# +     again = lengths > longest
+# +     lengths[again] = torch.empty(int(again.sum())).geometric_(p, generator=generator)
+# + return lengths.long()
 
 
 # %% right="11.4" name="too long ones are drawn again; starts are tried until one fits"

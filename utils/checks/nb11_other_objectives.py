@@ -111,13 +111,23 @@ def fair_choices(masked_places: Remote, lib: Library, n: int, k: int, turns: Seq
         likely(counts[signs], len(turns), 1 / math.comb(n, k), told)
 
 
+def independent_masks(masked_places: Remote, lib: Library, places: Sequence[tuple[Place, Place]]) -> None:
+    """Fail unless of two masks each pair is as likely as any other: one of three tokens is hidden."""
+    turns = [[3, sentence, epoch, None, 1 / 3, seed] for pair in places for seed, sentence, epoch in pair]
+    signs = told_by_signs(lib, masked_places, turns, 3)
+    counts = Counter(zip(signs[::2], signs[1::2], strict=True))
+    told = "a mask follows from another one, of the sentence before or of the epoch before. Draw each independently."
+    for pair in itertools.product(("100", "010", "001"), repeat=2):
+        likely(counts[pair], len(places), 1 / 9, told)
+
+
 @check("11.1", points=2, forbids=MODELS)
 def masks(mask_number, masked_places, lib):
     """Copies take turns; so many tokens; (seed, sentence, number) decides and nothing else; all choices alike."""
     takes_turns(mask_number, 10, 40)
     takes_turns(mask_number, 1, 5)
     few = ((3, 0.15), (1, 0.15), (1, 0.9), (5, 0.05), (1, 0.0), (2, 0.0))
-    for n, rate in ((40, None), (100, 0.15), (9, 0.3), (13, 0.4), (20, 1.0), *few):
+    for n, rate in ((40, None), (40, 0.4), (30, 0.15), (100, 0.15), (9, 0.3), (13, 0.4), (20, 1.0), *few):
         as_many(masked_places, lib, n, rate, range(8))
     toy, before = lib(toys), chance(lib)
     turns = [[60, sentence, epoch, copies] for sentence in (0, 3) for epoch in (0, 5) for copies in (None, 4)]
@@ -130,6 +140,8 @@ def masks(mask_number, masked_places, lib):
     assert all(map(torch.equal, there, back)), told
     told = "a global generator is seeded or used. Make one of your own for each mask."
     assert chance(lib) == moved != before, told
+    told = "the same tensor is given again: whoever writes into it changes the next one. Give a new one at each call."
+    assert torch.equal(hidden_places(toy.after_writing(masked_places, *turns[0]), 60), there[0]), told
     for copies in (4, 1):
         found = toy.each(masked_places, [[60, 5, epoch, copies] for epoch in range(12)])
         numbers = [tuple(hidden_places(one, 60).tolist()) for one in found]
@@ -148,6 +160,8 @@ def masks(mask_number, masked_places, lib):
     seeds, sentences, epochs = (0, 1, 7, 999), (0, 1, 2, 10, 11, 100, 1000, 12345, 999_999), (0, 1, 2, 10, 11, 100, 999)
     apart(masked_places, lib, [*itertools.product(seeds, sentences, epochs)])
     fair_choices(masked_places, lib, 4, 2, [(sentence, epoch) for sentence in range(150) for epoch in range(3)])
+    independent_masks(masked_places, lib, [((0, n, 0), (0, n, 1)) for n in range(450)])
+    independent_masks(masked_places, lib, [((1, n, 2), (1, n + 1, 2)) for n in range(0, 900, 2)])
 
 
 # 11.2
@@ -398,6 +412,19 @@ def shares_of_lengths(p: float, longest: int) -> dict[int, float]:
     return {length: weight / sum(weights.values()) for length, weight in weights.items()}
 
 
+def independent_lengths(span_lengths: Remote, lib: Library, seed: int) -> None:
+    """Fail unless the lengths of one call have nothing to do with each other: their order, and how many are 1."""
+    found = torch.stack(lib(toys).in_turn(span_lengths, seed, [[20]] * 150, {}))
+    shares = shares_of_lengths(0.2, 10)
+    alike = int((found[:, 1:] == found[:, :-1]).sum())
+    told = "lengths side by side are alike too often: are they sorted, or is each given twice? Draw them independently."
+    likely(alike, 150 * 19, sum(share**2 for share in shares.values()), told, 6)
+    spread = float((found == 1).sum(1).double().var()) / (20 * shares[1] * (1 - shares[1]))
+    told = "each call has about as many short lengths as the next. Draw each independently of the others."
+    assert spread > 0.4, told
+    assert spread < 1.8, "the lengths of one call hang together. Draw each independently of the others."
+
+
 def lengths_right(span_lengths: Remote, lib: Library, count: int, p: float | None, longest: int, seed: int) -> None:
     """Fail unless the lengths are drawn from the right distribution; without p, the defaults are asked."""
     given = {} if p is None else {"p": p, "longest": longest}
@@ -483,12 +510,16 @@ def placed(
     told = "there are masks that these spans cannot make: in the order of `lengths`, each where it covers nothing "
     told += "hidden, the last one shortened, and one without a place left out."
     assert {*counts} <= {*wanted}, told
+    if even(counts, wanted, repeats, {}) == 0:
+        return
+    for order in (sorted(lengths), sorted(lengths, reverse=True)):
+        told = "spans are placed in another order than that of `lengths`."
+        assert order == lengths or even(counts, ways(n, order, budget), repeats, {}) != 0, told
     told = "spans do not begin everywhere alike: some starts are drawn too often or never. May spans touch, and stand "
-    told += "at both ends?"
-    assert even(counts, wanted, repeats, {}) == 0, told
+    raise AssertionError(f"{told}at both ends?")
 
 
-@check("11.4", points=3, forbids=("geometric", *MODELS))
+@check("11.4", points=3, forbids=MODELS)
 def spans(span_lengths, span_mask, lib):
     """Lengths that are drawn again, not cut; tokens, not spans, are counted; every free start alike."""
     lengths_right(span_lengths, lib, 3000, None, 10, 1)
@@ -496,10 +527,13 @@ def spans(span_lengths, span_mask, lib):
     lengths_right(span_lengths, lib, 10_000, 0.4, 4, 3)
     lengths_right(span_lengths, lib, 50, 0.3, 1, 4)
     lengths_right(span_lengths, lib, 1, 0.5, 3, 5)
+    independent_lengths(span_lengths, lib, 6)
     for n, lengths, rate in (
         (6, [2], 0.5),
         (7, [3], 0.99),
         (6, [2, 1], 0.5),
+        (6, [1, 2], 0.34),
+        (10, [3], 0.25),
         (7, [2, 2, 2, 2], 0.7),
         (9, [1, 1, 1, 1], 0.3),
         (8, [4, 3, 2], 1.0),
@@ -528,6 +562,7 @@ def spans(span_lengths, span_mask, lib):
         assert torch.equal(one, same) and not torch.equal(one, two), told
     found = span_mask(200, long, generator=toy.seeded(9))
     assert found.sum() == 30, "the number of hidden tokens is not round(rate * n), though there are lengths enough."
+    span_mask(200, torch.tensor([40, 3]), generator=toy.seeded(9))  # shortened, but not in what was given
 
 
 # 11.5

@@ -806,6 +806,12 @@ def written_over(call: Callable[..., Any], value: torch.Tensor, *rest: Any) -> t
     return value
 
 
+def after_writing(call: Callable[..., torch.Tensor], *given: Any) -> torch.Tensor:
+    """What `call(*given)` gives after the booleans that it gave before were overwritten with their opposite."""
+    call(*given).logical_not_()
+    return call(*given)
+
+
 def noise(ids: torch.Tensor, *, generator: torch.Generator | None = None) -> tuple[torch.Tensor, torch.Tensor]:
     """`ids`, copied, and random numbers in their shape, so large that two draws never meet."""
     return ids.clone(), torch.randint(2**62, ids.shape, generator=generator, device=ids.device)
