@@ -117,8 +117,8 @@ def independent_masks(masked_places: Remote, lib: Library, places: Sequence[tupl
     signs = told_by_signs(lib, masked_places, turns, 3)
     counts = Counter(zip(signs[::2], signs[1::2], strict=True))
     told = "a mask follows from another one, of the sentence before or of the epoch before. Draw each independently."
-    for pair in itertools.product(("100", "010", "001"), repeat=2):
-        likely(counts[pair], len(places), 1 / 9, told)
+    for one, other in itertools.product(("100", "010", "001"), repeat=2):
+        likely(counts[one, other], len(places), 1 / 9, told)
 
 
 @check("11.1", points=2, forbids=MODELS)
