@@ -34,10 +34,11 @@ docs: $(READY)
 colab: $(READY)
 	$(BIN)/python tests/colab/run.py
 
-# Everything is installed at the versions of constraints.txt.
+# Everything is installed at the versions of constraints.txt. An environment that works keeps its Python: made over with
+# another one, it would be of neither.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14) and "Python 3.11, 3.12 or 3.13 is needed: make PYTHON=python3.13")'
-	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps $(TORCH_FROM) torch
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[instructor,dev,docs]"
