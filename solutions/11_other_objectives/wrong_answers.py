@@ -165,6 +165,11 @@ def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
 # + hidden[order[: max(1, round(rate * n))]] = True
 
 
+# %% right="11.1" name="in inference mode"
+# + @torch.inference_mode()
+#   def masked_places(n, sentence, epoch, copies=None, rate=0.15, seed=0):
+
+
 # %% right="11.1" name="a generator of torch, room for each number"
 def mask_number(epoch, copies=None):
     if copies:

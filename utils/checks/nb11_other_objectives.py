@@ -414,7 +414,8 @@ def shares_of_lengths(p: float, longest: int) -> dict[int, float]:
 
 def independent_lengths(span_lengths: Remote, lib: Library, seed: int) -> None:
     """Fail unless the lengths of one call have nothing to do with each other: their order, and how many are 1."""
-    found = torch.stack(lib(toys).in_turn(span_lengths, seed, [[20]] * 150, {}))
+    calls = expect.items(lib(toys).in_turn(span_lengths, seed, [[20]] * 150, {}), 150, "there should be lengths")
+    found = torch.stack([expect.tensor(one, (20,), "the lengths").long() for one in calls])
     shares = shares_of_lengths(0.2, 10)
     alike = int((found[:, 1:] == found[:, :-1]).sum())
     told = "lengths side by side are alike too often: are they sorted, or is each given twice? Draw them independently."

@@ -808,7 +808,9 @@ def written_over(call: Callable[..., Any], value: torch.Tensor, *rest: Any) -> t
 
 def after_writing(call: Callable[..., torch.Tensor], *given: Any) -> torch.Tensor:
     """What `call(*given)` gives after the booleans that it gave before were overwritten with their opposite."""
-    call(*given).logical_not_()
+    before = call(*given)
+    with torch.inference_mode():  # the only one in which a tensor that was made in it may be written
+        before.logical_not_()
     return call(*given)
 
 
