@@ -1,5 +1,6 @@
 """Cases of notebook 11 that students never see: other sizes, other seeds, edges, drawn for each hand-in."""
 
+import itertools
 import random
 from collections import Counter
 
@@ -179,6 +180,8 @@ def other_languages(allowed):
 
 # 11.7
 
+TURNS = 600  # so many tell a text that is there three times of five from one that is drawn once of three
+
 
 @private("11.7", tells="examples of other documents are wrong, such as two documents, or many short ones")
 def other_documents(pair_task, lib):
@@ -200,16 +203,25 @@ def other_documents(pair_task, lib):
 def repeated_texts(pair_task, lib):
     make, some = lib(random).Random, draw(1240)
     a, b, c = some.sample("abcdefghijklmnop", 3)
-    documents, going = [[a, b], [a, b, a, c]], make(some.randrange(10**6))
-    found = lib(toys).each(pair_task, [[documents, "nsp", going]] * 300)
-    wrong = Counter(second for (_, second, label), *_ in found if label)
-    total = sum(wrong.values())
-    for text, share in ((a, 0.5), (b, 0.25), (c, 0.25)):
-        likely(wrong[text], total, share, f"{text} is drawn too often or too rarely", 6)
-    wrong = Counter(second for _, *rest in found for _, second, label in rest if label)
-    total = sum(wrong.values())
-    for text in (a, b):
-        likely(wrong[text], total, 0.5, f"{text} is drawn too often or too rarely", 6)
+    documents = [[a, b], [a, a, b, a, c]]
+    neighbours = [pair for document in documents for pair in itertools.pairwise(document)]
+    for task in ("nsp", "sop"):
+        going = make(some.randrange(10**6))
+        found = lib(toys).each(pair_task, [[documents, task, going]] * TURNS)
+        for one in found:
+            for (first, second, label), (here, there) in zip(one, neighbours, strict=True):
+                assert label or (first, second) == (here, there), "the neighbours are others"
+                assert task == "nsp" or not label or (first, second) == (there, here), "they are not swapped"
+                assert task == "sop" or first == here, "a is another"
+        for place in range(len(neighbours)):
+            likely(sum(one[place][2] for one in found), TURNS, 0.5, "labels are not half 0 and half 1", 6)
+        if task == "sop":
+            continue
+        for rows, shares in ((slice(0, 1), {a: 0.6, b: 0.2, c: 0.2}), (slice(1, None), {a: 0.5, b: 0.5})):
+            wrong = Counter(second for one in found for _, second, label in one[rows] if label)
+            total = sum(wrong.values())
+            for text, share in shares.items():
+                likely(wrong[text], total, share, f"{text} is drawn too often or too rarely", 6)
     twins = [[a, b], [a, b]]
     assert len(pair_task(twins, "nsp", make(some.randrange(10**6)))) == 2, "equal documents"
     same = pair_task([[a, a, a]] * 2, "sop", make(some.randrange(10**6)))

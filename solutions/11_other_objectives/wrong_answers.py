@@ -420,6 +420,10 @@ def full_rows(documents, max_len, sep):
 # - updates, m, v = torch.empty_like(gradients), 0, 0
 # + updates, m, v = torch.empty_like(gradients), gradients[0] * 0, 0
 
+# %% wrong="11.3" name="no step gives single precision" says="not as the gradients"
+# - updates, m, v = torch.empty_like(gradients), 0, 0
+# + updates, m, v = torch.empty_like(gradients) if len(gradients) else torch.empty(gradients.shape), 0, 0
+
 # %% wrong="11.3" name="beta1 of at least a half" says="are wrong for other" private=true
 # - updates, m, v = torch.empty_like(gradients), 0, 0
 # + updates, m, v, betas = torch.empty_like(gradients), 0, 0, (max(0.5, betas[0]), betas[1])
@@ -1088,6 +1092,24 @@ def allowed(languages, tlm):
 # %% wrong="11.7" name="equal documents are one" says="texts that repeat" private=true
 # - others = [sentence for e, other in enumerate(documents) if e != d for sentence in other]
 # + others = [sentence for other in documents if other != document for sentence in other]
+
+# %% wrong="11.7" name="each text once" says="texts that repeat" private=true
+# - others = [sentence for e, other in enumerate(documents) if e != d for sentence in other]
+# + others = sorted({sentence for e, other in enumerate(documents) if e != d for sentence in other})
+
+# %% wrong="11.7" name="the neighbour of the first such text" says="texts that repeat" private=true
+# - for a, b in zip(document, document[1:]):
+# + for a, b in [(a, document[document.index(a) + 1]) for a in document[:-1]]:
+
+# %% wrong="11.7" name="equal neighbours are never swapped" says="texts that repeat" private=true
+# - label = rng.randrange(2)
+# + label = rng.randrange(2) * (a != b)
+
+# %% wrong="11.7" name="one sentence is refused" says="documents without neighbours are an error"
+# - examples = []
+# + examples = []
+# + if task == "nsp" and sum(map(bool, documents)) == 1:
+# +     raise ValueError("there is no other document")
 
 
 # %% right="11.7" name="two functions, indices"

@@ -86,6 +86,10 @@ class FactorizedEmbedding(nn.Module):
 # - return hidden @ self.up.weight @ self.table.weight.T
 # + return (hidden @ self.up.weight @ self.table.weight.T).softmax(-1)
 
+# %% wrong="12.1" name="token 0 is padding" says="is it a padding_idx"
+# - self.table, self.up = nn.Embedding(vocab_size, d_embed), nn.Linear(d_embed, d_model)
+# + self.table, self.up = nn.Embedding(vocab_size, d_embed, padding_idx=0), nn.Linear(d_embed, d_model)
+
 # %% wrong="12.1" name="scores in single precision" says="in double precision"
 # - return hidden @ self.up.weight @ self.table.weight.T
 # + return hidden.float() @ self.up.weight.float() @ self.table.weight.float().T
@@ -384,6 +388,30 @@ def magnitude_masks(model, sparsity, names):
 # + stays = torch.ones(len(row), dtype=torch.bool)
 # + stays[row.argsort().cpu()[: round(sparsity * len(row))]] = False
 
+# %% wrong="12.4" name="masks of the CPU's, by topk" says="masks would lie elsewhere"
+# - stays = torch.ones_like(row, dtype=torch.bool)
+# - stays[row.argsort()[: round(sparsity * len(row))]] = False
+# + stays = torch.ones(len(row), dtype=torch.bool)
+# + stays[row.topk(round(sparsity * len(row)), largest=False).indices] = False
+
+# %% wrong="12.4" name="masks are moved to the CPU" says="masks would lie elsewhere"
+# - return {name: part.view(named[name].shape) for name, part in zip(names, parts)}
+# + return {name: part.view(named[name].shape).cpu() for name, part in zip(names, parts)}
+
+# %% wrong="12.4" name="the last ones stay" says="a slice from -0 on is the whole row"
+# - stays = torch.ones_like(row, dtype=torch.bool)
+# - stays[row.argsort()[: round(sparsity * len(row))]] = False
+# + stays = torch.zeros_like(row, dtype=torch.bool)
+# + stays[row.argsort()[-(len(row) - round(sparsity * len(row))) :]] = True
+
+# %% wrong="12.4" name="halves are rounded up" says="by Python's `round`"
+# - stays[row.argsort()[: round(sparsity * len(row))]] = False
+# + stays[row.argsort()[: int(sparsity * len(row) + 0.5)]] = False
+
+# %% wrong="12.4" name="in training mode" says="it has another mode"
+# - named = dict(model.named_parameters())
+# + named = dict(model.train().named_parameters())
+
 # %% wrong="12.4" name="rough magnitudes" says="for other weights" private=true
 # - row = torch.cat([named[name].detach().abs().flatten() for name in names])
 # + row = torch.cat([named[name].detach().abs().clamp(max=3.0).flatten() for name in names])
@@ -538,12 +566,39 @@ def sparsity_after(rounds, rate):
 # - loss = F.cross_entropy(model(x), labels)
 # + loss = F.cross_entropy(model(x), labels, reduction="sum")
 
-# %% wrong="12.5" name="always in training mode" says="train_step"
+# %% wrong="12.5" name="always in training mode" says="that of the other mode"
 # - optimizer.zero_grad()
 # - loss = F.cross_entropy(model(x), labels)
 # + model.train()
 # + optimizer.zero_grad()
 # + loss = F.cross_entropy(model(x), labels)
+
+# %% wrong="12.5" name="the loss with its graph" says="drags the graph"
+# - return loss.item()
+# + return loss
+
+# %% wrong="12.5" name="a snapshot on the CPU" says="a snapshot lies on another device"
+# - return {name: value.detach().clone() for name, value in model.state_dict().items()}
+# + return {name: value.detach().cpu().clone() for name, value in model.state_dict().items()}
+
+# %% wrong="12.5" name="biases are never masked" says="weights that should be zero are not after the step"
+# - optimizer.step()
+# - with torch.no_grad():
+# -     for name, mask in masks.items():
+# -         model.get_parameter(name).mul_(mask)
+# + optimizer.step()
+# + with torch.no_grad():
+# +     for name, mask in masks.items():
+# +         if name.endswith("weight"):
+# +             model.get_parameter(name).mul_(mask)
+
+# %% right="12.5" name="gradients are masked, too"
+# - loss.backward()
+# + loss.backward()
+# + for name, mask in masks.items():
+# +     part = model.get_parameter(name)
+# +     if part.grad is not None:
+# +         part.grad *= mask
 
 # %% wrong="12.5" name="rounds add up" says="the rounds are added"
 # - return 1 - (1 - rate) ** rounds
@@ -628,6 +683,22 @@ def distillation_loss(student, teacher, labels, T, alpha):
 # %% wrong="12.6" name="the log of a softmax" says="NaN or infinite"
 # - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
 # + apart = F.kl_div((student / T).softmax(-1).log(), wanted, reduction="batchmean")
+
+# %% wrong="12.6" name="log_target is forgotten" says="with log_target=True the logarithms of both"
+# - wanted = (teacher.detach() / T).softmax(-1)
+# + wanted = (teacher.detach() / T).log_softmax(-1)
+
+# %% wrong="12.6" name="kl_div of probabilities" says="given the student's probabilities"
+# - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
+# + apart = F.kl_div((student / T).softmax(-1), wanted, reduction="batchmean")
+
+# %% wrong="12.6" name="log_target with probabilities" says="given the teacher's probabilities"
+# - apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean")
+# + apart = F.kl_div((student / T).log_softmax(-1), wanted, reduction="batchmean", log_target=True)
+
+# %% wrong="12.6" name="the teacher's own flag" says="the teacher's logits are changed"
+# - wanted = (teacher.detach() / T).softmax(-1)
+# + wanted = (teacher.requires_grad_(False) / T).softmax(-1)
 
 # %% wrong="12.6" name="both in full" says="added without their weights"
 # - return alpha * T**2 * apart + (1 - alpha) * F.cross_entropy(student, labels)
@@ -752,6 +823,24 @@ def undominated(rows):
 # %% wrong="12.7" name="the upper of two" says="the mean of the two in the middle"
 # - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
 # + return times[repeats // 2] / len(batch)
+
+# %% wrong="12.7" name="the middle without an order" says="sort them first"
+# - times = sorted(times[warm_up:])
+# - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
+# + return times[warm_up:][repeats // 2] / len(batch)
+
+# %% wrong="12.7" name="the model learns no more" says="no longer learn"
+# - was_training, times = model.training, []
+# + was_training, times = model.training, []
+# + model.requires_grad_(False)
+
+# %% wrong="12.7" name="rows in single precision" says="the rows are not those"
+# - costs = [(-accuracy, parameters, seconds) for accuracy, parameters, seconds in rows]
+# + costs = (torch.tensor(rows).view(-1, 3) * torch.tensor([-1.0, 1, 1])).tolist()
+
+# %% wrong="12.7" name="nearly equal is equal" says="the rows are not those"
+# - return one != other and all(a <= b for a, b in zip(one, other))
+# + return any(a < b - 1e-6 for a, b in zip(one, other)) and all(a <= b + 1e-6 for a, b in zip(one, other))
 
 # %% wrong="12.7" name="larger is better everywhere" says="larger is taken to be better"
 # - costs = [(-accuracy, parameters, seconds) for accuracy, parameters, seconds in rows]

@@ -391,10 +391,12 @@ def adam(adam, lib):
     stepped(adam, normal(5, seed=31), 1.0, (0.9, 0.999), 1e-2)
     stepped(adam, normal(1, 4, seed=32), 0.3, (0.9, 0.999), 1e-2)
     stepped(adam, torch.zeros(3, 2), 1.0, (0.9, 0.999), 1e-8)
-    empty = expect.answers(adam, torch.zeros(0, 3), says="without any step it is an error. There are no updates then.")
+    none = torch.zeros(0, 3, dtype=torch.float64)
+    empty = expect.answers(adam, none, says="without any step it is an error. There are no updates then.")
     assert type(empty) is torch.Tensor and empty.shape == (0, 3), (
         "without any step there are no updates: shape (0, ...)."
     )
+    assert empty.dtype == none.dtype, f"without any step the updates are {str(empty.dtype)[6:]}, not as the gradients."
     expect.one_device(lib, adam, gradients)
     says = "the updates are wrong, or an error, for gradients that are not contiguous."
     found = expect.answers(lib(toys).strided, adam, gradients, 0.5, (0.9, 0.99), 0.2, says=says)
@@ -972,7 +974,7 @@ def pair_task(pair_task, lib):
         first, again, other = (pair_task(documents, task, make(seed)) for seed in (5, 5, 6))
         assert first == again, "the same rng gives other pairs: does all chance come from `rng`?"
         assert first != other, "another rng gives the same pairs."
-        without: list[list[list[str]]] = [[], [[]], [["alone"], ["alone, too"]]]
+        without: list[list[list[str]]] = [[], [[]], [["alone"]], [["alone"], ["alone, too"]]]
         for empty in without:
             says = "documents without neighbours are an error. They give no example."
             given = expect.answers(pair_task, empty, task, make(1), says=says)

@@ -1,5 +1,6 @@
 """Checks of notebook 12: narrow tables, shared layers, counts, masks, rewinding, soft labels, time and dominance."""
 
+import copy
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -99,6 +100,9 @@ def factorized_embedding(FactorizedEmbedding, lib):
         slopes = lib(toys).parameter_gradients(model, ids)
         told = "the embedding teaches `table.weight` or `up.weight` nothing."
         assert all(slopes[part].any() for part in shapes), told
+        slopes = lib(toys).parameter_gradients(model, torch.arange(V)[None])
+        told = "a token's row of the table learns nothing when the token is looked up: is it a padding_idx?"
+        assert slopes["table.weight"].any(-1).all(), told
     expect.one_device(lib, model, ids)
     expect.one_device(lib, lib(toys).Method(model, "scores"), hidden)
     told = "the scores are wrong where the hidden states are not contiguous."
@@ -327,6 +331,8 @@ def pruned(call: Remote, lib: Library, weights: State, sparsity: float, names: S
     flat = torch.cat([value[name].flatten() for name in names])
     total = len(flat)
     count = round(sparsity * total)
+    told = "at sparsity 1 a weight stays, and none does: a slice from -0 on is the whole row."
+    assert count < total or not flat.any(), told
     equal = len({float(one) for row in rows.values() for one in row.abs().flatten()}) < total
     if not equal:
 
@@ -350,14 +356,16 @@ def pruned(call: Remote, lib: Library, weights: State, sparsity: float, names: S
                     smallest(rows, count, lambda row: row)
                 ),
                 "the largest weights go.": lambda: joined(smallest(rows, count, lambda row: -row.abs())),
-                "weights that are not named are compared, too.": lambda: joined({n: whole[n] for n in names}),
                 "so many stay as should go: `sparsity` is the share that goes.": lambda: joined(
                     smallest(rows, round((1 - sparsity) * total), torch.abs)
                 ),
                 "one weight too few goes: the number is rounded down. It is round(sparsity * number).": lambda: joined(
                     smallest(rows, count - 1, torch.abs)
                 ),
-                "one weight too many goes.": lambda: joined(smallest(rows, count + 1, torch.abs)),
+                "one weight too many goes: it is round(sparsity * number), by Python's `round`.": lambda: joined(
+                    smallest(rows, count + 1, torch.abs)
+                ),
+                "weights that are not named are compared, too.": lambda: joined({n: whole[n] for n in names}),
             },
         )
         return
@@ -389,13 +397,19 @@ def magnitude_masks(magnitude_masks, lib):
     for sparsity in (0.0, 0.125, 0.25, 0.5, 0.75, 1.0):
         pruned(magnitude_masks, lib, constant, sparsity, ["a", "b", "c"])
     pruned(magnitude_masks, lib, {name: part.double() for name, part in weights.items()}, 0.5, [one, two])
+    near = {"a": (1 + torch.randperm(40, generator=expect.generator(126)).view(5, 8) / 2**20) * normal(5, 8, seed=5).sign()}
+    pruned(magnitude_masks, lib, near, 0.4, ["a"])
     model = lib(toys).Parts(weights)
-    call = lib(toys).left_behind(magnitude_masks, model, 0.5, [one, two])
-    told = "the model is changed. Only masks are asked for."
-    assert expect.agree(call.state_dict(), weights), told
-    assert all(lib(toys).learning(model)), "parameters no longer learn."
+    for training in (True, False):
+        model.train(training)
+        call = lib(toys).left_behind(magnitude_masks, model, 0.5, [one, two])
+        told = "the model is changed. Only masks are asked for."
+        assert expect.agree(call.state_dict(), weights), told
+        assert all(lib(toys).learning(model)), "parameters no longer learn."
+        assert read(model.training) is training, "the model is changed: it has another mode."
     told = "on another device (a GPU) this would stop, or masks would lie elsewhere: they lie where the weights do."
     assert lib(toys).elsewhere(magnitude_masks, model, 0.5, [one, two]) in ("there", "unknown"), told
+    assert not lib(toys).apart(magnitude_masks, model, 0.5, [one, two]), told
 
 
 # 12.5
@@ -482,6 +496,8 @@ def stepped(
         value = train_step(theirs, other, x, labels, masks)
         mine.zero_grad()
         with torch.enable_grad():
+            otherwise = copy.deepcopy(ours).train(not ours.training)
+            other_mode = nn.functional.cross_entropy(otherwise(x), labels).item()
             loss = nn.functional.cross_entropy(ours(x), labels)
             loss.backward()
         mine.step()
@@ -491,7 +507,10 @@ def stepped(
             loss.item(),
             "what train_step returns",
             "train_step does not return the mean loss before the step.",
-            {"the loss is summed over the batch. Take the mean.": loss.item() * count},
+            {
+                "the loss is summed over the batch. Take the mean.": loss.item() * count,
+                "the loss is that of the other mode: train_step takes the model in the mode in which it is.": other_mode,
+            },
             1e-3,
         )
         for name, mask in masks.items():
@@ -528,11 +547,12 @@ def trains(train_step: Remote, lib: Library, sizes: tuple[int, int, int], seed: 
         ours.train(place != 1)
         masks, data = some_masks(ours, 0.5, seed + 1), []
         fewer = {name: mask & (normal(*mask.shape, seed=seed + 3) > 0) for name, mask in masks.items()}
+        # What is masked once stays so: whoever masks gradients, too, gives the optimizer other memories of it alone.
         some: tuple[tuple[State, int], ...] = (
             ({}, 6),
+            ({"3.weight": masks["3.weight"]}, classes),
             (masks, 5),
-            ({"3.weight": fewer["3.weight"]}, classes),
-            (fewer, 4),
+            (fewer | {"3.bias": torch.arange(classes) > 0}, 4),
         )
         for step, (given, count) in enumerate(some):
             x = normal(count, d, seed=seed + 5 + step)
@@ -582,6 +602,12 @@ def rewinding(snapshot, rewind, train_step, sparsity_after, lib):
     exact = snapshot(double)
     assert all(value.dtype is torch.float64 for value in exact.values()), told
     trains(train_step, lib, sizes, 129)
+    told = "the loss drags the graph of its batch along, which no list of losses can hold or draw: `.item()` is a number."
+    still = lib(torch.optim).SGD(theirs.parameters(), lr=0.1)
+    given = (normal(3, 4, seed=130), torch.tensor([0, 2, 1]), {})
+    assert lib(toys).flows_from(train_step, theirs, still, *given) is False, told
+    told = "a snapshot lies on another device than the model, where that is a GPU."
+    assert not lib(toys).apart(snapshot, theirs), told
     for rounds, rate in ((0, 0.2), (1, 0.2), (2, 0.5), (10, 0.2), (3, 0.9), (25, 0.1), (4, 0.0), (2, 1.0)):
         left_after(sparsity_after, rounds, rate)
 
@@ -604,6 +630,7 @@ def distilled(
     entropy: bool = False,
     hard: torch.Tensor | None = None,
     both: bool = False,
+    given: str = "",
 ) -> torch.Tensor:
     """Hinton's loss, example by example and class by class, or with a mistake in it."""
     terms = []
@@ -613,6 +640,10 @@ def distilled(
         if reverse:
             log_p, log_q = log_q, log_p
         apart = (log_p.exp() * ((0 if entropy else log_p) - log_q)).sum() * mean
+        if given == "student":
+            apart = (log_p.exp() * (log_p - log_q.exp())).sum()
+        if given == "teacher":
+            apart = (log_p.exp().exp() * (log_p.exp() - log_q)).sum()
         nats = (z / cool).logsumexp(0) - (z / cool)[label]
         if both:
             terms.append(T**power * (alpha * apart + (1 - alpha) * nats))
@@ -628,6 +659,9 @@ def taught(
     value = call(student, teacher, labels, T, alpha)
     told = f"the loss should be a tensor with one number, not {kind(value)}."
     assert type(value) is torch.Tensor and value.numel() == 1, told
+    told = "the loss is NaN: kl_div takes the student's logarithms and the teacher's probabilities, or with log_target=True "
+    told += "the logarithms of both."
+    assert not value.isnan().any() or student.abs().max() > 50, told
     told = "the loss is NaN or infinite for logits that are finite: take log_softmax, not the log of softmax."
     assert value.isfinite().all(), told
     but: Callable[..., Any] = partial(distilled, student.double(), teacher.double(), labels, T, alpha)
@@ -644,6 +678,10 @@ def taught(
         "the soft part is divided by the number of classes, too.": {"mean": 1 / C},
         "the soft part is summed over the examples. Take the mean.": {"mean": N},
         "this is a cross-entropy with the teacher, not KL: the teacher's entropy is still in it.": {"entropy": True},
+        "kl_div is given the student's probabilities. It takes their logarithms.": {"given": "student"},
+        "with log_target=True, kl_div is given the teacher's probabilities. It takes their logarithms then.": {
+            "given": "teacher"
+        },
     }
     told = "the loss is not that of Hinton et al."
     others: dict[str, float | torch.Tensor] = {
@@ -679,6 +717,8 @@ def distillation_loss(distillation_loss, lib):
     labels = torch.tensor([2, 0, 1, 1])
     taught(distillation_loss, 300 * student, 300 * teacher, labels, 1.5, 0.5)
     taught(distillation_loss, student, student, labels, 2.0, 1.0)
+    told = "the teacher's logits are changed: afterwards they need no gradient any more. Detach what you use of them."
+    assert lib(toys).still_flows(distillation_loss, student, teacher, labels, 2.0, 0.7) is True, told
     for T, alpha in ((2.0, 0.7), (50.0, 1.0), (1.0, 0.0)):
         slopes = lib(toys).gradients(distillation_loss, [student, teacher], labels, T, alpha)
         told = "a gradient flows to the teacher. It learns nothing here: detach its logits."
@@ -711,7 +751,7 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
     times: what each call takes, the first ones included.
     """
     repeats = len(times) - warm_up
-    value, calls, left, modes, grads, same, recording = lib(toys).measured(
+    value, calls, left, modes, grads, same, recording, learns = lib(toys).measured(
         call, [*times], N, repeats, warm_up, training
     )
     number = expect.number(value, "the time")
@@ -723,6 +763,7 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
     assert left is training, "the model is left in another mode."
     told = "after it, no gradients are recorded any more, for whatever comes next: use torch.no_grad() as a context."
     assert recording is True, told
+    assert learns is True, "after it, the model's parameters no longer learn: use torch.no_grad() instead."
     counted = [*times[warm_up:]]
     expect.number_like(
         number,
@@ -735,6 +776,8 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
             "this is the mean with the first calls in it.": statistics.fmean(times) / N,
             "this is the time of the whole batch.": statistics.median(counted),
             "this is the mean time of the whole batch.": statistics.fmean(counted),
+            "this is the time in the middle, and the times are not in order: sort them first.": counted[len(counted) // 2]
+            / N,
             "this is the fastest call.": min(counted) / N,
             "this is the slowest call.": max(counted) / N,
             "of an even number of calls the median is the mean of the two in the middle.": sorted(counted)[
@@ -823,6 +866,8 @@ def measuring(time_per_example, undominated, lib):
         [(70, 5, 3), (71, 4, 3), (71, 4, 2)],
         [(3, 3, 3), (3, 3, 3), (3, 3, 3)],
         [(1, 9, 9), (2, 8, 8), (3, 7, 7), (0, 1, 10)],
+        [(0.9, 109_482_241, 0.5), (0.9, 109_482_240, 0.5), (0.9, 109_482_240, 0.5 + 1e-7)],
+        [(0.9, 10, 2.0e-6), (0.9, 10, 2.1e-6), (0.9 + 1e-9, 11, 2.0e-6)],
     ]
     for rows in tables:
         chosen(undominated, rows)

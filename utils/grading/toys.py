@@ -1469,6 +1469,7 @@ class Slow(nn.Module):
     def __init__(self, times: list[float]):
         super().__init__()
         self.times, self.time, self.calls, self.trained, self.recorded = times, 0.0, 0, 0, 0
+        self.one = nn.Parameter(torch.ones(()))
         self.asked: list[torch.Tensor] = []
 
     def now(self) -> float:
@@ -1491,8 +1492,8 @@ def measured(
     """What `call(model, batch, repeats, warm_up, clock)` gives for a `Slow` model of this mode and N examples.
 
     Then how often it was called, the mode it is left in, how often it was in training mode and recorded gradients,
-    whether it was always asked the batch, and whether gradients are recorded afterwards, as they were before. Without
-    `repeats` and `warm_up` the defaults are used.
+    whether it was always asked the batch, whether gradients are recorded afterwards, as they were before, and whether
+    its parameter still learns. Without `repeats` and `warm_up` the defaults are used.
     """
     model, batch = Slow(times).train(training), torch.randn(N, 3)
     model.time = 1000.0
@@ -1501,7 +1502,7 @@ def measured(
         found = call(model, batch, clock=model.now, **some)
         recording = torch.is_grad_enabled()
     same = all(torch.equal(one, batch) for one in model.asked)
-    return [found, model.calls, model.training, model.trained, model.recorded, same, recording]
+    return [found, model.calls, model.training, model.trained, model.recorded, same, recording, model.one.requires_grad]
 
 
 class Continues(nn.Module):
