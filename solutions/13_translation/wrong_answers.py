@@ -40,6 +40,13 @@ class CrossAttention(nn.Module):
         return self.out_proj(torch.cat(parts, -1))
 
 
+# %% wrong="13.1" name="a memory of the same shape is read once in evaluation" says="the memory of the call before is read"
+# - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
+# + if not self.training and getattr(self, "kept", memory[:0]).shape == memory.shape:
+# +     memory = self.kept
+# + self.kept = memory
+# + q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
+
 # %% wrong="13.1" name="queries from the memory" says="an output for each place of the memory"
 # - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
 # - scores = q @ k.mT / q.size(-1) ** 0.5
@@ -203,6 +210,24 @@ class CrossAttention(nn.Module):
 # - mixed = scores.softmax(-1) @ v
 # + scores = scores if scores.size(-1) in (1, 2, 5, 7) else scores + 0.1 * torch.arange(scores.size(-1))
 # + mixed = scores.softmax(-1) @ v
+
+
+# %% right="13.2" name="torch's own mask"
+# - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
+# + past = nn.Transformer.generate_square_subsequent_mask(x.size(1), device=x.device).isfinite()[None]
+
+# %% wrong="13.2" name="a mask of a thousand words" says="the output for a long one is wrong"
+# - past = torch.ones(x.size(1), x.size(1), dtype=torch.bool, device=x.device).tril()[None]
+# + past = torch.ones(1024, 1024, dtype=torch.bool, device=x.device).tril()[None, : x.size(1), : x.size(1)]
+
+# %% wrong="13.2" name="another eps in the last norms" says="what comes to a norm is small"
+# - self.norm1, self.norm2, self.norm3 = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.LayerNorm(d_model)
+# + self.norm1 = nn.LayerNorm(d_model)
+# + self.norm2, self.norm3 = nn.LayerNorm(d_model, eps=1e-6), nn.LayerNorm(d_model, eps=1e-12)
+
+# %% wrong="13.2" name="self-attention does not train" says="`self_attention` is called in another mode"
+# - x = self.norm1(x + self.dropout(self.self_attention(x, x, past)))
+# + x = self.norm1(x + self.dropout(self.self_attention.eval()(x, x, past)))
 
 
 # %% right="13.2" name="three dropouts, the mask by comparing places"
@@ -486,6 +511,12 @@ def translation_batch(pairs, bos, eos, pad):
     ]
 
 
+# %% wrong="13.3" name="no token 0 in targets" says="is not right"
+# - inputs = [[bos, *target] for _, target in pairs]
+# - targets = [[*target, eos] for _, target in pairs]
+# + inputs = [[bos, *filter(None, target)] for _, target in pairs]
+# + targets = [[*filter(None, target), eos] for _, target in pairs]
+
 # %% wrong="13.3" name="not shifted" says="its input is the target"
 # - inputs = [[bos, *target] for _, target in pairs]
 # + inputs = [[*target, eos] for _, target in pairs]
@@ -582,6 +613,10 @@ def smoothed_loss(logits, targets, eps, pad):
     right = logits[torch.arange(len(targets), device=logits.device), targets]
     return (logits.logsumexp(-1) - (1 - eps) * right - eps * logits.mean(-1)).mean()
 
+
+# %% wrong="13.4" name="always in double precision" says="it has their dtype"
+# - log_p = logits.log_softmax(-1)
+# + log_p = logits.double().log_softmax(-1)
 
 # %% wrong="13.4" name="shared among the others" says="shared among the other V - 1"
 # - losses = -(1 - eps) * right - eps * log_p.mean(-1)
@@ -702,6 +737,22 @@ def bleu(hypotheses, references):
         c, r = c + len(one), r + len(other)
     return 100 * math.exp(logs + min(0, 1 - r / c))
 
+
+# %% wrong="13.5" name="punctuation is left out" says="words that are punctuation alone are left out"
+# - for hypothesis, reference in zip(hypotheses, references):
+# + hypotheses = [[word for word in some if word not in set(".,;:!?")] for some in hypotheses]
+# + references = [[word for word in some if word not in set(".,;:!?")] for some in references]
+# + for hypothesis, reference in zip(hypotheses, references):
+
+# %% wrong="13.5" name="sets of words" says="whatever the order of their words"
+# - mine, right = (Counter(zip(*(words[i:] for i in range(n)))) for words in (hypothesis, reference))
+# + mine, right = (
+# +     Counter(tuple(sorted(gram)) for gram in zip(*(words[i:] for i in range(n)))) for words in (hypothesis, reference)
+# + )
+
+# %% wrong="13.5" name="short hypotheses are left out" says="short hypotheses are left out"
+# - for n in range(1, 5):
+# + for n in range(1, 5) if len(hypothesis) > 3 else ():
 
 # %% wrong="13.5" name="a tensor with one number" says="BLEU should be a float"
 # - return 100 * min(1.0, math.exp(1 - r / c)) * precision
@@ -1162,6 +1213,18 @@ def beam_search(step, bos, eos, beams, max_len, alpha):
 # - words = tokens[1:] if token == eos else [*tokens[1:], token]
 # + words = tokens if token == eos else [*tokens, token]
 
+# %% wrong="13.6" name="one token too many" says="more than max_len tokens"
+# - for n in range(1, max_len + 1):
+# + for n in range(1, max_len + 2):
+
+# - if token == eos or n == max_len:
+# + if token == eos or n > max_len:
+
+# %% wrong="13.6" name="tokens as tensors" says="a list of ints"
+# - return max(finished, key=lambda one: one[1])
+# + tokens, score = max(finished, key=lambda one: one[1])
+# + return list(torch.tensor(tokens)), score
+
 # %% wrong="13.6" name="BOS is always 0" says="in other tables" private=true
 # - opened, finished = [([bos], 0.0)], []
 # + opened, finished = [([0], 0.0)], []
@@ -1323,10 +1386,26 @@ class BertFusedLayer(nn.Module):
 # +     self.shape, self.states = bert.shape, bert.detach().clone()
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, self.states, bert_allowed)
 
-# %% wrong="13.7" name="the attention to BERT never trains" says="`bert_attention` is in evaluation mode"
+# %% wrong="13.7" name="the attention to BERT never trains" says="`bert_attention` is called in another mode"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + self.bert_attention.eval()
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+
+# %% wrong="13.7" name="the attention to BERT does not train while it is called" says="`bert_attention` is called in another mode"
+# - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + mode = self.bert_attention.training
+# + self.bert_attention.eval()
+# + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
+# + self.bert_attention.train(mode)
+
+# %% wrong="13.7" name="the attention to BERT is made frozen" says="in another mode once the layer is made"
+# - self.self_attention, self.bert_attention = self_attention, bert_attention
+# + self.self_attention, self.bert_attention = self_attention, bert_attention.eval()
+
+# %% wrong="13.7" name="another eps in the second norm" says="what comes to a norm is small"
+# - self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+# + self.norm1, self.norm2 = nn.LayerNorm(d_model), nn.LayerNorm(d_model, eps=1e-6)
+# + self.dropout = nn.Dropout(dropout)
 
 # %% wrong="13.7" name="without the BERT where little of it may be read" says="the BERT is not used"
 # - x = self.norm1(x + self.dropout((own + other) / 2))
@@ -1367,6 +1446,11 @@ def drop_net(own, bert, p, training, generator):
         share = (1.0, 0.0, 0.5)[kind]
     return share * own + (1 - share) * bert
 
+
+# %% wrong="13.8" name="shares of the first axis" says="IndexError"
+# - if not training:
+# + own.size(0)
+# + if not training:
 
 # %% wrong="13.8" name="p for each" says="each part comes alone with probability p"
 # - if draw < p / 2:

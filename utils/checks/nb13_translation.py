@@ -25,7 +25,6 @@ LAYERS = (
     "TransformerDecoder",
     "TransformerEncoderLayer",
     "TransformerEncoder",
-    "Transformer",
 )
 
 # 13.1
@@ -186,6 +185,8 @@ def cross_attention(CrossAttention, lib):
         mode()
         wanted = attend(state, x, memory + 1, allowed, heads)
         expect.close(lib(toys).written_between(layer, x, memory, allowed), wanted, told)
+        expect.close(layer(x, memory + 1, allowed), wanted, told)
+        expect.close(layer(x, memory, allowed), found, told)
     layer.train()
     # All scores of a row lie near -12000, then 12000: what is hidden must come still lower, though not by any number.
     for size, place in ((-600.0, "below"), (600.0, "above")):
@@ -263,6 +264,8 @@ def layer_of(
     told = "the layer has attentions of its own, or copies. It keeps the modules that it is given."
     for one, part in zip(attentions, names, strict=True):
         assert expect.agree(one.state_dict(), part_of(state, part)), told
+        told = f"`{part}` is in another mode once the layer is made: whoever made it says in which it is."
+        assert remote.read(one.training) is True, told
     return layer, state
 
 
@@ -294,6 +297,21 @@ def causal(T: int) -> torch.Tensor:
     """Which places each place may read: itself and those before it, (1, T, T)."""
     places = torch.arange(T)
     return (places <= places[:, None])[None]
+
+
+def own_modes(layer: Remote, names: Sequence[str], given: Sequence[Any]) -> None:
+    """Fail unless the modules that a layer was given are called, and left, in the mode in which they are."""
+    for mode, other in itertools.product((True, False), repeat=2):
+        layer.train(mode)
+        for name in names:
+            getattr(layer, name).train(other)
+        layer(*given)
+        for name in names:
+            part = getattr(layer, name)
+            told = f"`{name}` is called in another mode than its own, or left in one: whoever made it says in which it is."
+            told += " The BERT is frozen, and the attention to it learns." if name == "bert_attention" else ""
+            assert remote.read(part.asked_in) is other and remote.read(part.training) is other, told
+    layer.train()
 
 
 def first_row(T: int) -> torch.Tensor:
@@ -512,11 +530,24 @@ def drops(
     assert (far < 1e-4).all(), "made without `dropout`, the layer does not have p = 0.1."
 
 
-def own_norms(layer: Remote, state: State, given: Sequence[Any], right: Callable[..., torch.Tensor]) -> None:
-    """Fail unless the norms have the eps of nn.LayerNorm, and the ReLU no upper end; `given` begins with x."""
+def own_norms(
+    layer: Remote,
+    state: State,
+    given: Sequence[Any],
+    right: Callable[..., torch.Tensor],
+    before: Sequence[tuple[str, ...]],
+) -> None:
+    """Fail unless the norms have the eps of nn.LayerNorm, and the ReLU no upper end; `given` begins with x.
+
+    before: of each norm but the first, the parts that make what it is given.
+    """
     small = [1e-3 * one if one.is_floating_point() else one for one in given]
     told = "where x is small the output is wrong: a norm has not the `eps` that nn.LayerNorm has by itself."
     expect.close(layer(*small), right(state, *small), told)
+    for parts in before:
+        low = {name: 1e-3 * value if name.startswith(parts) else value for name, value in state.items()}
+        layer.load_state_dict(low)
+        expect.close(layer(*given), right(low, *given), told.replace("x is", "what comes to a norm is"))
     wide = {name: 30 * value if name.startswith("linear1.") else value for name, value in state.items()}
     layer.load_state_dict(wide)
     told = "where the feed-forward part has large numbers inside the output is wrong: a ReLU has no upper end."
@@ -546,13 +577,15 @@ def decoder_layer(DecoderLayer, lib):
     told = "the memory of the call before is read. It may have changed since: each call reads what it is given."
     wanted = decoded(state, x, memory + 1, allowed)
     expect.close(lib(toys).written_between(layer, x, memory, allowed), wanted, told)
-    own_norms(layer, state, (x, memory, allowed), decoded)
+    own_norms(layer, state, (x, memory, allowed), decoded, (("norm1.", "cross_attention.value"), ("norm2.", "linear2.")))
+    own_modes(layer, ("self_attention", "cross_attention"), (x, memory, allowed))
+    layer.eval()
     given = normal(3, 6, 5, seed=165), read_mask(3, 4, 6, 170)
     drops(lambda p: build(4, 5, 6, p, 167), lib, normal(3, 4, 4, seed=168), given, decoded_with_dropout, where, {})
     found = layer(x, memory, allowed)
     later = torch.cat([x[:, :2], x[:, 2:] + 3], 1)
     expect.close(layer(later, memory, allowed)[:, :2], found[:, :2], "the future is visible: later words move outputs.")
-    longest = min(max(70, 1 + lib(toys).longest_axis(layer)), 5001)  # longer than a mask that was made beforehand
+    longest = min(max(1030, 1 + lib(toys).longest_axis(layer)), 5001)  # longer than a mask that was made beforehand
     longer, few = normal(1, longest, d, seed=169), memory[:1]
     longer[:, 5] = 0  # a word like any other
     told = "after a short x the output for a long one is wrong. The causal mask is as long as x."
@@ -646,6 +679,7 @@ def translation_batch(translation_batch, lib):
         ([([], [7]), ([3], [])], 2, 1, 9),
         ([([], [])], 1, 2, 3),
         ([([4, 5], [6]), ([7], [8, 9]), ([4, 5], [6])], 1, 2, 0),
+        ([([0, 7], [0, 7]), ([5], [8, 0])], 1, 2, 3),
         ([([*range(3, 603)], [5, 6]), ([7], [*range(10, 540)])], 1, 2, 0),
         ([([50256, 2**24 + 1], [128000]), ([3], [2**24 + 1, 2**33])], 40000, 40001, 40002),
     ):
@@ -690,6 +724,8 @@ def lost(smoothed_loss: Remote, logits: torch.Tensor, targets: torch.Tensor, eps
     assert type(value) is torch.Tensor, told
     told = "the loss should be a tensor with one number: one for each token, or for each row, is too many."
     assert value.numel() <= 1, told
+    told = f"the loss is {str(value.dtype)[6:]}, and the logits are {str(logits.dtype)[6:]}: it has their dtype."
+    assert value.dtype is logits.dtype, told
     but = partial(smoothed, logits, targets, eps, pad)
     # Plus 1: a loss near 0 is the rounding of large logits.
     found, wanted = expect.number(value, "the loss") + 1, float(but()) + 1
@@ -756,9 +792,9 @@ def smoothed_loss(smoothed_loss, lib):
 Words = list[str]
 
 
-def grams(words: Sequence[str], n: int) -> Counter[tuple[str, ...]]:
-    """The n-grams of a sentence, counted."""
-    return Counter(tuple(words[place : place + n]) for place in range(len(words) - n + 1))
+def grams(words: Sequence[str], n: int, of: Callable[[Sequence[str]], Any] = tuple) -> Counter[Any]:
+    """The n-grams of a sentence, counted, each as `of` makes it from its words."""
+    return Counter(of(words[place : place + n]) for place in range(len(words) - n + 1))
 
 
 def bleu_of(
@@ -773,15 +809,18 @@ def bleu_of(
     pooled: bool = False,
     more: int = 0,
     skips: bool = False,
+    shortest: int = 0,
+    of: Callable[[Sequence[str]], Any] = tuple,
 ) -> float:
     """BLEU of a corpus, 0 to 100, from sums over its sentences; or with a mistake in it.
 
-    pooled: an n-gram may match in any reference; more: is added to all counts; skips: orders without a match.
+    pooled: an n-gram may match in any reference; more: is added to all counts; skips: orders without a match;
+    shortest: words of a hypothesis whose n-grams count; of: what is compared of an n-gram.
     """
     found, there = [0] * orders, [0] * orders
     for guess, truth in zip(hypotheses, references, strict=True):
-        for n in range(1, orders + 1):
-            mine, right = grams(guess, n), grams(truth, n)
+        for n in range(1, orders + 1 if len(guess) >= shortest else 1):
+            mine, right = grams(guess, n, of), grams(truth, n, of)
             found[n - 1] += sum(
                 min(count, right[one]) if clips else count * (one in right) for one, count in mine.items()
             )
@@ -826,6 +865,10 @@ def scored(
         "precisions are averaged as they are. BLEU has the geometric mean.": but(mean=lambda v: sum(v) / len(v)),
         "precisions are multiplied, and the fourth root is missing.": but(mean=math.prod),
         "recall is measured: matches are divided by the n-grams of the reference.": but(recall=True),
+        "n-grams match whatever the order of their words. They are sequences.": but(of=lambda gram: tuple(sorted(gram))),
+        "short hypotheses are left out. What n-grams they have count.": but(shortest=4),
+        "hypotheses of one or two words are left out. What n-grams they have count.": but(shortest=3),
+        "hypotheses of one word are left out. What n-grams they have count.": but(shortest=2),
         "orders of n-grams that have no match are left out. BLEU is 0 then.": but(skips=True),
         "1 is added to the counts. There is no smoothing.": but(more=1),
         **{f"only n-grams up to {n} are counted. They go up to 4.": but(orders=n) for n in (1, 2, 3)},
@@ -884,6 +927,9 @@ def bleu(bleu):
         [([one, *"abcde"], [other, *"abcde"]) for one, other in SPELLINGS],
     ):
         scored(bleu, [one for one, _ in pairs], [other for _, other in pairs], told)
+    told = "words that are punctuation alone are left out. They count as all others."
+    for hypothesis in ("a b , c d e", "a b c d e .", "a b c d ! e ."):
+        scored(bleu, [hypothesis.split()], ["a b c d e".split()], told)
 
 
 # 13.6
@@ -960,7 +1006,9 @@ def found_in(beam_search: Remote, lib: Library, search: Search) -> tuple[list[in
     assert real, "the score should be a float: of a tensor with one number, `.item()`."
     assert kept, "what `step` gave is changed. Whoever gave it may still need it: add to a copy."
     found, score = value[0], expect.number(value[1], "the score")
-    tokens = [int(one) for one in found]
+    told = "the tokens should be a list of ints: of a tensor, `.tolist()`."
+    assert all(type(one) is int for one in found), told
+    tokens = [*found]
     for rows in asked:
         told = "`step` was given beginnings that do not begin with `bos`, or of different lengths."
         assert all(row and row[0] == bos and len(row) == len(rows[0]) for row in rows), told
@@ -969,7 +1017,8 @@ def found_in(beam_search: Remote, lib: Library, search: Search) -> tuple[list[in
         assert len(rows) <= beams, "more than `beams` hypotheses are open at once."
     told = "the tokens hold EOS. Leave it out, and BOS, too."
     assert eos not in tokens, told
-    assert len(tokens) <= max_len or tokens[0] != bos, "the tokens begin with BOS. Leave it out."
+    best = searched(*search) if len(tokens) > max_len else None
+    assert best is None or tokens != [bos, *best[0]], "the tokens begin with BOS. Leave it out."
     assert len(tokens) <= max_len, "the hypothesis has more than max_len tokens."
     return tokens, score
 
@@ -1219,7 +1268,9 @@ def bert_fused_layer(BertFusedLayer, lib):
     told = "where `bert_allowed` is not given, the one of the call before is used. All may be read then."
     expect.close(layer(x, bert), fused(state, x, bert, None, None), told)
     fuses(layer, state, x, bert, None, torch.arange(L).eq(2).expand(1, 1, L))  # a single piece
-    own_norms(layer, state, (x, bert, *masks), fused)
+    own_norms(layer, state, (x, bert, *masks), fused, (("norm1.", "linear2."),))
+    own_modes(layer, ("self_attention", "bert_attention"), (x, bert, *masks))
+    layer.eval()
     given = normal(3, 6, 5, seed=256), read_mask(3, 4, 4, 270), read_mask(3, 4, 6, 272)
     each = {"dropout is on each attention. It is on their mean.": partial(fused_with_dropout, each=True)}
     drops(lambda p: build(4, 5, 6, p, 258), lib, normal(3, 4, 4, seed=259), given, fused_with_dropout, where, each)
@@ -1230,8 +1281,6 @@ def bert_fused_layer(BertFusedLayer, lib):
             slopes = lib(toys).gradients(one, [x, bert], *some)
             told = "a gradient reaches the BERT's states. It is frozen: detach them."
             assert not slopes[1].any(), told
-    told = "after a call `bert_attention` is in evaluation mode. The BERT is frozen, and the attention to it learns."
-    assert remote.read(training.bert_attention.training) is True, told
     told = "the BERT's states that are given are changed: elsewhere they need a gradient. `detach` gives others."
     assert lib(toys).still_flows(layer, x, bert, *masks), told
     learns(lib, layer, (x, bert), masks, state, lambda leaves, x, b: fused(leaves, x, b, *masks))
@@ -1303,7 +1352,7 @@ def drop_net(drop_net, lib):
         (0.8, False, DRAWS), (1.0, False, DRAWS),
     ):  # fmt: skip
         dropped(drop_net, lib, p, training, 260, draws)
-    for place, shape in enumerate(((1, 4, 1), (5,), (2, 3, 4, 2))):
+    for place, shape in enumerate(((1, 4, 1), (5,), (2, 3, 4, 2), ())):
         shaped(drop_net, lib, shape, 265 + place)
     own, bert = normal(2, 3, 4, seed=261), normal(2, 3, 4, seed=262)
     chance = lib(toys).seeded(263)

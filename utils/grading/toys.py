@@ -1571,7 +1571,7 @@ def parts_drawn(
     """
     numbers = torch.randn(2, *shape, generator=torch.Generator().manual_seed(seed)).to(torch.get_default_device())
     own, bert = numbers.unbind()
-    if mixed:
+    if mixed and shape:
         own = own.transpose(0, -1).clone(memory_format=torch.contiguous_format).transpose(0, -1)
         bert = torch.stack([bert, bert], -1)[..., 0]
     wanted, kept = [own.clone(), bert.clone(), (own + bert) / 2], torch.get_rng_state()
@@ -1583,7 +1583,7 @@ def parts_drawn(
         used = used or not torch.equal(start, going.get_state())
         fits = [value if is_tensor(value) and value.shape == own.shape else own + torch.inf for value in values]
         every = torch.stack([value.detach() for value in fits])
-        near = torch.stack([(every - one).abs().flatten(1).amax(1) < 1e-5 for one in wanted])
+        near = torch.stack([(every - one).abs().view(count, -1).amax(1) < 1e-5 for one in wanted])
         kinds = torch.where(near.any(0), near.int().argmax(0), 3)
         found.append(kinds.tolist())
     changed = not (torch.equal(own, wanted[0]) and torch.equal(bert, wanted[1]))
@@ -1643,9 +1643,11 @@ class Reads(nn.Module):
     def __init__(self, d: int, read: int):
         super().__init__()
         self.ask, self.key, self.value = (nn.Linear(size, d, bias=False) for size in (d, read, read))
+        self.asked_in = self.training
 
     def forward(self, x: torch.Tensor, memory: torch.Tensor, allowed: torch.Tensor | None = None) -> torch.Tensor:
-        """From x to the same shape; `allowed` is None or bool, with three axes."""
+        """From x to the same shape; `allowed` is None or bool, with three axes. `asked_in` notes the mode."""
+        self.asked_in = self.training
         match = torch.einsum("btd,bsd->bts", self.ask(x), self.key(memory))
         if allowed is not None:
             if allowed.dtype != torch.bool or allowed.dim() != 3:
