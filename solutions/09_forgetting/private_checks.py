@@ -206,7 +206,7 @@ def other_inputs(fisher, lib):
     seen.informed(fisher, theirs, ours, tokens)
 
     def flat(parts):
-        return parts.Sequential(parts.Flatten(), parts.Linear(2 * T, classes))
+        return parts.Sequential(parts.Linear(T, 3), parts.Flatten(), parts.Linear(6, classes))
 
     theirs, ours = expect.twins(lib, flat, some.randrange(2**31))
     seen.informed(fisher, theirs, ours, normal(some.randint(2, 5), 2, T, seed=9652))

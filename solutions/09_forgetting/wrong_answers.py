@@ -9,6 +9,12 @@
 # %% [markdown]
 # Answers to notebook 09 whose verdict is known. See autograder/author/answers.py for the markers.
 
+# %% wrong="9.1" name="heads with the numbers of BERT" says="does not begin as nn.Linear makes it"
+# - self.heads[name] = nn.Linear(self.d, n_classes).to(next(self.encoder.parameters()))
+# + head = nn.Linear(self.d, n_classes)
+# + nn.init.normal_(head.weight, std=0.02)
+# + self.heads[name] = head.to(next(self.encoder.parameters()))
+
 # %% wrong="9.1" name="plain dict" says="a plain dict or list hides them"
 # - self.encoder, self.heads, self.d = encoder, nn.ModuleDict(), d
 # + self.encoder, self.heads, self.d = encoder, {}, d
@@ -387,6 +393,14 @@ def accuracy_matrix(model, tasks, train, evaluate):
     return R
 
 
+# %% wrong="9.3" name="forgetting is never negative" says="the mean is cut off at 0"
+# - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
+# + return max(0.0, sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1))
+
+# %% wrong="9.3" name="the best ends a row early" says="Row T - 1 counts, too"
+# - return sum(R[1:T, j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
+# + return sum(R[1 : max(2, T - 1), j].max().item() - R[T, j].item() for j in range(T - 1)) / max(1, T - 1)
+
 # %% wrong="9.3" name="last task counted" says="`backward_transfer`: the sum is divided by T"
 # - return sum(R[T, j].item() - R[j + 1, j].item() for j in range(T - 1)) / max(1, T - 1)
 # + return sum(R[T, j].item() - R[j + 1, j].item() for j in range(T)) / T
@@ -521,6 +535,11 @@ def forward_transfer(R):
     return sum(r(j - 1, j) - r(0, j) for j in range(2, T + 1)) / (T - 1) if T > 1 else 0.0
 
 
+# %% wrong="9.4" name="no temperature below a thousandth" says="the probabilities are not"
+# - counts = [size if cap is None else min(size, cap) for size in sizes]
+# + temperature = max(temperature, 1e-3)
+# + counts = [size if cap is None else min(size, cap) for size in sizes]
+
 # %% wrong="9.4" name="softmax of sizes" says="a softmax of the sizes"
 # - return (torch.tensor(counts, dtype=torch.float64).log() / temperature).softmax(0)
 # + return (torch.tensor(counts, dtype=torch.float64) / temperature).softmax(0)
@@ -651,6 +670,16 @@ def sampling(sizes, temperature=1.0, cap=float("inf")):
     logs = torch.tensor([float(size) for size in sizes]).clamp(max=limit).log() / temperature
     return torch.exp(logs - torch.logsumexp(logs, dim=0))
 
+
+# %% wrong="9.5" name="replaced by equality" says="Replace by place"
+# - self.examples[lot] = example
+# + self.examples.remove(self.examples[lot])
+# + self.examples.append(example)
+
+# %% wrong="9.5" name="a sample begins the count anew" says="late examples are kept more often"
+# - return self.rng.sample(self.examples, k=min(n, len(self.examples)))
+# + self.count = len(self.examples)
+# + return self.rng.sample(self.examples, k=min(n, len(self.examples)))
 
 # %% wrong="9.5" name="keeps the newest" says="every newcomer is let in"
 # - elif (lot := self.rng.randrange(self.count)) < self.capacity:
@@ -840,6 +869,37 @@ class Replay:
     def sample(self, n):
         return self.rng.sample(self.examples, min(n, len(self.heap)))
 
+
+# %% wrong="9.6" name="what is not a number is zero" says="what became NaN or infinite was set to 0"
+# - for log_p in model(row).log_softmax(-1)[0]:
+# + for log_p in model(row).softmax(-1).log()[0]:
+
+# - return found
+# + return {name: value.nan_to_num(0) for name, value in found.items()}
+
+# %% wrong="9.6" name="the mode of the whole alone" says="leaves a part of the model in another mode"
+# - model.train(was_training)
+# + model.training = was_training
+
+# %% wrong="9.6" name="inputs in a row" says="of more axes" private=true
+# - for row in inputs.split(1):
+# + for row in inputs:
+# +     row = row.reshape(1, -1)
+
+# %% wrong="9.6" name="the penalty begins on the CPU" says="on another device"
+# - return strength / 2 * sum((importance[name] * moved[name] ** 2).sum() for name in importance)
+# + total = torch.tensor(0.0)
+# + for name in importance:
+# +     total += (importance[name] * moved[name] ** 2).sum()
+# + return strength / 2 * total
+
+# %% wrong="9.6" name="one answer is drawn" says="an answer is drawn"
+# - for log_p in model(row).log_softmax(-1)[0]:
+# + all_of = model(row).log_softmax(-1)[0]
+# + for log_p in [all_of[torch.multinomial(all_of.exp(), 1)[0]]]:
+
+# - found[name] += slope**2 * log_p.exp().detach() / len(inputs)
+# + found[name] += slope**2 / len(inputs)
 
 # %% wrong="9.6" name="square of the mean gradient" says="averaged over the batch before they are squared"
 # - for row in inputs.split(1):
@@ -1252,6 +1312,14 @@ def l2_sp(model, anchor, alpha, beta):
     return (rates * moved * moved).sum() / 2
 
 
+# %% wrong="9.8" name="short gradients are none" says="the cosine of a small gradient is wrong"
+# - return (flat[0] @ flat[1] / norms).item() if norms > 0 else 0.0
+# + return (flat[0] @ flat[1] / norms).item() if norms > 1e-12 else 0.0
+
+# %% wrong="9.8" name="a little is added to the squared length" says="g_a is unchanged though there is a conflict"
+# - scale = product / sum((b * b).sum() for b in g_b)
+# + scale = product / (sum((b * b).sum() for b in g_b) + 1e-12)
+
 # %% wrong="9.8" name="mean of tensor cosines" says="the mean of the cosines of single tensors"
 # -     flat.append(torch.cat([slope.flatten() for slope in slopes]))
 # - norms = flat[0].norm() * flat[1].norm()
@@ -1443,6 +1511,10 @@ def without_conflict(g_a, g_b):
     return [a - share * b for a, b in zip(g_a, g_b)]
 
 
+# %% wrong="9.9" name="a batch of one has no axis" says="come from another head, or are none"
+# - logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
+# + logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits.squeeze(0)
+
 # %% wrong="9.9" name="one adapter for all" says="no adapter of its name"
 # - if task not in model.heads:
 # -     model.add_adapter(task, config="seq_bn")
@@ -1529,7 +1601,7 @@ def without_conflict(g_a, g_b):
 # + model.add_adapter(task, config="seq_bn")
 # + model.add_classification_head(task, num_labels=n_classes)
 
-# %% wrong="9.9" name="the adapter begins anew" says="where plain SGD takes them"
+# %% wrong="9.9" name="the adapter begins anew" says="begins anew"
 # - if task not in model.heads:
 # -     model.add_adapter(task, config="seq_bn")
 # -     model.add_classification_head(task, num_labels=n_classes)

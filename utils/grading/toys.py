@@ -413,6 +413,8 @@ class Elsewhere(TorchFunctionMode):
             on = any(self.holds(one) for one in given)
             if on and any(not self.holds(one) and one.dim() for one in given):
                 raise self.Apart("tensors of two devices are used together")
+            if on and in_place(name) and not self.holds(given[0]):
+                raise self.Apart("what is computed elsewhere is written into a tensor of here")
         here = torch.get_default_device()
         args, kwargs = moved(args, here), moved(kwargs or {}, here)
         result = args[0] if name in ("cuda", "cpu") else func(*args, **kwargs)
@@ -422,6 +424,14 @@ class Elsewhere(TorchFunctionMode):
             if is_tensor(one) and on and (name not in PACKED or one.is_floating_point()):
                 self.mark(one)
         return result
+
+
+def in_place(name: str) -> bool:
+    """Whether a function of torch of this name writes into its first tensor."""
+    return name in IN_PLACE or (name.endswith("_") and not name.endswith("__"))
+
+
+IN_PLACE = ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__ifloordiv__", "__iand__", "__ior__", "__ixor__")
 
 
 class WithGenerator(Elsewhere):
@@ -533,7 +543,8 @@ class OneDevice(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func._schema.name.partition("::")[2] not in self.ACROSS:
             tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-            if len({tensor.device.type for tensor in tensors if tensor.dim()}) > 1:
+            written = in_place(func._schema.name.partition("::")[2])
+            if len({one.device.type for place, one in enumerate(tensors) if one.dim() or written > place}) > 1:
                 raise RuntimeError("tensors on two devices")
         return func(*args, **(kwargs or {}))
 
@@ -998,6 +1009,8 @@ def kept_counts(Replay: Callable[..., Any], capacity: int, count: int, repeats: 
         memory = Replay(capacity, rng)
         for number in range(count):
             memory.add(number)
+            if number == capacity:  # what is drawn in between changes no chance
+                memory.sample(1)
         for number in memory.examples:
             tally[number] += 1
         tally[count] += len(memory.examples) != min(capacity, count)
@@ -1059,6 +1072,15 @@ def kept_and_drawn(Replay: Callable[..., Any], capacity: int, stream: list[Any],
         drawn.clear()
     themselves = all(any(one is other for other in stream) for one in kept)
     return [kept, told, left, list(memory.examples), type(drawn).__name__, holder, themselves]
+
+
+def keeps_tensors(Replay: Callable[..., Any], capacity: int, count: int, seed: int) -> int:
+    """How many examples are drawn of a memory of batches of tensors, which no `==` tells apart."""
+    memory = Replay(capacity, random.Random(seed))
+    for number in range(count):
+        memory.add({"ids": torch.tensor([number, number + 1])})
+        memory.sample(2)
+    return len(memory.sample(count))
 
 
 def anchor_after_moves(remember: Callable[..., Any], model: nn.Module) -> list[Any]:
