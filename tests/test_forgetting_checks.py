@@ -67,6 +67,9 @@ class Fair:
     def examples(self) -> list[int]:
         return self.rng.sample(self.every, min(self.capacity, len(self.every)))
 
+    def sample(self, n: int) -> list[int]:
+        return self.examples[:n]
+
 
 def test_chance_alone_is_never_taken_for_an_unfair_memory():
     for seed in range(40):

@@ -674,7 +674,7 @@ def sampling(sizes, temperature=1.0, cap=float("inf")):
 # %% wrong="9.5" name="replaced by equality" says="Replace by place"
 # - self.examples[lot] = example
 # + self.examples.remove(self.examples[lot])
-# + self.examples.append(example)
+# + self.examples += [example]
 
 # %% wrong="9.5" name="a sample begins the count anew" says="late examples are kept more often"
 # - return self.rng.sample(self.examples, k=min(n, len(self.examples)))

@@ -428,10 +428,9 @@ def rewind(model, saved, masks):
 
 
 def train_step(model, optimizer, x, labels, masks):
-    """One step on the mean cross-entropy of model(x), (N, C), and labels (N); returns the loss before it, a number.
-    What does not stay (masks: a dict by name, bool, perhaps empty) is zero afterwards, whatever the optimizer
-    remembers; other weights move as without masks. Gradients of before do not count. The mode is not changed, and the
-    number has no gradient."""
+    """One step on the mean cross-entropy of model(x), (N, C), and labels (N); returns the loss before it, a number
+    without a gradient. What does not stay (masks: a dict by name, bool, perhaps empty) is zero afterwards, whatever the
+    optimizer remembers; others move as without masks. Gradients of before do not count. The mode is not changed."""
     ### BEGIN SOLUTION
     optimizer.zero_grad()
     loss = F.cross_entropy(model(x), labels)
@@ -445,8 +444,7 @@ def train_step(model, optimizer, x, labels, masks):
 
 
 def sparsity_after(rounds, rate):
-    """The share of weights that is gone after so many rounds (0 or more) that each cut a share `rate` (0 to 1, both
-    may be) of the rest."""
+    """The share of weights that is gone after `rounds`, 0 or more, that each cut a share `rate`, 0 to 1, of the rest."""
     ### BEGIN SOLUTION
     return 1 - (1 - rate) ** rounds
     ### END SOLUTION

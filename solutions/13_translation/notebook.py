@@ -101,8 +101,8 @@ class CrossAttention(nn.Module):
     def forward(self, x, memory, allowed=None):
         """`allowed`: None, all may be read; or bool (B or 1, T or 1, S), True where x may read.
 
-        In every row something may be read. The rest has no weight, whatever its score. Scores may lie ten thousand above
-        or below 0, and more.
+        In every row something may be read. The rest has no weight, whatever its score. Scores may lie ten thousand
+        above or below 0, and more.
         """
 
         ### BEGIN SOLUTION
@@ -168,10 +168,10 @@ class DecoderLayer(nn.Module):
     """A post-norm decoder layer with ReLU, (B, T, d_model) -> (B, T, d_model).
 
     Parts: `self_attention` and `cross_attention`, the modules that are given, called as in 13.1 with x, a memory and
-    `allowed`, a bool tensor of three axes, in their own mode; `linear1`, to d_ff, and `linear2`, back, each nn.Linear with a bias;
-    `norm1`, `norm2`, `norm3`, each nn.LayerNorm as it is by itself. The state_dict holds nothing else, and each part
-    once. Dropout of p = `dropout`, from 0 to 1, is on what each of the three parts gives, nowhere else, with a draw for
-    each number. x may be of any length, and of another one in the next call.
+    `allowed`, a bool tensor of three axes, in their own mode; `linear1`, to d_ff, and `linear2`, back, each nn.Linear
+    with a bias; `norm1`, `norm2`, `norm3`, each nn.LayerNorm as it is by itself. The state_dict holds nothing else, and
+    each part once. Dropout of p = `dropout`, from 0 to 1, is on what each of the three parts gives, nowhere else, with
+    a draw for each number. x may be of any length, and of another one in the next call.
     """
 
     def __init__(self, self_attention, cross_attention, d_model, d_ff, dropout=0.1):

@@ -40,7 +40,7 @@ class CrossAttention(nn.Module):
         return self.out_proj(torch.cat(parts, -1))
 
 
-# %% wrong="13.1" name="a memory of the same shape is read once in evaluation" says="the memory of the call before is read"
+# %% wrong="13.1" name="a memory of one shape is read once" says="the memory of the call before is read"
 # - q, k, v = heads(self.q_proj(x)), heads(self.k_proj(memory)), heads(self.v_proj(memory))
 # + if not self.training and getattr(self, "kept", memory[:0]).shape == memory.shape:
 # +     memory = self.kept
@@ -746,9 +746,8 @@ def bleu(hypotheses, references):
 
 # %% wrong="13.5" name="sets of words" says="whatever the order of their words"
 # - mine, right = (Counter(zip(*(words[i:] for i in range(n)))) for words in (hypothesis, reference))
-# + mine, right = (
-# +     Counter(tuple(sorted(gram)) for gram in zip(*(words[i:] for i in range(n)))) for words in (hypothesis, reference)
-# + )
+# + grams = [zip(*(words[i:] for i in range(n))) for words in (hypothesis, reference)]
+# + mine, right = (Counter(tuple(sorted(gram)) for gram in some) for some in grams)
 
 # %% wrong="13.5" name="short hypotheses are left out" says="short hypotheses are left out"
 # - for n in range(1, 5):
@@ -1391,7 +1390,7 @@ class BertFusedLayer(nn.Module):
 # + self.bert_attention.eval()
 # + own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 
-# %% wrong="13.7" name="the attention to BERT does not train while it is called" says="`bert_attention` is called in another mode"
+# %% wrong="13.7" name="the attention to BERT is called in evaluation" says="`bert_attention` is called in another mode"
 # - own, other = self.self_attention(x, x, allowed), self.bert_attention(x, bert.detach(), bert_allowed)
 # + mode = self.bert_attention.training
 # + self.bert_attention.eval()

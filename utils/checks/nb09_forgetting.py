@@ -366,7 +366,9 @@ def forgetting_of(R: torch.Tensor, T: int) -> tuple[float, dict[str, float]]:
         "row 0 counts as a best. Nothing had been learned then.": mean_of(lost(0, T - 1)),
         "negative forgetting is cut off at 0, or the end counts among what it is compared with. A task may end better "
         "than it ever was.": mean_of(lost(1, T - 1, True) if T > 1 else []),
-        "the mean is cut off at 0. Forgetting is negative where tasks end better than they ever were.": max(0.0, wanted),
+        "the mean is cut off at 0. Forgetting is negative where tasks end better than they ever were.": max(
+            0.0, wanted
+        ),
         "the best is looked for among the tasks before the last but one. Row T - 1 counts, too.": mean_of(
             lost(1, max(1, T - 2)) if T > 1 else []
         ),
@@ -794,8 +796,10 @@ def informed(fisher: Remote, theirs: Remote, ours: nn.Module, inputs: torch.Tens
     if not torch.allclose(flat / unit, right / unit, 1e-3, 1e-3):
         again = [fisher(theirs, inputs) for _ in range(8)]
         if not all(torch.equal(one[name], value[name]) for one in again for name in wanted):
-            told = "each call gives other numbers: an answer is drawn, where all count with their probabilities, or dropout "
-            told += "acts: the model is asked in training mode."
+            raise AssertionError(
+                "each call gives other numbers: an answer is drawn, where all count with their probabilities, or "
+                "dropout acts: the model is asked in training mode."
+            )
     expect.like(
         flat / unit,
         right / unit,
@@ -825,7 +829,9 @@ def sure_of_some(fisher: Remote, theirs: Remote, ours: nn.Module, d: int) -> Non
     state = {"0.weight": rising.clone(), "0.bias": torch.zeros_like(bias)}
     theirs.load_state_dict(state)
     ours.load_state_dict(state)
-    told = "where the model is sure of one example and not of another, the numbers are wrong: what became NaN or infinite "
+    told = (
+        "where the model is sure of one example and not of another, the numbers are wrong: what became NaN or infinite "
+    )
     told += "was set to 0, or the logarithm of a probability near 0 was taken. Use log_softmax."
     informed(fisher, theirs, ours, torch.tensor([0.3, 95.0, 200.0])[:, None].repeat(1, d), told)
 
@@ -964,7 +970,9 @@ def consolidation(remember, fisher, ewc, lib):
         before = theirs.state_dict()
         informed(fisher, theirs, ours, x)
         assert read(theirs.training) is training, "fisher leaves the model in another mode."
-        told = "fisher leaves a part of the model in another mode: `model.train(was)` sets all of them, `.training` one."
+        told = (
+            "fisher leaves a part of the model in another mode: `model.train(was)` sets all of them, `.training` one."
+        )
         assert read(theirs[2].training) is training, told
         assert expect.agree(theirs.state_dict(), before), "fisher changes the model's weights."
     told = "fisher leaves gradients, if only zeros, where there were none. Use torch.autograd.grad."
@@ -1351,7 +1359,8 @@ def named(
     own = {name: tiny_bert.weight(name, state[name].shape, seed) for name in state if task_names(task, name)}
     model.load_state_dict(own, False)
     learn(model, task, count, [], 0.3)
-    told = "a task that is learned again begins anew: its adapter or its head is replaced. Both learn on from where they are."
+    told = "a task that is learned again begins anew: its adapter or its head is replaced. Both learn on from where "
+    told += "they are."
     assert all(torch.equal(model.state_dict()[name], value) for name, value in own.items()), told
     return state | own
 

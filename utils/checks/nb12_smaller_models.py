@@ -397,7 +397,9 @@ def magnitude_masks(magnitude_masks, lib):
     for sparsity in (0.0, 0.125, 0.25, 0.5, 0.75, 1.0):
         pruned(magnitude_masks, lib, constant, sparsity, ["a", "b", "c"])
     pruned(magnitude_masks, lib, {name: part.double() for name, part in weights.items()}, 0.5, [one, two])
-    near = {"a": (1 + torch.randperm(40, generator=expect.generator(126)).view(5, 8) / 2**20) * normal(5, 8, seed=5).sign()}
+    near = {
+        "a": (1 + torch.randperm(40, generator=expect.generator(126)).view(5, 8) / 2**20) * normal(5, 8, seed=5).sign()
+    }
     pruned(magnitude_masks, lib, near, 0.4, ["a"])
     model = lib(toys).Parts(weights)
     for training in (True, False):
@@ -509,7 +511,7 @@ def stepped(
             "train_step does not return the mean loss before the step.",
             {
                 "the loss is summed over the batch. Take the mean.": loss.item() * count,
-                "the loss is that of the other mode: train_step takes the model in the mode in which it is.": other_mode,
+                "the loss is that of the other mode: the model is trained in the mode in which it is.": other_mode,
             },
             1e-3,
         )
@@ -602,10 +604,12 @@ def rewinding(snapshot, rewind, train_step, sparsity_after, lib):
     exact = snapshot(double)
     assert all(value.dtype is torch.float64 for value in exact.values()), told
     trains(train_step, lib, sizes, 129)
-    told = "the loss drags the graph of its batch along, which no list of losses can hold or draw: `.item()` is a number."
+    told = (
+        "the loss drags the graph of its batch along, which no list of losses can hold or draw: `.item()` is a number."
+    )
     still = lib(torch.optim).SGD(theirs.parameters(), lr=0.1)
-    given = (normal(3, 4, seed=130), torch.tensor([0, 2, 1]), {})
-    assert lib(toys).flows_from(train_step, theirs, still, *given) is False, told
+    batch = normal(3, 4, seed=130), torch.tensor([0, 2, 1])
+    assert lib(toys).flows_from(train_step, theirs, still, *batch, {}) is False, told
     told = "a snapshot lies on another device than the model, where that is a GPU."
     assert not lib(toys).apart(snapshot, theirs), told
     for rounds, rate in ((0, 0.2), (1, 0.2), (2, 0.5), (10, 0.2), (3, 0.9), (25, 0.1), (4, 0.0), (2, 1.0)):
@@ -659,8 +663,8 @@ def taught(
     value = call(student, teacher, labels, T, alpha)
     told = f"the loss should be a tensor with one number, not {kind(value)}."
     assert type(value) is torch.Tensor and value.numel() == 1, told
-    told = "the loss is NaN: kl_div takes the student's logarithms and the teacher's probabilities, or with log_target=True "
-    told += "the logarithms of both."
+    told = "the loss is NaN: kl_div takes the student's logarithms and the teacher's probabilities, or with "
+    told += "log_target=True the logarithms of both."
     assert not value.isnan().any() or student.abs().max() > 50, told
     told = "the loss is NaN or infinite for logits that are finite: take log_softmax, not the log of softmax."
     assert value.isfinite().all(), told
@@ -776,7 +780,9 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
             "this is the mean with the first calls in it.": statistics.fmean(times) / N,
             "this is the time of the whole batch.": statistics.median(counted),
             "this is the mean time of the whole batch.": statistics.fmean(counted),
-            "this is the time in the middle, and the times are not in order: sort them first.": counted[len(counted) // 2]
+            "this is the time in the middle, and the times are not in order: sort them first.": counted[
+                len(counted) // 2
+            ]
             / N,
             "this is the fastest call.": min(counted) / N,
             "this is the slowest call.": max(counted) / N,

@@ -264,7 +264,7 @@ def layer_of(
     told = "the layer has attentions of its own, or copies. It keeps the modules that it is given."
     for one, part in zip(attentions, names, strict=True):
         assert expect.agree(one.state_dict(), part_of(state, part)), told
-        told = f"`{part}` is in another mode once the layer is made: whoever made it says in which it is."
+        told = f"`{part}` is in another mode once the layer is made. Whoever made it sets its mode."
         assert remote.read(one.training) is True, told
     return layer, state
 
@@ -308,7 +308,9 @@ def own_modes(layer: Remote, names: Sequence[str], given: Sequence[Any]) -> None
         layer(*given)
         for name in names:
             part = getattr(layer, name)
-            told = f"`{name}` is called in another mode than its own, or left in one: whoever made it says in which it is."
+            told = (
+                f"`{name}` is called in another mode than its own, or left in one: whoever made it says in which it is."
+            )
             told += " The BERT is frozen, and the attention to it learns." if name == "bert_attention" else ""
             assert remote.read(part.asked_in) is other and remote.read(part.training) is other, told
     layer.train()
@@ -577,7 +579,9 @@ def decoder_layer(DecoderLayer, lib):
     told = "the memory of the call before is read. It may have changed since: each call reads what it is given."
     wanted = decoded(state, x, memory + 1, allowed)
     expect.close(lib(toys).written_between(layer, x, memory, allowed), wanted, told)
-    own_norms(layer, state, (x, memory, allowed), decoded, (("norm1.", "cross_attention.value"), ("norm2.", "linear2.")))
+    own_norms(
+        layer, state, (x, memory, allowed), decoded, (("norm1.", "cross_attention.value"), ("norm2.", "linear2."))
+    )
     own_modes(layer, ("self_attention", "cross_attention"), (x, memory, allowed))
     layer.eval()
     given = normal(3, 6, 5, seed=165), read_mask(3, 4, 6, 170)
@@ -865,7 +869,9 @@ def scored(
         "precisions are averaged as they are. BLEU has the geometric mean.": but(mean=lambda v: sum(v) / len(v)),
         "precisions are multiplied, and the fourth root is missing.": but(mean=math.prod),
         "recall is measured: matches are divided by the n-grams of the reference.": but(recall=True),
-        "n-grams match whatever the order of their words. They are sequences.": but(of=lambda gram: tuple(sorted(gram))),
+        "n-grams match whatever the order of their words. They are sequences.": but(
+            of=lambda gram: tuple(sorted(gram))
+        ),
         "short hypotheses are left out. What n-grams they have count.": but(shortest=4),
         "hypotheses of one or two words are left out. What n-grams they have count.": but(shortest=3),
         "hypotheses of one word are left out. What n-grams they have count.": but(shortest=2),
@@ -929,7 +935,7 @@ def bleu(bleu):
         scored(bleu, [one for one, _ in pairs], [other for _, other in pairs], told)
     told = "words that are punctuation alone are left out. They count as all others."
     for hypothesis in ("a b , c d e", "a b c d e .", "a b c d ! e ."):
-        scored(bleu, [hypothesis.split()], ["a b c d e".split()], told)
+        scored(bleu, [hypothesis.split()], [list("abcde")], told)
 
 
 # 13.6
