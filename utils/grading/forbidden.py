@@ -403,7 +403,8 @@ class Watch:
                 name = _forbidden(self.forbids, *str(frame.f_locals.get("self", "")).split(".")[1:2])
             caller = frame.f_back
         elif event == "c_call":
-            self.note_c(argument, frame)
+            if self._of_names.get(getattr(argument, "__name__", "")) != "":
+                self.note_c(argument, frame)
             return
         else:
             return
