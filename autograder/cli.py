@@ -300,7 +300,11 @@ def watch(
 
     watching.require(course, folder)
     say(f"watching {folder} for {len(course.notebooks)} notebooks; Ctrl-C ends it")
-    watching.watch(course, folder, Options(workers), on_collected, on_record, lambda why: say(f"not done: {why}"))
+
+    def on_failure(why: Exception) -> None:
+        say(f"not done: {why}" if isinstance(why, CourseError) else f"not done: {type(why).__name__}: {why}")
+
+    watching.watch(course, folder, Options(workers), on_collected, on_record, on_failure)
 
 
 @app.command()

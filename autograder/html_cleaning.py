@@ -38,6 +38,8 @@ MAX_ALL = 200_000  # characters of all Markdown that is not as released, and of 
 SECONDS, RENDER_SECONDS = 5.0, 0.5  # to clean all texts of a notebook; to render one of them
 MAX_CODE = 20_000  # characters of a code cell that a page highlights: Pygments is quadratic in brackets
 MAX_OUTPUT = 2_000_000  # characters of all outputs of a notebook
+EACH = 200  # characters that an output costs besides its own, however short it is: so much a file says of it
+EACH_LINE = 20  # the same of a line of a traceback
 TAG = re.compile(r"<[a-zA-Z/!?]")
 NO_TAG = re.compile(rf"<(?!/?(?:{'|'.join(TAGS)})(?:[\s/][^<>]*)?>)", re.IGNORECASE)
 OPENED = re.compile(r"<(/?)([a-z0-9]+)")
@@ -120,7 +122,8 @@ def fit(notebook: "NotebookNode") -> int:
         kept = []
         for output in cell.get("outputs", ()):
             data = output.get("data", {})
-            size = sum(map(len, (*data.values(), output.get("text", ""), *output.get("traceback", ()))))
+            lines = output.get("traceback", ())
+            size = sum(map(len, (*data.values(), output.get("text", ""), *lines))) + EACH + EACH_LINE * len(lines)
             rich = len(data.get("text/html", ""))
             if cell.id.startswith("check_") or (size <= left and rich <= of_html):  # those hold the score
                 kept.append(output)

@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import watchfiles
@@ -60,18 +60,14 @@ def watch(
     seen, tried = _look(folder), time.monotonic()
     everything = {(entry, "") for entry in course.notebooks}
     left = _round(course, folder, everything, options, on_collected, on_record)
-    if changes is None:
-        changes = watchfiles.watch(
-            folder, watch_filter=None, rust_timeout=1000 * LOOK_SECONDS, yield_on_timeout=True, raise_interrupt=True
-        )
-    for _ in changes:
+    for _ in changes if changes is not None else _changes(folder):
         now = _look(folder)
         if now == seen and not (left and time.monotonic() - tried >= AGAIN_SECONDS):
             continue
         seen, tried = now, time.monotonic()
         try:
             left = _round(course, folder, left, options, on_collected, on_record)
-        except CourseError as why:
+        except Exception as why:  # whatever one hand-in brings about, the next one is waited for
             left = everything
             on_failure(why)
 
@@ -89,13 +85,25 @@ def require(course: Course, folder: Path) -> None:
         course_tree.release_text(course, entry)
 
 
+def _changes(folder: Path) -> Iterator[object]:
+    """Wakes us when the folder changes, and every LOOK_SECONDS."""
+    while True:
+        try:
+            yield from watchfiles.watch(
+                folder, watch_filter=None, rust_timeout=1000 * LOOK_SECONDS, yield_on_timeout=True, raise_interrupt=True
+            )
+        except RuntimeError:  # its own, of a file's name that is no UTF-8
+            time.sleep(LOOK_SECONDS)
+            yield None
+
+
 def _look(folder: Path) -> dict[str, tuple[int, int]]:
     """When each file was written, and its size."""
     found = {}
     for place, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(place, name)
-            with contextlib.suppress(FileNotFoundError):  # gone meanwhile
+            with contextlib.suppress(OSError):  # gone meanwhile, or in a folder that nobody may look into
                 about = os.lstat(path)
                 found[path] = about.st_mtime_ns, about.st_size
     return found

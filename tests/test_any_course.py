@@ -335,6 +335,10 @@ BROKEN = {
     "no notebook": (lambda folder: (folder / "n.ipynb").write_text("{"), "n.ipynb: it is truncated or no notebook"),
     "nested": (lambda folder: (folder / "n.ipynb").write_text("[" * 10**5), "n.ipynb: it is nested too deep"),
     "a link": (lambda folder: (folder / "key").symlink_to("/etc/passwd"), "key is a link"),
+    "a link whose name is no text": (
+        lambda folder: os.symlink("/etc/passwd", os.fsencode(folder) + b"/l\xff"),
+        "is a link",
+    ),
     "a pipe": (lambda folder: os.mkfifo(folder / "n2.ipynb"), "n2.ipynb is a link, a pipe"),
     "other name": (lambda folder: (folder / "n.ipynb").rename(folder / "m.ipynb"), "No notebooks found"),
     "no file": (lambda folder: (folder / "n.ipynb").unlink(), "holds no notebook"),

@@ -439,3 +439,120 @@ def test_a_file_of_another_notebook_is_refused(mine, tmp_path, text, only):
         text.replace(b'"id": "exercise_1_', b'"id": "colab').replace(b'"grade_id": "exercise_1_', b'"x": "')
     )
     assert len(collect.collect(mine, path, mine.notebook(RUNS) if only else None, "ada").taken) == 1  # no ids: by name
+
+
+@pytest.mark.parametrize(
+    "names, students",
+    [
+        ((f"submissions/ada/{NAME}.ipynb", f"submissions/bo/{NAME}.ipynb", f"submissions/x{NAME}.ipynb"), "ada bo x"),
+        ((f"handins/ada_{NAME}.ipynb", f"handins/bo_{NAME}.ipynb"), "ada bo"),
+        ((f"week 1/ada_{NAME}.ipynb", f"week 1/bo_{NAME}.ipynb", f"week 1/cy_{NAME}.ipynb"), "ada bo cy"),
+        ((f"ada/{NAME}.ipynb", f"ada/{NAME} (1).ipynb"), "ada"),
+        ((f"ada/{NAME}.ipynb", f"bo/drafts/{NAME}.ipynb"), "ada bo"),
+    ],
+)
+def test_a_folder_of_several_students_is_nobodys(mine, tmp_path, text, names, students):
+    result = collect.collect(mine, packed(tmp_path / "in.zip", dict.fromkeys(names, text)))
+    assert sorted(submitted(mine)) == students.split() and not result.refused
+    assert bool(result.notes) == (len(names) > len(students.split()))
+
+
+def test_files_of_two_folders_that_are_taken_as_one_students_are_noted(mine, tmp_path, text):
+    names = (f"ada/{NAME}.ipynb", f"ada/old/{NAME}.ipynb", f"bo/{NAME}.ipynb")
+    (note,) = collect.collect(mine, packed(tmp_path / "in.zip", dict.fromkeys(names, text))).notes
+    assert "ada/old" in note and "both taken as theirs" in note
+
+
+def test_a_name_that_states_a_year_of_three_digits_stops_nobody(mine, tmp_path, text):
+    name = f"Lab_{{}}_attempt_{{}}-01-01-00-00-00_{NAME}.ipynb"
+    first = {name.format("eve", "0999"): text, name.format("bo", "2027"): text}
+    result = collect.collect(mine, packed(tmp_path / "one.zip", first))
+    assert [*submitted(mine)] == ["bo"] and "no valid time" in result.refused[0]
+    collect.collect(mine, packed(tmp_path / "two.zip", {name.format("eve", "2027"): text}))
+    assert sorted(submitted(mine)) == ["bo", "eve"]
+
+
+def test_a_name_that_is_no_text_stops_nobody(mine, tmp_path, text):
+    inbox = tmp_path / "in"
+    for folder in ("bo", "cy"):
+        (inbox / folder).mkdir(parents=True)
+        (inbox / folder / f"{NAME}.ipynb").write_bytes(text)
+    strange = os.fsencode(inbox / "cy") + b"/M\xfcller.ipynb"
+    for place in (strange, os.fsencode(inbox) + b"/anon_\x80_12_" + f"{NAME}.ipynb".encode()):
+        with open(place, "wb") as file:
+            file.write(text)
+    os.mkdir(os.fsencode(inbox) + b"/dir\xff")
+    result = collect.collect(mine, inbox)
+    assert sorted(submitted(mine)) == ["bo", "cy"]
+    assert len(result.refused) == 3 and all("no UTF-8" in line for line in result.refused)
+
+
+def test_what_cannot_be_read_is_named_and_stops_nobody(mine, tmp_path, text, monkeypatch):
+    inbox = tmp_path / "in"
+    for student in ("ada", "bo"):
+        (inbox / student).mkdir(parents=True)
+        (inbox / student / f"{NAME}.ipynb").write_bytes(text)
+    real = pathlib.Path.open
+
+    def opened(path, *args, **options):
+        if path.parent.name == "ada" and path.is_relative_to(inbox):
+            raise PermissionError(13, "Permission denied")
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(pathlib.Path, "open", opened)
+    result = collect.collect(mine, inbox)
+    assert [*submitted(mine)] == ["bo"]
+    assert result.refused == [f"ada/{NAME}.ipynb: cannot be read (Permission denied)"]
+
+
+def test_no_name_makes_lines_of_its_own(mine, tmp_path, text):
+    names = (f"ada/q\nbo: {NAME} (kept, and does NOT count)\nx{NAME}.ipynb", "bo/a\nb.txt")
+    result = collect.collect(mine, packed(tmp_path / "in.zip", dict.fromkeys(names, text)))
+    assert len(result.taken) == 1 and len(result.refused) == 1
+    assert not any("\n" in line for line in (*result.taken, *result.refused, *result.notes))
+
+
+def test_a_students_zip_without_a_notebook_is_named(mine, tmp_path, text):
+    inner = zipped({"__MACOSX/._x": "", "results/a/seed_1.json": "{}"})
+    result = collect.collect(mine, packed(tmp_path / "in.zip", {"ada/work.zip": inner, f"bo/{NAME}.ipynb": text}))
+    assert [*submitted(mine)] == ["bo"] and result.refused == ["ada/work.zip: it holds no notebook"]
+
+
+def test_the_number_of_a_file_is_no_mark_of_an_unknown_time(mine):
+    entry = mine.notebook(NAME)
+    names = ["20270501T000000Z-deadbeef-77.ipynb", "20270501T000000Z-01234567.ipynb"]
+    for name in names:
+        assert collect._handed_in_at(pathlib.Path(name), mine, entry) == datetime.datetime(
+            2027, 5, 1, tzinfo=datetime.UTC
+        )
+    assert collect._handed_in_at(pathlib.Path("20270501T000000Z-deadbeef-unknown-77.ipynb"), mine, entry) is None
+    assert [collect._order(pathlib.Path(name))[1] for name in names] == [77, 0]
+
+
+def test_a_time_that_is_known_later_counts(mine, tmp_path, text):
+    """Of Moodle's download: first without times, all files are as old as the download; then with them."""
+
+    def moodle(name, times):
+        with zipfile.ZipFile(tmp_path / name, "w") as archive:
+            for student, when in times.items():
+                info = zipfile.ZipInfo(f"{student}_1{len(student)}_assignsubmission_file_/{NAME}.ipynb", when)
+                archive.writestr(info, text)
+        return tmp_path / name
+
+    downloaded = (2027, 5, 1, 0, 0, 0)
+    collect.collect(mine, moodle("one.zip", {"Ada": downloaded, "Bo": downloaded}))
+    stamp = submitted(mine)["Ada"].with_name("timestamp.txt")
+    assert not stamp.exists()
+    collect.collect(mine, moodle("two.zip", {"Ada": (2027, 1, 5, 0, 0, 0), "Bo": (2027, 2, 5, 0, 0, 0)}))
+    assert stamp.read_text().startswith("2027-01-0")
+
+
+def test_nobody_is_taken_into_a_folder_that_somebody_prepared(mine, tmp_path, text):
+    """Who is called `Ada Lovelace_123` is not the Ada Lovelace whose number is 123."""
+    moodle = "{}_assignsubmission_file_/" + f"{NAME}.ipynb"
+    collect.collect(mine, packed(tmp_path / "one.zip", {moodle.format("Ada Lovelace_123_456"): text}))
+    before = submitted(mine)
+    again = {moodle.format(f"Ada Lovelace_{number}"): text + b" " * number for number in (123, 789)}
+    result = collect.collect(mine, packed(tmp_path / "two.zip", again))
+    assert submitted(mine)["Ada_Lovelace_123"].read_bytes() == text, result
+    assert before["Ada_Lovelace_123"] and any("called Ada_Lovelace_123 already" in line for line in result.refused)

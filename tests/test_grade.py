@@ -27,6 +27,7 @@ from autograder.grading.records import (
     students_of,
     verdict_path,
 )
+from autograder.intake import restore
 from autograder.intake.collect import pack
 from autograder.reports import report
 from autograder.reports.report import recorded_tables
@@ -233,6 +234,19 @@ def test_the_judge_says_what_the_check_says_at_home(entry):
             else:
                 assert case.says in told or case.says in ran.error, (case.exercise, case.name, told)
             assert verdict.score == pytest.approx(case.score(visible[case.exercise])), (case.exercise, case.name, told)
+
+
+def test_outputs_of_all_cells_are_bounded(fresh, monkeypatch):
+    monkeypatch.setattr(judging, "MAX_OUTPUTS", 5)
+    maker = synthetic.Maker(fresh, fresh.notebooks[0])
+    notebook, _ = restore.restore(restore.read(maker.file(), 20), maker.released)
+    for place in range(3):
+        shows = "from IPython.display import display\nfor k in range(4): display(k)"
+        notebook.cells.insert(1, nbformat.v4.new_code_cell(shows, id=f"more{place}"))
+    said = judging.judge(fresh, HandIn(fresh.notebooks[0], "ada"), notebook)
+    shown = [len(cell.outputs) for cell in notebook.cells if cell.id.startswith("more")]
+    assert shown == [4, 1, 0] and any("more than 5 outputs" in one for one in said.remarks)
+    assert sum(one.score for one in said.verdicts) == sum(one.points for one in said.verdicts)
 
 
 def author_notebook(entry):

@@ -81,6 +81,23 @@ def test_plain_words_are_let_in_as_they_are(text, plain, monkeypatch):
         assert {*re.findall(r"<(\w+)", rendered)} <= {"p", "br"}
 
 
+def test_outputs_are_bounded_however_short_they_are(solved):
+    own, *_ = sorted(restore.illustrating(RELEASE))
+    text = json.loads(json.dumps(solved))
+    (cell,) = [cell for cell in text["cells"] if cell["id"] == own]
+    cell["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "a"}] * 200_000
+    read = restore.read(json.dumps(text).encode(), 20, restore.illustrating(RELEASE))
+    notebook, _ = restore.restore(read, RELEASE)
+    assert 1000 < len(find(notebook, own).outputs) < 10_000
+    for place in range(3):
+        lines = ["" for _ in range(300)]
+        many = [nbformat.v4.new_output("error", ename="E", evalue="", traceback=lines) for _ in range(200)]
+        notebook.cells.append(nbformat.v4.new_code_cell("1", id=f"more{place}", outputs=many))
+    assert html_cleaning.fit(notebook) > 100
+    kept = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    assert sum(1 + len(output.get("traceback", ())) for output in kept) < 100_000
+
+
 def test_an_untouched_hand_in_needs_nothing(solved):
     notebook, remarks = restored(solved)
     assert complete(notebook) and remarks == []

@@ -1,6 +1,7 @@
 """`autograder watch`: what arrives is graded and answered, once; what fails is tried again; a restart goes on."""
 
 import configparser
+import itertools
 import os
 import re
 import shlex
@@ -133,6 +134,36 @@ def test_what_is_missing_is_told_before_it_watches(known, tmp_path, tree, folder
         watched(known.model_copy(update={"tree": tmp_path / tree}), tmp_path / folder, [])
     ended = CliRunner().invoke(cli.app, ["--tree", str(tmp_path / tree), "watch", str(tmp_path / folder)])
     assert re.search(told, str(ended.exception)) and not ended.output
+
+
+def test_no_failure_of_a_round_ends_it(known, files, tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "AGAIN_SECONDS", 0)
+    inbox, real, failures = tmp_path / "inbox", watch.collect, [ValueError("of a hand-in")]
+    inbox.mkdir()
+
+    def failing(*given):
+        if failures:
+            raise failures.pop()
+        return real(*given)
+
+    def changes():
+        put(inbox, "ada", files[0])
+        monkeypatch.setattr(watch, "collect", failing)
+        yield {"ada"}
+        yield set()
+
+    found = watched(known, inbox, changes())
+    assert found["not done"] == ["of a hand-in"] and [one[:2] for one in found["graded"]] == [("ada", GRADED)]
+
+
+def test_a_name_at_which_the_system_fails_is_slept_over(tmp_path, monkeypatch):
+    def failing(*given, **options):
+        yield "a change"
+        raise RuntimeError("of watchfiles, at a name that is no UTF-8")
+
+    monkeypatch.setattr(watch, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(watch.watchfiles, "watch", failing)
+    assert [*itertools.islice(watch._changes(tmp_path), 4)] == ["a change", None, "a change", None]
 
 
 def test_the_command_grades_what_arrives_until_it_is_ended(workshop, files, tmp_path):

@@ -285,7 +285,7 @@ def jobs(course: CourseDir, assignment: str, students: Collection[str] = ()) -> 
             digest(Path(name), content, course.limits.disk_mb * 2**20)
         except (NotGradable, OSError) as why:
             unreadable = str(why)
-            content.update(unreadable.encode())
+            content.update(unreadable.encode(errors="surrogateescape"))
         known = course.load_record(assignment, student)
         found.append(Job(assignment, student, Path(name), content.hexdigest(), known, unreadable))
     return found

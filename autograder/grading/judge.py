@@ -40,6 +40,7 @@ SCOREBOARD = "scoreboard(checks)"
 # What a kernel is told before anything of the hand-in runs: whose numbers its cells show. The judge draws its own.
 ANSWER_FOR = "from utils import variants; variants.answer_for(*{!r}); del variants"
 T = TypeVar("T")
+MAX_OUTPUTS = 10_000  # of all cells of a hand-in; a page shows fewer
 LONG = 20_000  # characters of a cell; Python's parser takes a fifth of a second for the worst of them
 LONG_IN_ALL = 10 * LONG  # of the cells that are parsed to see what can be put off
 # For one cell, and for all cells of a hand-in, which take some tenths of a second. Of what takes longer only the words
@@ -321,6 +322,7 @@ class _Session:
         self.cells: list[forbidden.Cell] = []  # all that ran, as `forbidden` reads them
         self._reader = Reader()
         self.exercise = ""  # the one that is being judged
+        self.outputs = MAX_OUTPUTS  # that may still be kept
         self.kernels, self.chances, self.died = 0, SECOND_CHANCES, False
         self.burdened = False  # by what a cell holds that was stopped at its time limit
         self.deadline = time.monotonic() + course.limits.notebook_seconds
@@ -345,7 +347,10 @@ class _Session:
                 self.history.append(cell)
             else:
                 self.burdened = True
-        cell.outputs, cell.execution_count = ran.outputs, None
+        if len(ran.outputs) > self.outputs >= 0:
+            self.judged.remarks.append(f"{self._where(cell)}: more than {MAX_OUTPUTS:,} outputs, the rest is left out")
+        cell.outputs, cell.execution_count = ran.outputs[: max(0, self.outputs)], None
+        self.outputs -= len(ran.outputs)
         if ran.seconds > self.judged.slowest[1]:
             self.judged.slowest = (cell.id, round(ran.seconds, 2))
         return ran

@@ -23,6 +23,7 @@ from utils.experiments.experiment import MAX_FILE, MAX_FILES, read_files
 from utils.grading.verdict import legible
 
 MAX_MEMBERS = 50_000
+YEARS = range(1970, 9999)  # of a time that somebody may have handed in at
 MAX_PATH, MAX_FOLDERS = 1000, 40  # of a member's name: its folders are looked at one by one, in each of the others
 MAX_OWN_MEMBERS = 1000  # in a student's own zip, which may lie in the platform's; deeper ones are refused
 MAX_OWN_NOTEBOOKS = 4  # how often the size of one notebook a student's zip may unpack to
@@ -70,9 +71,18 @@ class Reader:
             return
         inside: list[PurePosixPath] = []
         empty: list[PurePosixPath] = []
-        for folder, folders, names in os.walk(source, followlinks=False):
+
+        def unreadable(bad: OSError) -> None:
+            self._refuse(
+                Path(bad.filename or source).relative_to(source).as_posix(), f"cannot be read ({bad.strerror})"
+            )
+
+        for folder, folders, names in os.walk(source, onerror=unreadable, followlinks=False):
             folders.sort()
             below = PurePosixPath(Path(folder).relative_to(source).as_posix())
+            for strange in [name for name in (*folders, *names) if not is_text(name)]:
+                self._refuse(below / strange, "its name is no UTF-8, in which names are kept: rename it")
+            folders[:], names = filter(is_text, folders), [*filter(is_text, names)]
             if len(below.parts) > MAX_FOLDERS:
                 self._refuse(legible(str(below), 300), f"below more than {MAX_FOLDERS} folders")
                 folders.clear()
@@ -99,11 +109,12 @@ class Reader:
 
     def _time(self, path: Path) -> datetime.datetime:
         """When a file was last changed; now, if its time is none that there can be."""
-        try:
-            return datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
-        except (ValueError, OverflowError):  # of a year that no calendar has
-            self._refuse(path.name, "has no valid time; it counts as handed in now")
-            return datetime.datetime.now(datetime.UTC)
+        with suppress(ValueError, OverflowError):  # of a year that no calendar has
+            when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
+            if when.year in YEARS:
+                return when
+        self._refuse(path.name, "has no valid time; it counts as handed in now")
+        return datetime.datetime.now(datetime.UTC)
 
     def _file(self, path: Path, inside: PurePosixPath, above: int, names: Names) -> Iterator[Found]:
         """A file of a folder. `above` is the number of folders over it that name no student."""
@@ -113,15 +124,24 @@ class Reader:
             self._refuse(inside, "a link or special file, not followed")
             return
         owner = PurePosixPath(*inside.parts[above:])
-        when = self._time(path)
-        if path.suffix.lower() == ".zip":
-            own = bool(owner.parent.parts) or platform(self.course, owner.name) is not None
-            with path.open("rb") as file:
-                yield from self._zip(file, owner if own else PurePosixPath(), when, names if own else None)
-        elif path.suffix.lower() == ".ipynb":
-            runs = partial(self._beside, path.parent / "results")
-            with path.open("rb") as file:
-                yield from self._found(inside, file.read(self.most + 1), when, owner, names, runs=runs)
+        if path.suffix.lower() in (".zip", ".ipynb"):
+            try:
+                when, file = self._time(path), path.open("rb")
+            except OSError as bad:  # somebody's own, or gone meanwhile
+                self._refuse(inside, f"cannot be read ({bad.strerror})")
+                return
+            with file:
+                if path.suffix.lower() == ".zip":
+                    own = bool(owner.parent.parts) or platform(self.course, owner.name) is not None
+                    yield from self._zip(file, owner if own else PurePosixPath(), when, names if own else None)
+                    return
+                try:
+                    text = file.read(self.most + 1)
+                except OSError as bad:
+                    self._refuse(inside, f"cannot be read ({bad.strerror})")
+                    return
+                runs = partial(self._beside, path.parent / "results")
+                yield from self._found(inside, text, when, owner, names, runs=runs)
         elif not RUN.match(inside.as_posix()):  # runs are read with the notebook that they lie beside
             self._refuse(inside, "not a notebook; ask for the .ipynb file")
 
@@ -141,16 +161,22 @@ class Reader:
             try:
                 when = self.course.utc(datetime.datetime.strptime(claim.time, claim.platform.time_format))
             except (ValueError, OverflowError):
+                when = datetime.datetime.max
+            if when.year not in YEARS:
                 self._refuse(path, "its name states no valid time")
                 return
         yield Found(path, text, when, owner, claim, packed, runs)
 
     def _beside(self, results: Path) -> dict[str, bytes]:
         """The files of runs in a folder, unless they are too large to be runs."""
-        if sum(path.lstat().st_size for path in results.glob("*/seed_*.json")) > MAX_RUNS:
-            self._refuse(f"{results.parent.name}/{results.name}", f"more than {MAX_RUNS // 2**20} MB of runs")
-            return {}
-        return read_files(results)
+        why = f"more than {MAX_RUNS // 2**20} MB of runs"
+        try:
+            if sum(path.lstat().st_size for path in results.glob("*/seed_*.json")) <= MAX_RUNS:
+                return read_files(results)
+        except OSError as bad:
+            why = f"its runs cannot be read ({bad.strerror})"
+        self._refuse(f"{results.parent.name}/{results.name}", why)
+        return {}
 
     def _zip(
         self, file: BinaryIO, owner: PurePosixPath, when: datetime.datetime, outer: Names | None = None
@@ -162,6 +188,7 @@ class Reader:
         """
         own = outer is not None
         called = owner if owner.name else "the zip"
+        refused, taken = len(self.refused), False
         if own:
             parts = iter(partial(file.read, 2**20), b"")
             listed = sum(part.count(MEMBER) for part in parts)  # before zipfile makes a kilobyte of each
@@ -205,6 +232,7 @@ class Reader:
                     if own and room < 0:
                         self._refuse(owner / name, f"a student's zip of more than {MAX_OWN_NOTEBOOKS} large notebooks")
                         return
+                    taken = True
                     whose = owner if own else PurePosixPath(*name.parts[above:])
                     stamp = when if own else self._stated(member, when)
                     if name.suffix.lower() == ".ipynb":
@@ -215,6 +243,8 @@ class Reader:
                         self._refuse(owner / name, "a zip larger than one notebook may be")
                     else:
                         yield from self._zip(io.BytesIO(text), whose, stamp, said)
+                if own and not taken and len(self.refused) == refused:
+                    self._refuse(called, "it holds no notebook")
         except UNREADABLE:
             self._refuse(called, "cannot be read as a zip: it is damaged, or none")
 
@@ -288,6 +318,11 @@ class Reader:
             return when
 
 
+def is_text(name: str) -> bool:
+    """Whether the name of a file can be written down: Linux lets any bytes be one."""
+    return not re.search("[\ud800-\udfff]", name)
+
+
 def _is_deep(name: str) -> bool:
     return len(name) > MAX_PATH or name.count("/") + name.count("\\") > MAX_FOLDERS
 
@@ -303,7 +338,7 @@ def listed(source: Path) -> Iterator[tuple[PurePosixPath, datetime.datetime]]:
     """The names and times of what a folder or zip holds; nothing of a zip that cannot be read: the reader says so."""
     if source.is_dir():
         for folder, _, names in os.walk(source, followlinks=False):
-            for path in (Path(folder, name) for name in names):
+            for path in (Path(folder, name) for name in names if is_text(folder + name)):
                 with suppress(OSError, ValueError, OverflowError):
                     when = datetime.datetime.fromtimestamp(path.lstat().st_mtime)
                     yield PurePosixPath(path.relative_to(source).as_posix()), when

@@ -18,6 +18,7 @@ from pathlib import Path
 from autograder import limited
 from autograder.course import FOLDER, Course, CourseError, NotebookEntry, Platform
 from autograder.gradebook import course_tree, roster
+from autograder.html_cleaning import line
 from autograder.intake import origins, reading
 from autograder.intake.archive import Found, Reader, listed
 from autograder.intake.platforms import TELL, Claim, assignment_claims
@@ -66,9 +67,9 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
     result = Collected()
     named = _Names(course, source, result, whose)
     packed: set[tuple[object, str]] = set()
-    called: dict[tuple[str, str], Claim] = {}
+    called: dict[tuple[str, str], tuple[Claim, Found]] = {}
     for found in Reader(course, result.refused).files(source):
-        path = legible(str(found.path), 300)
+        path = line(found.path, 300)
         inside = _exercises_of(course, found.text)
         entry = _named(course, found) or only or next(iter(inside), None)
         if entry is None:
@@ -88,10 +89,13 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
         except CourseError as why:
             result.refused.append(f"{path}: {why}")
             continue
-        first = called.setdefault((student, entry.name), claim)
-        if not whose and (first.name, first.id) != (claim.name, claim.id):
+        first, at = called.setdefault((student, entry.name), (claim, found))
+        # A platform's files of one name and number are one student's. Folders may hold anybody's.
+        apart = claim.platform is None and at.owner != found.owner
+        if not whose and ((first.name, first.id) != (claim.name, claim.id) or apart):
+            other = line(at.path, 300) if apart else f"a hand-in of {first.student()}"
             result.notes.append(
-                f"{student}: {path} and a hand-in of {first.student()} are both taken as theirs, and the later one "
+                f"{student}: {path} and {other} are both taken as theirs, and the later one "
                 f"counts; if that is another student, `autograder remove {student} {entry.number} --yes`, and put each "
                 "into a folder with its student's name"
             )
@@ -108,8 +112,8 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
                 )
             try:
                 runs = _readable(found.runs(), path, result) if entry.has_experiments else {}
-                line, counts = _keep(course, entry, student, found, runs, named.told_time(claim, entry), claim)
-                result.taken.append(line)
+                told, counts = _keep(course, entry, student, found, runs, named.told_time(claim, entry), claim)
+                result.taken.append(told)
                 result.new += [(entry, student)] * counts
                 result.notes += late_after_one_in_time(course, entry, student)
             except OSError as bad:
@@ -118,8 +122,8 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
                 result.refused.append(f"{path}: cannot be kept ({bad.strerror})")
     if not result.taken and not result.refused:
         result.refused.append(f"{source}: it is empty, or holds no notebook and no zip")
-    result.refused = [legible(line) for line in result.refused]
-    result.notes = [legible(line) for line in dict.fromkeys(result.notes)]
+    result.refused = [line(one) for one in result.refused]
+    result.notes = [line(one) for one in dict.fromkeys(result.notes)]
     return result
 
 
@@ -237,6 +241,12 @@ class _Names:
             course_tree.write(known, legible(claim.name))
         if known.read_text() not in (legible(claim.name), legible(name)):
             raise CourseError(f"another student is called {student} already; rename one of the two")
+        before = self._number(student, entry)
+        if claim.id and before not in ("", claim.id):
+            raise CourseError(
+                f"another student is called {student} already, with the number {before}: say who is who in "
+                f"{self.course.tree / 'students.csv'}"
+            )
         self._remember(student, claim, entry)
         return student
 
@@ -324,13 +334,13 @@ def _keep(
     is_latest = last is None or (_order(last) <= _order(kept) and not there)
     if claim and ((new and is_latest) or origins.origin_of(course, entry, student) is None):
         origins.note(course, entry, student, claim, found.owner)
-    line = f"{student}: {entry.name} from {legible(str(found.path), 300)}"
+    told = f"{student}: {entry.name} from {line(found.path, 300)}"
     if again:
-        return f"{line} (the same as the one that counts)", False
+        return f"{told} (the same as the one that counts)", False
     if last is not None and not is_latest:
-        return f"{line} (kept, and does NOT count: the one of {_when(last):%Y-%m-%d %H:%M} UTC came later)", False
+        return f"{told} (kept, and does NOT count: the one of {_when(last):%Y-%m-%d %H:%M} UTC came later)", False
     older = len(list(folder.glob("*.ipynb"))) - 1
-    return (f"{line} (it counts; {older} earlier one{'s' * (older > 1)} kept)" if older else line), True
+    return (f"{told} (it counts; {older} earlier one{'s' * (older > 1)} kept)" if older else told), True
 
 
 def kept_hand_ins(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
@@ -343,8 +353,9 @@ def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
     """Make the latest of the kept hand-ins the one that is graded; it came when its content first did."""
     kept = kept_hand_ins(course, entry, student)
     latest, submitted = kept[-1], course_tree.place(course, "submitted", entry, student)
-    alike = itertools.takewhile(lambda one: one.name[16:] == latest.name[16:], reversed(kept))
-    taken = _handed_in_at([*alike][-1], course, entry)
+    alike = itertools.takewhile(lambda one: _digest_of(one) == _digest_of(latest), reversed(kept))
+    times = [when for one in alike if (when := _handed_in_at(one, course, entry)) is not None]
+    taken = min(times, default=None)
     stamp = submitted.with_name("timestamp.txt")
     if not submitted.exists() or submitted.read_bytes() != latest.read_bytes():
         course_tree.write(submitted, latest.read_bytes())
@@ -384,7 +395,7 @@ def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -
 def _order(kept: Path) -> tuple[str, int]:
     """By what the latest of several kept hand-ins is found: when it came, then the platform's number of the file."""
     number = kept.stem.rsplit("-", 1)[-1]
-    return kept.name[:16], int(number) if kept.stem.count("-") > 2 and number.isdecimal() else 0
+    return kept.name[:16], int(number) if kept.stem.count("-") > 1 and number.isdecimal() else 0
 
 
 def _digest_of(kept: Path) -> str:
@@ -399,7 +410,7 @@ def _when(kept: Path) -> datetime.datetime:
 
 def _handed_in_at(kept: Path, course: Course, entry: NotebookEntry) -> datetime.datetime | None:
     """When a kept hand-in was handed in, None if nobody says. Of a late one it is the first second that is late."""
-    mark = kept.stem.split("-")[2:]
+    mark = [one for one in kept.stem.split("-")[2:] if not one.isdecimal()]  # a number is that of the file
     if "late" in mark and entry.deadline:
         grace = datetime.timedelta(minutes=course.late.grace_minutes, seconds=1)
         return entry.deadline.astimezone(datetime.UTC) + grace

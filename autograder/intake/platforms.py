@@ -98,12 +98,21 @@ def containers(course: Course, paths: list[PurePosixPath]) -> int:
     """
     known = [path for path in paths if path.suffix.lower() in (".ipynb", ".zip") and not is_noise(path)]
     for above in range(max((len(path.parts) for path in known), default=0)):
-        keys = {_key(course, PurePosixPath(*path.parts[above + 1 :])) for path in known}
-        if len({path.parts[: above + 1] for path in known}) > 1 or "" in keys:
+        below = [PurePosixPath(*path.parts[above + 1 :]) for path in known]
+        if len({path.parts[: above + 1] for path in known}) > 1 or not all(path.parts for path in below):
             return above
-        if len(keys) < 2 and known[0].parts[above].lower() not in CONTAINERS:
+        if known[0].parts[above].lower() in CONTAINERS:  # whatever else lies in it, it is nobody's name
+            continue
+        keys = {_key(course, path) for path in below}
+        if ("" in keys and not _named_apart(course, below)) or len(keys) < 2 - ("" in keys):
             return above
     return 0
+
+
+def _named_apart(course: Course, paths: list[PurePosixPath]) -> bool:
+    """Whether these are files alone, and their names are several students'."""
+    names = [_own_name(course, path) for path in paths]
+    return all(len(path.parts) == 1 for path in paths) and "" not in names and len({*names}) > 1
 
 
 def _key(course: Course, path: PurePosixPath) -> str:
@@ -164,10 +173,15 @@ class Names:
         folders = _folders(self.course, path)
         if folders:
             return Claim(_somebody(folders[0], folders[0]))
-        name = path.stem
-        for entry in self.course.notebooks:
-            name = name.replace(entry.name, "")
-        return Claim(_somebody(name, _without_copy(name)))
+        return Claim(_own_name(self.course, path))
+
+
+def _own_name(course: Course, path: PurePosixPath) -> str:
+    """What is left of a file's name without the notebook's: somebody's, or ""."""
+    name = path.stem
+    for entry in course.notebooks:
+        name = name.replace(entry.name, "")
+    return _somebody(name, _without_copy(name))
 
 
 def _composed(path: PurePosixPath) -> PurePosixPath:

@@ -15,6 +15,7 @@ MAX_DIGITS = 20
 CURRENT = 4  # the notebook format that is read as it is
 MAX_SHOWN = 1_500_000  # characters of all outputs that are kept for a person to look at
 MAX_SHOWN_TEXT = 10_000  # of one that is text
+EACH = 200  # characters that an output costs besides its own, however short it is
 
 
 class Ungradable(Exception):
@@ -54,7 +55,7 @@ def cells(text: bytes, shown: Collection[str] = ()) -> tuple[list[Cell], int]:
     for cell in found:
         if (taken := _cell(cell)) is not None:
             outputs = _outputs(cell, room) if not {*taken[2]}.isdisjoint(shown) else []
-            room -= sum(len(said) for _, said in outputs)
+            room -= sum(len(said) + EACH for _, said in outputs)
             known.append((*taken, outputs))
     if sum(len(source) for _, source, *_ in known) > MAX_TEXT:
         raise Ungradable(f"its cells hold more than {MAX_TEXT:,} characters of text")
@@ -132,9 +133,9 @@ def _outputs(cell: dict[str, Any], room: int) -> list[Output]:
         data = data if isinstance(data, dict) else {}
         picture = _text(data.get("image/png"))
         said = picture or _text(data.get("text/plain")) or _text(output.get("text") if isinstance(output, dict) else "")
-        if said and len(said) <= room and (picture or len(said) <= MAX_SHOWN_TEXT):
+        if said and len(said) + EACH <= room and (picture or len(said) <= MAX_SHOWN_TEXT):
             kept.append(("image/png" if picture else "text", _clean(said)))
-            room -= len(said)
+            room -= len(said) + EACH
     return kept
 
 

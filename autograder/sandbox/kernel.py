@@ -29,6 +29,7 @@ PATIENCE_SECONDS = 1  # for a kernel that was interrupted
 ON_THE_CLOCK = 3
 SLICE_SECONDS = 0.25
 MAX_OUTPUTS = 500
+MAX_LINES = 1000  # of all tracebacks of a cell; the kernel sends fewer
 CLEAN: dict[str, Callable[[str], str]] = {
     "text/plain": str,
     "text/html": html_cleaning.html,
@@ -198,7 +199,7 @@ class _Collector:
     """Turns what a cell put out into notebook outputs: known kinds, known fields, bounded size."""
 
     def __init__(self, ran: Ran, room: int):
-        self.ran, self.room = ran, room
+        self.ran, self.room, self.lines = ran, room, MAX_LINES
 
     def __call__(self, item: Any) -> bool:
         """Take one output; whether more are wanted."""
@@ -213,7 +214,8 @@ class _Collector:
             case {"kind": "error", "name": str(name), "message": str(message), "lines": list(lines)}:
                 self.ran.error = legible(f"{name}: {message}", 1000)
                 self.ran.blank = (name, message) == ("NotImplementedError", "")
-                lines = [self._fit(line) for line in lines if type(line) is str]
+                lines = [self._fit(line) for line in lines[: self.lines] if type(line) is str]
+                self.lines -= len(lines)
                 outputs.append(new_output("error", ename=name[:100], evalue=message[:1000], traceback=lines))
             case {"kind": "display" | "result" as kind, "data": dict(data)}:
                 shown = {mime: CLEAN[mime](self._fit(data[mime])) for mime in CLEAN if type(data.get(mime)) is str}

@@ -444,7 +444,7 @@ def train_step(model, optimizer, x, labels, masks):
 
 
 def sparsity_after(rounds, rate):
-    """The share of weights that is gone after `rounds`, 0 or more, that cut a share `rate`, 0 to 1, of the rest each."""
+    """The share of weights that is gone after `rounds`, 0 or more, that cut a share `rate`, 0 to 1, of what is left."""
     ### BEGIN SOLUTION
     return 1 - (1 - rate) ** rounds
     ### END SOLUTION
