@@ -330,13 +330,13 @@ def regrade(
     course = begin(wanted, cluster, trust_submissions, dashboard)
 
     from autograder.grading import grade as grading
-    from autograder.grading.records import Options, known_students
+    from autograder.grading.records import GRADED, Options, known_students
     from autograder.reports import report as reporting
 
     known_students(course, course.select(wanted), student)
     options = Options(workers, cluster, trust_submissions, devices(gpus), dashboard)
     pairs = grading.regrade(course, course.select(wanted), exercise or (), student, options)
-    done = [(before, after) for before, after in pairs if not after.retry]
+    done = [(before, after) for before, after in pairs if after.status == GRADED]
     if json:
         for before, after in done:
             print_json(before, after)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from autograder import cli, course, synthetic
 from autograder.author import build, checks
-from autograder.course import cell_id
+from autograder.course import CourseError, cell_id
 from autograder.gradebook import course_tree, recording
 from autograder.grading import fingerprints, grade, judge
 from autograder.grading.records import UNGRADABLE, Record, jobs, load_record
@@ -74,6 +74,57 @@ def test_one_exercise_is_judged_again_and_all_else_stays(graded):
     stored = nbformat.read(course_tree.place(graded, "autograded", entry, "bo"), as_version=4)
     outputs = {one.id: one.get("outputs") for one in stored.cells}
     assert "passed" in outputs[cell][0].text and len(outputs[cell_id("check", second)]) == 1
+
+
+def test_a_check_that_gives_more_points_asks_for_a_new_tree_and_then_gives_them(graded, monkeypatch):
+    (entry,) = graded.notebooks
+    first = numbers(graded)[0]
+    with recording.open_recorder(graded) as recorder:
+        rows = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "bo").grades
+        (written, *_) = [one for one in rows if one.name.startswith("written_")]
+        written.manual_score, written.needs_manual_grade, name = 1.5, False, written.name
+        recorder.gradebook.db.commit()
+    before = {student: load_record(graded, entry, student) for student in ("ada", "bo", "cy")}
+    check = checks.public_checks(entry)[first]
+    monkeypatch.setattr(check, "points", check.points + 1)
+    pairs = grade.regrade(graded, [entry], [first])
+    assert len(pairs) == 2 and all("run `autograder build`" in after.reason for _, after in pairs)
+    assert {student: load_record(graded, entry, student) for student in before} == before
+    course_tree.build_tree(graded)
+    pairs = grade.regrade(graded, [entry], [first])
+    assert [after.verdicts[0].score for _, after in pairs] == [check.points] * 2
+    assert mark(graded, "bo", cell_id("check", first)) == (check.points, None, False)
+    assert mark(graded, "bo", name) == (None, 1.5, False)
+
+
+def test_what_the_grader_fails_on_keeps_its_verdicts(graded, monkeypatch):
+    (entry,) = graded.notebooks
+    first = numbers(graded)[0]
+    before = load_record(graded, entry, "ada")
+
+    def failing(*given, **options):
+        raise ArithmeticError("a mistake of ours")
+
+    monkeypatch.setattr(judge, "judge", failing)
+    (_, after), _ = grade.regrade(graded, [entry], [first])
+    assert after.status == UNGRADABLE and load_record(graded, entry, "ada") == before
+    assert mark(graded, "ada", cell_id("check", first))[0] == before.verdicts[0].score
+
+
+def test_a_question_more_leaves_a_notebook_with_marks_as_it_was(graded, monkeypatch):
+    (entry,) = graded.notebooks
+    paths = [course_tree.place(graded, place, entry) for place in ("source", "release")]
+    before = [path.read_text() for path in paths]
+    made = build.solution_notebook(graded, entry)
+    (cell,) = [cell for cell in made.cells if cell.id == "written_1_W1"]
+    another = json.loads(json.dumps(cell))
+    another["id"] = another["metadata"]["id"] = another["metadata"]["nbgrader"]["grade_id"] = "written_1_W9"
+    made.cells.append(nbformat.from_dict(another))
+    monkeypatch.setattr(build, "solution_notebook", lambda *given: made)
+    for _ in range(2):
+        with pytest.raises(CourseError, match="added or removed, and hand-ins of it have marks"):
+            course_tree.build_tree(graded)
+        assert [path.read_text() for path in paths] == before
 
 
 def test_a_changed_check_makes_its_exercise_stale_and_no_other(graded, monkeypatch):

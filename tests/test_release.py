@@ -177,6 +177,18 @@ def test_a_folder_with_something_else_is_refused(tmp_path, file):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / file]
 
 
+def test_the_release_of_another_course_is_refused(tmp_path):
+    for name in ("utils/grading/check.py", "notebooks/01_bigrams.ipynb"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(CourseError, match="the release of another course"):
+        release.release(COURSE, tmp_path)
+
+
+def test_the_readme_of_a_release_says_of_which_a_zip_is_handed_in(released):
+    assert "Of 05, 06, 07, 08, 09, 10, 11, 12 and 13 hand in the zip" in (released / "README.md").read_text()
+
+
 def test_a_file_is_no_folder_to_release_into(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(course.CourseError, match="file is no folder"):

@@ -32,7 +32,8 @@ environment:
 Answer the cells that say `YOUR CODE HERE`, run the check below each, and hand in the notebook.
 """
 RUNS = """
-Of a notebook with `STUDENT` in it, hand in the zip that its cell `pack` makes. There, write your name before you train.
+Of {numbers} hand in the zip that the cell `pack` makes. Where a notebook asks who you are (`STUDENT`), write your name
+before anything else.
 `COURSE_PROFILE` (`smoke`, `cpu`, `gpu`) says how much is trained; without it, `gpu` where there is one, else `cpu`.
 """
 
@@ -48,6 +49,9 @@ def release(course: Course, target: Path) -> list[Path]:
     earlier = (target / "utils" / "grading" / "check.py").exists() and not (target / "solutions").exists()
     if target.exists() and any(target.iterdir()) and not earlier:
         raise CourseError(f"{target} holds something else; give an empty folder or an earlier release")
+    there = {path.stem for path in (target / "notebooks").glob("*.ipynb")}
+    if there and there.isdisjoint(entry.name for entry in course.notebooks):
+        raise CourseError(f"{target} holds the release of another course; give an empty folder or an earlier release")
     stale = build.build_notebooks(course, check=True)
     if stale:
         raise CourseError(f"{', '.join(stale)} stale: run `autograder build` first")
@@ -64,8 +68,14 @@ def release(course: Course, target: Path) -> list[Path]:
         shutil.copy(_licence(), target / "utils")  # of the helpers; the course may have another one
     rows = "\n".join(f"- [{entry.title}](notebooks/{entry.name}.ipynb)" for entry in course.notebooks)
     text = README.format(title=course.title, rows=rows, conda=_conda())
-    (target / "README.md").write_text(text + RUNS * any(entry.has_experiments for entry in course.notebooks))
+    trained = [entry.number for entry in course.notebooks if entry.has_experiments]
+    (target / "README.md").write_text(text + (RUNS.format(numbers=_listed(trained)) if trained else ""))
     return sorted(path for path in target.rglob("*") if path.is_file())
+
+
+def _listed(names: list[str]) -> str:
+    """These names as a sentence has them."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _licence() -> Path:

@@ -157,9 +157,15 @@ def build_tree(course: Course) -> None:
         text = build.write(build.solution_notebook(course, entry))
         if source.exists() and source.read_text() == text and release.exists() and entry.name in entered:
             continue
+        before = {path: path.read_text() for path in (source, release) if path.exists()}
         release.unlink(missing_ok=True)  # killed from here on, the next build tries again
         write(source, text)
-        enter(course, entry)
+        try:
+            enter(course, entry)
+        except CourseError:  # all goes on with what was built before
+            for path, old in before.items():
+                write(path, old)
+            raise
 
 
 def write_settings(course: Course) -> None:
@@ -188,7 +194,15 @@ def enter(course: Course, entry: NotebookEntry) -> None:
     result = api.generate_assignment(entry.name, force=True, create=True)
     if not result["success"]:
         place(course, "source", entry).unlink(missing_ok=True)  # so that the next build tries again
-        raise CourseError(f"nbgrader refuses {entry.name}:\n{result.get('log') or result.get('error')}")
+        told = str(result.get("log") or result.get("error"))
+        if "Cannot add or remove cells" in told:
+            raise CourseError(
+                f"{entry.name}: an exercise or a written question was added or removed, and hand-ins of it have marks, "
+                f"which nbgrader keeps cell by cell. Take the change back (until then the release of before stays), or "
+                f"begin a new course tree with --tree, or remove all hand-ins of {entry.number} first: `autograder "
+                f"remove STUDENT {entry.number}` for each"
+            )
+        raise CourseError(f"nbgrader refuses {entry.name}:\n{told}")
     with api.gradebook as gradebook:
         gradebook.update_or_create_assignment(entry.name, duedate=due(entry))
 

@@ -247,7 +247,7 @@ def keep(course: Course, recorder: "Recorder", job: Job, done: Record, notebook:
     """Put a result where it stays: gradebook, graded notebook, record. Killed anywhere, doing it again mends it."""
     entry, student = job.entry, job.student
     make_plain(done)
-    if done.retry and job.only:
+    if job.only and (done.retry or done.status != GRADED):
         return done  # the verdicts that there are still hold
     same = job.known is not None and job.known.hand_in == job.digest
     done.hand_in, done.trusted, done.flags = job.digest, trusted, flags(course, job, done)

@@ -33,6 +33,13 @@ def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: st
         return done, ""
     shown = set() if course.grading.pictures else restore.shown(notebook, released)
     judged = judge(course, hand_in, notebook, shown, trusted, server)
+    points = {cell.id: cell.metadata.nbgrader.points for cell in released.cells if cell.id.startswith("check_")}
+    stale = [one.exercise for one in judged.verdicts if points[cell_id("check", one.exercise)] != one.points]
+    if stale:  # nbgrader knows no more points of a cell than it was entered with
+        which = ", ".join(stale)
+        done.status, done.retry = UNGRADABLE, True
+        done.reason = f"the course tree is older than the points of {which}: run `autograder build`, then this again"
+        return done, ""
     done.verdicts = judged.verdicts
     done.remarks += judged.remarks
     dropped = html_cleaning.fit(notebook)
@@ -48,7 +55,8 @@ def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: st
         notebook = nbformat.reads(hand_in.stored, as_version=4)
         for number in only:
             name = cell_id("check", number)
-            next(cell for cell in notebook.cells if cell.id == name).outputs = fresh[name].outputs
+            stored = next(cell for cell in notebook.cells if cell.id == name)
+            stored.outputs, stored.metadata = fresh[name].outputs, fresh[name].metadata  # its points may be others now
         write_scoreboard(notebook, done.verdicts)
     done.seconds = round((datetime.datetime.now() - started).total_seconds(), 2)
     return done, build.write(notebook)

@@ -334,14 +334,19 @@ def _locked(member: zipfile.ZipInfo) -> str:
     return "" if member.compress_type in PACKED else "packed in an unusual way; make the zip with the usual settings"
 
 
-def listed(source: Path) -> Iterator[tuple[PurePosixPath, datetime.datetime]]:
-    """The names and times of what a folder or zip holds; nothing of a zip that cannot be read: the reader says so."""
+def listed(course: Course, source: Path) -> Iterator[tuple[PurePosixPath, datetime.datetime]]:
+    """The names and times of what a folder or zip holds, and of what the downloads hold that lie in such a folder.
+
+    Nothing of a zip that cannot be read: the reader says so.
+    """
     if source.is_dir():
         for folder, _, names in os.walk(source, followlinks=False):
             for path in (Path(folder, name) for name in names if is_text(folder + name)):
                 with suppress(OSError, ValueError, OverflowError):
                     when = datetime.datetime.fromtimestamp(path.lstat().st_mtime)
                     yield PurePosixPath(path.relative_to(source).as_posix()), when
+                    if path.parent == source and path.suffix.lower() == ".zip" and not path.is_symlink():
+                        yield from listed(course, path) if platform(course, path.name) is None else ()
     elif source.suffix.lower() == ".zip":
         with suppress(*UNREADABLE), zipfile.ZipFile(source) as archive:
             for member in archive.infolist()[:MAX_MEMBERS]:

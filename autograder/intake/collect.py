@@ -185,7 +185,7 @@ class _Names:
                 raise CourseError(f"`{whose}` cannot be a student's name: it has no letter and no digit")
         numbers: dict[tuple[str, str, str], set[str]] = {}
         times: dict[str, list[datetime.datetime]] = {}
-        for path, when in listed(source):
+        for path, when in listed(course, source):
             for row, claim in assignment_claims(course, path):
                 numbers.setdefault((row.name, claim.name, _file_of(course, path.name)), set()).add(claim.id)
                 times.setdefault(row.name, []).append(when)
@@ -320,7 +320,8 @@ def _keep(
     kept = folder / f"{found.when:%Y%m%dT%H%M%SZ}-{digest}{mark}{number}.ipynb"
     last = next(reversed(kept_hand_ins(course, entry, student)), None)
     # Downloaded once more, it is no other hand-in, unless it is known by now to have come earlier, or to be late.
-    again = last is not None and _digest_of(last) == digest and (told_time or last.name[16:] == kept.name[16:])
+    again = last is not None and _digest_of(last) == digest
+    again = again and (told_time or mark == "-unknown" or last.name[16:] == kept.name[16:])
     there = kept.exists()
     new = last is None or (not there and (not again or (told_time and _order(kept) < _order(last))))
     if new:
