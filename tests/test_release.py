@@ -181,7 +181,7 @@ def test_the_release_of_another_course_is_refused(tmp_path):
     for name in ("utils/grading/check.py", "notebooks/01_bigrams.ipynb"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
-    with pytest.raises(CourseError, match="the release of another course"):
+    with pytest.raises(course.CourseError, match="the release of another course"):
         release.release(COURSE, tmp_path)
 
 

@@ -320,8 +320,11 @@ def _keep(
     kept = folder / f"{found.when:%Y%m%dT%H%M%SZ}-{digest}{mark}{number}.ipynb"
     last = next(reversed(kept_hand_ins(course, entry, student)), None)
     # Downloaded once more, it is no other hand-in, unless it is known by now to have come earlier, or to be late.
-    again = last is not None and _digest_of(last) == digest
-    again = again and (told_time or mark == "-unknown" or last.name[16:] == kept.name[16:])
+    again = (
+        last is not None
+        and _digest_of(last) == digest
+        and (told_time or mark == "-unknown" or last.name[16:] == kept.name[16:])
+    )
     there = kept.exists()
     new = last is None or (not there and (not again or (told_time and _order(kept) < _order(last))))
     if new:
