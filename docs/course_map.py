@@ -79,7 +79,7 @@ def tables(found: Map) -> str:
 
 def _experiment(entry: NotebookEntry) -> str:
     """What one seed of all its experiments took when they were recorded, at the size cpu."""
-    runs = next((table.runs for table in recorded_tables(entry)), {})
+    runs = {name: some for table in recorded_tables(entry) for name, some in table.runs.items()}
     minutes = sum(statistics.mean(run.seconds for run in some) for some in runs.values()) / 60
     return f"{minutes:.1f}" if minutes >= 0.1 else "a few seconds" if runs else ""
 

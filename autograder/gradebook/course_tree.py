@@ -200,7 +200,7 @@ def enter(course: Course, entry: NotebookEntry) -> None:
                 f"{entry.name}: an exercise or a written question was added or removed, and hand-ins of it have marks, "
                 f"which nbgrader keeps cell by cell. Take the change back (until then the release of before stays), or "
                 f"begin a new course tree with --tree, or remove all hand-ins of {entry.number} first: `autograder "
-                f"remove STUDENT {entry.number}` for each"
+                f"remove STUDENT {entry.number} --yes` for each"
             )
         raise CourseError(f"nbgrader refuses {entry.name}:\n{told}")
     with api.gradebook as gradebook:

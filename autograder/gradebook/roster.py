@@ -67,7 +67,7 @@ class Roster:
             return found[0]
         who = f"{name} (number {platform_id})" if platform_id not in ("", name) else name
         if not found:
-            add = platform_id if platform_id and lasting else "".join(name.split())
+            add = platform_id if platform_id and lasting else re.sub(r"[\s;,]+", "", name)  # which divide those ids
             like = [
                 one.id for one in self.students.values() if plain(name) in map(plain, (one.first_name, one.last_name))
             ]
@@ -76,7 +76,10 @@ class Roster:
                 f"{who} is not in {self.path.name}: {meant}add a line there, or `{add}` to the platform_ids of one"
             )
         several = " and ".join(one.id for one in found)
-        raise CourseError(f"{who} may be {several}: write the platform's number into platform_ids in {self.path.name}")
+        raise CourseError(
+            f"{who} may be {several}: name one of these ids (`collect FILE --student ID` for a file alone), or write "
+            f"the platform's number into platform_ids in {self.path.name}"
+        )
 
     def is_another(self, name: str, student: str) -> bool:
         """Whether numbers drawn for `name`, see `utils.variants`, are those of somebody else than `student`."""
