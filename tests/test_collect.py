@@ -573,3 +573,28 @@ def test_nobody_is_taken_into_a_folder_that_somebody_prepared(mine, tmp_path, te
     result = collect.collect(mine, packed(tmp_path / "two.zip", again))
     assert submitted(mine)["Ada_Lovelace_123"].read_bytes() == text, result
     assert before["Ada_Lovelace_123"] and any("called Ada_Lovelace_123 already" in line for line in result.refused)
+
+
+def test_users_of_blackboard_that_look_alike_are_noted(mine, tmp_path, text):
+    """Of `o_neil` and `mc_neil` no name says where the title ends."""
+    names = [
+        f"Sheet 1_{user}_attempt_2027-01-0{day}-10-00-00_{NAME}.ipynb" for day, user in ((1, "o_neil"), (2, "mc_neil"))
+    ]
+    result = collect.collect(mine, packed(tmp_path / "in.zip", dict.fromkeys(names, text)))
+    assert len([note for note in result.notes if "both taken as theirs" in note]) == 1
+    names = [name.replace("o_neil", "ada").replace("mc_neil", "ada") for name in names]
+    result = collect.collect(mine, packed(tmp_path / "twice.zip", dict.fromkeys(names, text)))
+    assert not [note for note in result.notes if "both taken as theirs" in note]
+
+
+@pytest.mark.parametrize("name", [f"x_eve_attempt_2027-01-01-10-00-00_{NAME}.ipynb", f"eve_1_2_{NAME}.ipynb"])
+def test_in_a_plain_folder_no_name_decides_when_it_came(mine, tmp_path, text, name):
+    (tmp_path / "in").mkdir()
+    for one in (name, f"bo_{NAME}.ipynb"):
+        (tmp_path / "in" / one).write_bytes(text)
+    result = collect.collect(mine, tmp_path / "in")
+    assert [*submitted(mine)] == ["bo"] and "others beside it have no such names" in result.refused[0]
+    for user in ("ada", "cy"):  # a download, into which somebody put a file
+        (tmp_path / "in" / name.replace("eve", user)).write_bytes(text)
+    result = collect.collect(mine, tmp_path / "in")
+    assert not result.refused and len(submitted(mine)) == 4

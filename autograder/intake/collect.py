@@ -91,7 +91,7 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
             continue
         first, at = called.setdefault((student, entry.name), (claim, found))
         # A platform's files of one name and number are one student's. Folders may hold anybody's.
-        apart = claim.platform is None and at.owner != found.owner
+        apart = (claim.platform is None and at.owner != found.owner) or first.title != claim.title
         if not whose and ((first.name, first.id) != (claim.name, claim.id) or apart):
             other = line(at.path, 300) if apart else f"a hand-in of {first.student()}"
             result.notes.append(

@@ -26,7 +26,12 @@ PLATFORMS = (
     # TITLE_USER_attempt_TIME_FILE
     Platform(
         name="Blackboard",
-        files=(re.compile(r"^.+?_(?P<name>(?P<id>[^_]+))_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<file>.+))?$"),),
+        files=(
+            # A user's name may have underscores, and then part of it is read as the title's.
+            re.compile(
+                r"^(?P<title>.+?)_(?P<name>(?P<id>[^_]+))_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<file>.+))?$"
+            ),
+        ),
         times="name",
     ),
     # a folder "NAME_NUMBER_assignsubmission_file_", or the same before the file's name
@@ -65,6 +70,7 @@ class Claim:
     late: bool = False  # the platform marks it
     attachment: int = 0  # a later one has a larger number
     time: str = ""
+    title: str = ""  # the assignment's, on the platform
     doubt: str = ""  # why nobody knows whose it is, and what to do
 
     def student(self) -> str:
@@ -152,6 +158,9 @@ class Names:
         self.course, self.rows = course, known_platforms(course)
         parts = {platform_part(course, _composed(path)) for path in paths if not is_noise(path)}
         self.read = [{part for part in parts if _reading(row, part)} for row in self.rows]
+        handed_in = {part for part in parts if part.lower().endswith((".ipynb", ".zip"))}
+        named = handed_in & set().union(*self.read)
+        self.plain = 2 * len(named) <= len(handed_in)  # no platform's download: it would name them all
 
     def claim(self, path: PurePosixPath) -> Claim:
         """Whose it says to be: the topmost folder that is no notebook's, else the file's name."""
@@ -160,6 +169,14 @@ class Names:
         claims = {place: claim for place, row in enumerate(self.rows) if (claim := _reading(row, part))}
         if not claims:
             return self._unplaced(path)
+        if (
+            self.plain
+            and part.lower().endswith((".ipynb", ".zip"))
+            and all(self.rows[one].times != "differing" for one in claims)
+        ):
+            # Else a student's name for a file decides whether it is late.
+            which = " or ".join(self.rows[one].name for one in claims)
+            return Claim("", doubt=f"its name is as {which} has it, and others beside it have no such names: {TELL}")
         best = [one for one in claims if all(self.read[one] >= self.read[other] for other in claims)]
         if best and (len(best) == 1 or best[0] < len(self.course.platforms)):  # the course's own rows go before ours
             return claims[best[0]]
@@ -219,6 +236,7 @@ def _claim(row: Platform, found: re.Match[str]) -> Claim:
         bool(stated.get("late")),
         int(stated.get("attachment") or 0),
         stated.get("time", ""),
+        stated.get("title", ""),
     )
 
 
