@@ -271,6 +271,7 @@ def watch(
     """
     import datetime
 
+    from autograder import html_cleaning
     from autograder import watch as watching
     from autograder.grading.records import GRADED, Options, Record
     from autograder.intake.collect import Collected
@@ -302,7 +303,8 @@ def watch(
     say(f"watching {folder} for {len(course.notebooks)} notebooks; Ctrl-C ends it")
 
     def on_failure(why: Exception) -> None:
-        say(f"not done: {why}" if isinstance(why, CourseError) else f"not done: {type(why).__name__}: {why}")
+        told = str(why) if isinstance(why, CourseError) else f"{type(why).__name__}: {html_cleaning.line(why, 500)}"
+        say(f"not done: {told}")
 
     watching.watch(course, folder, Options(workers), on_collected, on_record, on_failure)
 

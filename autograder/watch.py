@@ -59,7 +59,13 @@ def watch(
     require(course, folder)
     seen, tried = _look(folder), time.monotonic()
     everything = {(entry, "") for entry in course.notebooks}
-    left = _round(course, folder, everything, options, on_collected, on_record)
+    try:
+        left = _round(course, folder, everything, options, on_collected, on_record)
+    except CourseError:
+        raise
+    except Exception as why:  # as below: begun again, it would meet the same
+        left = everything
+        on_failure(why)
     for _ in changes if changes is not None else _changes(folder):
         now = _look(folder)
         if now == seen and not (left and time.monotonic() - tried >= AGAIN_SECONDS):

@@ -154,6 +154,10 @@ def test_no_failure_of_a_round_ends_it(known, files, tmp_path, monkeypatch):
 
     found = watched(known, inbox, changes())
     assert found["not done"] == ["of a hand-in"] and [one[:2] for one in found["graded"]] == [("ada", GRADED)]
+    put(inbox, "bo", files[0])
+    failures.append(ValueError("at once"))
+    found = watched(known, inbox, [set()])
+    assert found["not done"] == ["at once"] and [one[:2] for one in found["graded"]] == [("bo", GRADED)]
 
 
 def test_a_name_at_which_the_system_fails_is_slept_over(tmp_path, monkeypatch):

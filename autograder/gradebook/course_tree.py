@@ -152,6 +152,7 @@ def build_tree(course: Course) -> None:
         for entry in course.notebooks:
             if entry.name in entered and gradebook.find_assignment(entry.name).duedate != due(entry):
                 gradebook.update_or_create_assignment(entry.name, duedate=due(entry))
+    refused = []
     for entry in course.notebooks:
         source, release = place(course, "source", entry), place(course, "release", entry)
         text = build.write(build.solution_notebook(course, entry))
@@ -162,10 +163,14 @@ def build_tree(course: Course) -> None:
         write(source, text)
         try:
             enter(course, entry)
-        except CourseError:  # all goes on with what was built before
+        except Exception as why:  # all goes on with what was built before
             for path, old in before.items():
                 write(path, old)
-            raise
+            if not isinstance(why, CourseError):
+                raise
+            refused.append(str(why))
+    if refused:
+        raise CourseError("\n".join(refused))
 
 
 def write_settings(course: Course) -> None:

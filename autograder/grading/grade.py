@@ -180,6 +180,8 @@ class _Run:
         jobs = [job for job in jobs if not job.unreadable]
         if not jobs:
             return
+        for entry in dict.fromkeys(job.entry for job in jobs):
+            _require_points(self.course, entry)
         self._jobs += jobs
         if not self.options.trusted and not self.options.cluster:
             there = self.course.handed_in(self.entries)  # as when it was begun, see `preload.begin`
@@ -232,6 +234,23 @@ class _Run:
         grading = self.course.grading.model_copy(update={"database": ""})  # its URL may hold a password
         public = self.course.model_copy(update={"grading": grading})
         return public, hand_in(self.course, job), self.options.trusted, self._server
+
+
+def _require_points(course: Course, entry: NotebookEntry) -> None:
+    """See that the course tree gives the points that the checks do: nbgrader takes no more for a cell.
+
+    Raises:
+        CourseError: it does not; says what to do.
+    """
+    from autograder.author.checks import public_checks  # brings torch, as the first hand-in does
+
+    worth = {number: check.points for number, check in public_checks(entry).items()}
+    stale = [number for number, points in course_tree.exercises(course, entry).items() if worth.get(number) != points]
+    if stale:
+        raise CourseError(
+            f"{entry.name}: the course tree is older than the points of {', '.join(stale)}: run `autograder build`, "
+            "then this again"
+        )
 
 
 @contextmanager

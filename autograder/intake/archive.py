@@ -48,6 +48,7 @@ class Found:
     owner: PurePosixPath
     claim: Claim  # what `owner` says
     packed: bool = False  # in a student's own zip
+    download: str = ""  # the zip of a platform that it lies in, where that lies in the folder that is collected
     runs: Callable[[], dict[str, bytes]] = dict  # reads the files of experiments' runs that lay beside it
 
 
@@ -55,7 +56,7 @@ class Reader:
     """Reads the notebooks of a folder or a zip one by one, and says what it refuses."""
 
     def __init__(self, course: Course, refused: list[str]):
-        self.course, self.refused = course, refused
+        self.course, self.refused, self._download = course, refused, ""
         self.most = int(course.limits.notebook_mb * 2**20)
 
     def files(self, source: Path) -> Iterator[Found]:
@@ -133,7 +134,9 @@ class Reader:
             with file:
                 if path.suffix.lower() == ".zip":
                     own = bool(owner.parent.parts) or platform(self.course, owner.name) is not None
+                    self._download = "" if own else inside.as_posix()
                     yield from self._zip(file, owner if own else PurePosixPath(), when, names if own else None)
+                    self._download = ""
                     return
                 try:
                     text = file.read(self.most + 1)
@@ -165,7 +168,7 @@ class Reader:
             if when.year not in YEARS:
                 self._refuse(path, "its name states no valid time")
                 return
-        yield Found(path, text, when, owner, claim, packed, runs)
+        yield Found(path, text, when, owner, claim, packed, self._download, runs)
 
     def _beside(self, results: Path) -> dict[str, bytes]:
         """The files of runs in a folder, unless they are too large to be runs."""
@@ -334,19 +337,21 @@ def _locked(member: zipfile.ZipInfo) -> str:
     return "" if member.compress_type in PACKED else "packed in an unusual way; make the zip with the usual settings"
 
 
-def listed(course: Course, source: Path) -> Iterator[tuple[PurePosixPath, datetime.datetime]]:
-    """The names and times of what a folder or zip holds, and of what the downloads hold that lie in such a folder.
+def downloads(course: Course, source: Path) -> dict[str, Path]:
+    """The folder or zip itself, and the zips of platforms that lie in it, each as `Found.download` names it."""
+    inside = sorted(source.glob("*")) if source.is_dir() else ()
+    found = [path for path in inside if path.suffix.lower() == ".zip" and is_text(path.name) and not path.is_symlink()]
+    return {"": source} | {path.name: path for path in found if path.is_file() and not platform(course, path.name)}
 
-    Nothing of a zip that cannot be read: the reader says so.
-    """
+
+def listed(source: Path) -> Iterator[tuple[PurePosixPath, datetime.datetime]]:
+    """The names and times of what a folder or zip holds; nothing of a zip that cannot be read: the reader says so."""
     if source.is_dir():
         for folder, _, names in os.walk(source, followlinks=False):
             for path in (Path(folder, name) for name in names if is_text(folder + name)):
                 with suppress(OSError, ValueError, OverflowError):
                     when = datetime.datetime.fromtimestamp(path.lstat().st_mtime)
                     yield PurePosixPath(path.relative_to(source).as_posix()), when
-                    if path.parent == source and path.suffix.lower() == ".zip" and not path.is_symlink():
-                        yield from listed(course, path) if platform(course, path.name) is None else ()
     elif source.suffix.lower() == ".zip":
         with suppress(*UNREADABLE), zipfile.ZipFile(source) as archive:
             for member in archive.infolist()[:MAX_MEMBERS]:

@@ -20,7 +20,7 @@ from autograder.course import FOLDER, Course, CourseError, NotebookEntry, Platfo
 from autograder.gradebook import course_tree, roster
 from autograder.html_cleaning import line
 from autograder.intake import origins, reading
-from autograder.intake.archive import Found, Reader, listed
+from autograder.intake.archive import Found, Reader, downloads, listed
 from autograder.intake.platforms import TELL, Claim, assignment_claims
 from utils.experiments.experiment import Files
 from utils.grading.verdict import legible
@@ -112,7 +112,7 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
                 )
             try:
                 runs = _readable(found.runs(), path, result) if entry.has_experiments else {}
-                told, counts = _keep(course, entry, student, found, runs, named.told_time(claim, entry), claim)
+                told, counts = _keep(course, entry, student, found, runs, named.told_time(found, entry), claim)
                 result.taken.append(told)
                 result.new += [(entry, student)] * counts
                 result.notes += late_after_one_in_time(course, entry, student)
@@ -184,26 +184,32 @@ class _Names:
             if not self.whose:
                 raise CourseError(f"`{whose}` cannot be a student's name: it has no letter and no digit")
         numbers: dict[tuple[str, str, str], set[str]] = {}
-        times: dict[str, list[datetime.datetime]] = {}
-        for path, when in listed(course, source):
-            for row, claim in assignment_claims(course, path):
-                numbers.setdefault((row.name, claim.name, _file_of(course, path.name)), set()).add(claim.id)
-                times.setdefault(row.name, []).append(when)
-        self.without_zone = source.suffix.lower() == ".zip"  # a zip's times; those of files in a folder are absolute
+        times: dict[tuple[str, str], list[datetime.datetime]] = {}
+        for download, place in downloads(course, source).items():
+            for path, when in listed(place):
+                for row, claim in assignment_claims(course, path):
+                    numbers.setdefault((row.name, claim.name, _file_of(course, path.name)), set()).add(claim.id)
+                    times.setdefault((row.name, download), []).append(when)
+        self.zipped = source.suffix.lower() == ".zip"  # a zip's times name no zone; those of files in a folder do
         self.ambiguous = {(platform, name) for (platform, name, _), several in numbers.items() if len(several) > 1}
-        self.differing = {platform for platform, stated in times.items() if max(stated) - min(stated) > SPREAD}
+        self.differing = {one for one, stated in times.items() if max(stated) - min(stated) > SPREAD}
 
-    def told_time(self, claim: Claim, entry: NotebookEntry) -> bool:
+    def told_time(self, found: Found, entry: NotebookEntry) -> bool:
         """Whether the time of this file is when it was handed in; somebody is told what zone it was read in."""
-        row = claim.platform
-        if row and (row.times == "none" or (row.times == "differing" and row.name not in self.differing)):
+        row = found.claim.platform
+        one = (row.name, found.download) if row else None
+        if row and (row.times == "none" or (row.times == "differing" and one not in self.differing)):
             marks = any("late" in pattern.groupindex for pattern in (*row.files, *row.folders))
             self.result.notes.append(
                 f"this download of {row.name} does not say when files were handed in: nobody is late by it"
                 + (f", but whom {row.name} marks LATE" if marks else "")
             )
             return False
-        if (self.without_zone or (row and row.times == "name")) and entry.deadline and not self.course.timezone:
+        if (
+            (self.zipped or found.download or (row and row.times == "name"))
+            and entry.deadline
+            and not self.course.timezone
+        ):
             here = entry.deadline.astimezone()
             if here.utcoffset() != entry.deadline.utcoffset():
                 self.result.notes.append(
@@ -323,7 +329,7 @@ def _keep(
     again = (
         last is not None
         and _digest_of(last) == digest
-        and (told_time or mark == "-unknown" or last.name[16:] == kept.name[16:])
+        and (told_time or (mark == "-unknown" and "-late" not in last.name) or last.name[16:] == kept.name[16:])
     )
     there = kept.exists()
     new = last is None or (not there and (not again or (told_time and _order(kept) < _order(last))))
@@ -358,8 +364,8 @@ def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
     kept = kept_hand_ins(course, entry, student)
     latest, submitted = kept[-1], course_tree.place(course, "submitted", entry, student)
     alike = itertools.takewhile(lambda one: _digest_of(one) == _digest_of(latest), reversed(kept))
-    times = [when for one in alike if (when := _handed_in_at(one, course, entry)) is not None]
-    taken = min(times, default=None)
+    told = [_when(one) for one in alike if not _marks(one)]
+    taken = min(told) if told else _handed_in_at(latest, course, entry)
     stamp = submitted.with_name("timestamp.txt")
     if not submitted.exists() or submitted.read_bytes() != latest.read_bytes():
         course_tree.write(submitted, latest.read_bytes())
@@ -412,9 +418,14 @@ def _when(kept: Path) -> datetime.datetime:
     return datetime.datetime.strptime(kept.name[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.UTC)
 
 
+def _marks(kept: Path) -> list[str]:
+    """What the name of a kept hand-in says of a time that is no time: late, unknown. A number is that of the file."""
+    return [one for one in kept.stem.split("-")[2:] if not one.isdecimal()]
+
+
 def _handed_in_at(kept: Path, course: Course, entry: NotebookEntry) -> datetime.datetime | None:
     """When a kept hand-in was handed in, None if nobody says. Of a late one it is the first second that is late."""
-    mark = [one for one in kept.stem.split("-")[2:] if not one.isdecimal()]  # a number is that of the file
+    mark = _marks(kept)
     if "late" in mark and entry.deadline:
         grace = datetime.timedelta(minutes=course.late.grace_minutes, seconds=1)
         return entry.deadline.astimezone(datetime.UTC) + grace

@@ -107,18 +107,13 @@ def containers(course: Course, paths: list[PurePosixPath]) -> int:
         below = [PurePosixPath(*path.parts[above + 1 :]) for path in known]
         if len({path.parts[: above + 1] for path in known}) > 1 or not all(path.parts for path in below):
             return above
-        if known[0].parts[above].lower() in CONTAINERS:  # whatever else lies in it, it is nobody's name
+        folder = known[0].parts[above]
+        if folder.lower() in CONTAINERS:  # whatever lies in it, it is nobody's name
             continue
         keys = {_key(course, path) for path in below}
-        if ("" in keys and not _named_apart(course, below)) or len(keys) < 2 - ("" in keys):
+        if "" in keys or len(keys) < 2 or any(_reading(row, f"{folder}/") for row in known_platforms(course)):
             return above
     return 0
-
-
-def _named_apart(course: Course, paths: list[PurePosixPath]) -> bool:
-    """Whether these are files alone, and their names are several students'."""
-    names = [_own_name(course, path) for path in paths]
-    return all(len(path.parts) == 1 for path in paths) and "" not in names and len({*names}) > 1
 
 
 def _key(course: Course, path: PurePosixPath) -> str:

@@ -592,6 +592,12 @@ def sparsity_after(rounds, rate):
 # +         if name.endswith("weight"):
 # +             model.get_parameter(name).mul_(mask)
 
+# %% right="12.5" name="a copy of the whole model"
+# - return {name: value.detach().clone() for name, value in model.state_dict().items()}
+# + import copy
+# +
+# + return dict(copy.deepcopy(model).state_dict())
+
 # %% right="12.5" name="gradients are masked, too"
 # - loss.backward()
 # + loss.backward()
@@ -834,11 +840,11 @@ def undominated(rows):
 # + was_training, times = model.training, []
 # + model.requires_grad_(False)
 
-# %% wrong="12.7" name="rows in single precision" says="the rows are not those"
+# %% wrong="12.7" name="rows in single precision" says="nearly agree are taken for equal"
 # - costs = [(-accuracy, parameters, seconds) for accuracy, parameters, seconds in rows]
 # + costs = (torch.tensor(rows).view(-1, 3) * torch.tensor([-1.0, 1, 1])).tolist()
 
-# %% wrong="12.7" name="nearly equal is equal" says="the rows are not those"
+# %% wrong="12.7" name="nearly equal is equal" says="nearly agree are taken for equal"
 # - return one != other and all(a <= b for a, b in zip(one, other))
 # + return any(a < b - 1e-6 for a, b in zip(one, other)) and all(a <= b + 1e-6 for a, b in zip(one, other))
 

@@ -1175,7 +1175,10 @@ def aligned(
     small = 0 < min(float(a.norm()), float(b.norm())) < 1e-7
     told = "this is not the cosine of both gradients, over all parameters together."
     if small:
-        told = "the cosine of a small gradient is wrong: nothing is added to lengths, and only one of zeros has none."
+        told = (
+            "the cosine of a small gradient is wrong: nothing is added to lengths, as `F.normalize` does, and only one "
+        )
+        told += "of zeros has none."
     shared = cosine(flat([one for one, _ in common]), flat([other for _, other in common])) if common else 0.0
     expect.number_like(
         number + 2,

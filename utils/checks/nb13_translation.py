@@ -1343,7 +1343,7 @@ def dropped(drop_net: Remote, lib: Library, p: float, training: bool, seed: int,
 def shaped(drop_net: Remote, lib: Library, shape: Sequence[int], seed: int) -> None:
     """Fail unless parts of another shape, which are not contiguous, and their mean are given back as they are."""
     told = f"of parts with shape {tuple(shape)} something else is given than one of them or their mean. They may have "
-    told += "any number of axes, of any size, and need not be contiguous."
+    told += "any number of axes, none, too, of any size, and need not be contiguous; what is given back has the same."
     for p, training in ((1.0, True), (0.0, True), (0.5, False)):
         kinds, _, changed, _, _ = lib(toys).parts_drawn(drop_net, p, training, seed, 12, [*shape], True)
         assert {*kinds} <= ({0, 1} if p == 1 else {2}), told

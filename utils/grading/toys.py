@@ -514,13 +514,22 @@ def _stops(mode: Elsewhere, call: Callable[..., Any], args: Sequence[Any], optio
             Elsewhere.mark(tensor)
         placed.append(one)
     try:
-        with mode:
+        with mode, mock.patch.object(nn.Parameter, "__deepcopy__", _copied_there):
             result = placed[0](*placed[1:], **options)
     except Elsewhere.Apart:
         return True
     except Exception:  # not what is asked here
         return False
     return any(is_tensor(one) and not Elsewhere.holds(one) for one in leaves(result))
+
+
+_copied = nn.Parameter.__deepcopy__
+
+
+def _copied_there(part: nn.Parameter, memo: Any) -> Any:
+    """A copy of a parameter, where that lies: torch makes it in a way of which no mode is told."""
+    made = _copied(part, memo)
+    return Elsewhere.mark(made) if Elsewhere.holds(part) else made
 
 
 class Method(nn.Module):
