@@ -23,7 +23,7 @@
 # reading was worth.
 #
 # Each exercise is checked on the spot and stands on its own. They take about two hours
-# and need no GPU; the experiment takes minutes on a CPU. When your answers are
+# and need no GPU; the experiment takes seconds on a CPU. When your answers are
 # graded, more is asked of them: other sizes, seeds and edge cases that the docstrings name.
 # Some texts speak of the original lab: the university exercise that this notebook grew out of.
 

@@ -901,8 +901,8 @@ results = results_folder(say=True)
 #
 # **Predict first.** Which row is best at kept tokens, and where does it pay?
 #
-# **Exercise 7.10** (4 points, about 5 minutes). The machine needs minutes on a GPU, a quarter of an hour or more
-# without. Write `run_all`. Interrupt it whenever you like: finished seeds are kept.
+# **Exercise 7.10** (4 points, about 5 minutes). The machine needs minutes on a GPU, about an hour without.
+# Write `run_all`. Interrupt it whenever you like: finished seeds are kept.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #

@@ -963,8 +963,8 @@ for words, tags in tagging.sentences(experiments[tagging.FINE_TUNED]):
 #
 # **Predict first.** Which state is the best for the linear map, and does a BiLSTM need another one?
 #
-# **Exercise 8.10** (4 points, about 5 minutes). The machine needs minutes. Write `run_all`. Interrupt it whenever you
-# like: finished seeds are kept.
+# **Exercise 8.10** (4 points, about 5 minutes). The machine needs minutes on a GPU, about an hour without.
+# Write `run_all`. Interrupt it whenever you like: finished seeds are kept.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #

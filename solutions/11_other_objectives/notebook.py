@@ -763,8 +763,8 @@ results = results_folder(say=True)
 #
 # **Predict first.** A head is trained on NSP and asked for SOP. How often is it right?
 #
-# **Exercise 11.8** (4 points, about 5 minutes). The machine needs minutes. Write `run_all`. Interrupt it as you
-# like: finished seeds are kept.
+# **Exercise 11.8** (4 points, about 5 minutes). The machine needs minutes on a GPU, half an hour or more without.
+# Write `run_all`. Interrupt it as you like: finished seeds are kept.
 #
 # <details><summary>Hint 1: a function to look up</summary>
 #
