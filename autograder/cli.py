@@ -30,7 +30,7 @@ app = typer.Typer(
 )
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NOTEBOOK]...", help="By name or number; default: all.")]
 INTERRUPTED = 130  # the exit status, as shells have it
-BY_HAND = "run `jupyter lab --config jupyter_server_config.py` in .course/, menu Nbgrader, Formgrader"
+BY_HAND = "run `jupyter lab --config jupyter_server_config.py` in {}, menu Nbgrader, Formgrader"
 chosen: dict[str, Any] = {}
 
 
@@ -982,7 +982,9 @@ def print_to_mark(waiting: dict[str, dict[str, int]]) -> None:
     answers = sum(sum(students.values()) for students in waiting.values())
     if answers:
         hand_ins = sum(map(len, waiting.values()))
-        console.print(f"{answers} written answers of {hand_ins} hand-ins wait for a person: {BY_HAND}", soft_wrap=True)
+        how = BY_HAND.format(chosen.get("tree", ".course/"))
+        told = f"{answers} written answers of {hand_ins} hand-ins wait for a person: {how}"
+        console.print(told, markup=False, soft_wrap=True)
 
 
 def print_json(*records: Any) -> None:

@@ -130,6 +130,7 @@ def test_what_waits_for_a_person_is_counted(known):
     assert told in report.write_report(known, [entry]).read_text()
     for command in ("status", "report"):
         assert told in autograder(known, command, "01")[0]
+    assert f"config.py` in {known.tree}, menu" in autograder(known, "--tree", str(known.tree), "status", "01")[0]
     stated = json.loads(autograder(known, "status", "01", "--json")[0])
     assert stated[entry.name]["to mark"] == {"Copie_de": each, "ada": each}
 
