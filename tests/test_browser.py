@@ -99,24 +99,20 @@ def run(page, name, text=None):
 
     cell = page.locator(".jp-Notebook .jp-Cell").nth(number_of(name))
     cell.scroll_into_view_if_needed()
-    cell.locator(".cm-content").click()
-    if text is not None:
-        page.keyboard.press("Control+A")
-        page.keyboard.insert_text(text)
-    for last in (False, True):
+    try:
+        cell.locator(".cm-content").click()
+        if text is not None:
+            page.keyboard.press("Control+A")
+            page.keyboard.insert_text(text)
         page.keyboard.press("Control+Enter")
-        try:
-            page.wait_for_function(
-                "cell => /^\\[\\d+\\]:$/.test(cell.querySelector('.jp-InputPrompt').innerText.trim())",
-                arg=cell.element_handle(),
-            )
-            break
-        except TimeoutError:  # a new kernel finds its ports taken by another test's, and is lost
-            if last:
-                raise
-            for dialog in page.locator(".jp-Dialog .jp-mod-accept").all():
-                dialog.click()
-            cell.locator(".cm-content").click()
+        page.wait_for_function(
+            "cell => /^\\[\\d+\\]:$/.test(cell.querySelector('.jp-InputPrompt').innerText.trim())",
+            arg=cell.element_handle(),
+        )
+    except TimeoutError as late:  # JupyterLab says why in a dialog, if at all
+        dialogs = page.locator(".jp-Dialog-content").all_inner_texts()
+        status = page.locator(".jp-Notebook-ExecutionIndicator").first.get_attribute("data-status")
+        raise AssertionError(f"{name} does not run; kernel: {status}; dialogs: {dialogs}") from late
     return "\n".join(cell.locator(".jp-OutputArea-output").all_inner_texts())
 
 

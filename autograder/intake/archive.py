@@ -127,24 +127,18 @@ class Reader:
         owner = PurePosixPath(*inside.parts[above:])
         if path.suffix.lower() in (".zip", ".ipynb"):
             try:
-                when, file = self._time(path), path.open("rb")
+                when = self._time(path)
+                with path.open("rb") as file:
+                    if path.suffix.lower() == ".zip":
+                        own = bool(owner.parent.parts) or platform(self.course, owner.name) is not None
+                        self._download = "" if own else inside.as_posix()
+                        yield from self._zip(file, owner if own else PurePosixPath(), when, names if own else None)
+                        self._download = ""
+                    else:
+                        runs = partial(self._beside, path.parent / "results")
+                        yield from self._found(inside, file.read(self.most + 1), when, owner, names, runs=runs)
             except OSError as bad:  # somebody's own, or gone meanwhile
                 self._refuse(inside, f"cannot be read ({bad.strerror})")
-                return
-            with file:
-                if path.suffix.lower() == ".zip":
-                    own = bool(owner.parent.parts) or platform(self.course, owner.name) is not None
-                    self._download = "" if own else inside.as_posix()
-                    yield from self._zip(file, owner if own else PurePosixPath(), when, names if own else None)
-                    self._download = ""
-                    return
-                try:
-                    text = file.read(self.most + 1)
-                except OSError as bad:
-                    self._refuse(inside, f"cannot be read ({bad.strerror})")
-                    return
-                runs = partial(self._beside, path.parent / "results")
-                yield from self._found(inside, text, when, owner, names, runs=runs)
         elif not RUN.match(inside.as_posix()):  # runs are read with the notebook that they lie beside
             self._refuse(inside, "not a notebook; ask for the .ipynb file")
 

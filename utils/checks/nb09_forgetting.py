@@ -473,8 +473,14 @@ def powers(sizes: Sequence[float], exponent: float) -> torch.Tensor:
     return torch.tensor([one / sum(scaled) for one in scaled])
 
 
-def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = None, cap: int | None = None) -> None:
-    """Fail unless tasks are drawn with the right probabilities."""
+def shared_out(
+    sampling: Remote,
+    sizes: list[int],
+    temperature: float | None = None,
+    cap: int | None = None,
+    tolerance: float | None = None,
+) -> None:
+    """Fail unless tasks are drawn with the right probabilities; `tolerance` is that of the rule unless given."""
     T = 1.0 if temperature is None else temperature
     given: dict[str, Any] = {"temperature": temperature, "cap": cap}
     says = "large sizes and small temperatures overflow. Logarithms do not."
@@ -527,8 +533,7 @@ def shared_out(sampling: Remote, sizes: list[int], temperature: float | None = N
     assert most <= 1
     otherwise = "the probabilities are not those of the formula."
     rough = T < 0.1  # in single precision the logarithms of large sizes, divided by that, have few digits left
-    tolerance = 1e-2 if T < 0.0005 else 2e-3 if rough else 1e-4
-    expect.like(value.float(), wanted, otherwise, guesses, tolerance)
+    expect.like(value.float(), wanted, otherwise, guesses, tolerance or (2e-3 if rough else 1e-4))
     assert abs(float(value.double().sum()) - 1) < (2e-3 if rough else 1e-5), "the probabilities do not sum to 1."
 
 
@@ -549,7 +554,7 @@ def sampling(sampling):
         shared_out(sampling, [3_000, 20, 1_000_000], temperature)
     shared_out(sampling, [7, 7, 2], 0.0005)
     shared_out(sampling, [1000, 1001, 998], 0.004)
-    shared_out(sampling, [10_000, 10_001], 0.0001)
+    shared_out(sampling, [10_000, 10_001], 0.0001, tolerance=1e-2)  # single precision has two digits of this left
     shared_out(sampling, [12], 3.0)
     shared_out(sampling, [12], 3.0, 5)
     shared_out(sampling, [1, 1], 0.7)
@@ -829,10 +834,8 @@ def sure_of_some(fisher: Remote, theirs: Remote, ours: nn.Module, d: int) -> Non
     state = {"0.weight": rising.clone(), "0.bias": torch.zeros_like(bias)}
     theirs.load_state_dict(state)
     ours.load_state_dict(state)
-    told = (
-        "where the model is sure of one example and not of another, the numbers are wrong: what became NaN or infinite "
-    )
-    told += "was set to 0, or the logarithm of a probability near 0 was taken. Use log_softmax."
+    told = "where the model is sure of one example and not of another, the numbers are wrong: what became NaN or "
+    told += "infinite was set to 0, or the logarithm of a probability near 0 was taken. Use log_softmax."
     informed(fisher, theirs, ours, torch.tensor([0.3, 95.0, 200.0])[:, None].repeat(1, d), told)
 
 
@@ -970,9 +973,7 @@ def consolidation(remember, fisher, ewc, lib):
         before = theirs.state_dict()
         informed(fisher, theirs, ours, x)
         assert read(theirs.training) is training, "fisher leaves the model in another mode."
-        told = (
-            "fisher leaves a part of the model in another mode: `model.train(was)` sets all of them, `.training` one."
-        )
+        told = "fisher leaves a part of the model in another mode: `model.train(was)` sets all, `.training` one."
         assert read(theirs[2].training) is training, told
         assert expect.agree(theirs.state_dict(), before), "fisher changes the model's weights."
     told = "fisher leaves gradients, if only zeros, where there were none. Use torch.autograd.grad."
@@ -1175,10 +1176,8 @@ def aligned(
     small = 0 < min(float(a.norm()), float(b.norm())) < 1e-7
     told = "this is not the cosine of both gradients, over all parameters together."
     if small:
-        told = (
-            "the cosine of a small gradient is wrong: nothing is added to lengths, as `F.normalize` does, and only one "
-        )
-        told += "of zeros has none."
+        told = "the cosine of a small gradient is wrong: nothing is added to lengths, as `F.normalize` does, and only "
+        told += "one of zeros has none."
     shared = cosine(flat([one for one, _ in common]), flat([other for _, other in common])) if common else 0.0
     expect.number_like(
         number + 2,

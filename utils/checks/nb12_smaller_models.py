@@ -535,11 +535,16 @@ RULES: tuple[tuple[str, dict[str, float]], ...] = (
     ("Adam", {"lr": 0.05}),
     ("SGD", {"lr": 0.1, "momentum": 0.9}),
     ("AdamW", {"lr": 0.03, "weight_decay": 0.3}),
+    ("SGD", {"lr": 0.1}),
 )
 
 
 def trains(train_step: Remote, lib: Library, sizes: tuple[int, int, int], seed: int, rules: Any = RULES) -> None:
-    """Fail unless steps without masks, then with them, are right with optimizers that have a memory."""
+    """Fail unless steps without masks, then with them, are right with optimizers that have a memory, and with others.
+
+    With a memory, what is masked once stays so: whoever masks gradients, too, gives the optimizer another one. Without,
+    a mask may also end.
+    """
     d, width, classes = sizes
     for place, (rule, options) in enumerate(rules):
         theirs, ours = expect.twins(lib, lambda parts: net_of(parts, d, width, classes), seed)
@@ -549,13 +554,10 @@ def trains(train_step: Remote, lib: Library, sizes: tuple[int, int, int], seed: 
         ours.train(place != 1)
         masks, data = some_masks(ours, 0.5, seed + 1), []
         fewer = {name: mask & (normal(*mask.shape, seed=seed + 3) > 0) for name, mask in masks.items()}
-        # What is masked once stays so: whoever masks gradients, too, gives the optimizer other memories of it alone.
-        some: tuple[tuple[State, int], ...] = (
-            ({}, 6),
-            ({"3.weight": masks["3.weight"]}, classes),
-            (masks, 5),
-            (fewer | {"3.bias": torch.arange(classes) > 0}, 4),
-        )
+        remembers = (rule, {*options}) != ("SGD", {"lr"})
+        alone = {"3.weight": (masks if remembers else fewer)["3.weight"]}
+        middle: list[tuple[State, int]] = [(alone, classes), (masks, 5)]
+        some = [({}, 6), *(middle if remembers else middle[::-1]), (fewer | {"3.bias": torch.arange(classes) > 0}, 4)]
         for step, (given, count) in enumerate(some):
             x = normal(count, d, seed=seed + 5 + step)
             labels = torch.randint(classes, (count,), generator=expect.generator(seed + step))

@@ -308,9 +308,7 @@ def own_modes(layer: Remote, names: Sequence[str], given: Sequence[Any]) -> None
         layer(*given)
         for name in names:
             part = getattr(layer, name)
-            told = (
-                f"`{name}` is called in another mode than its own, or left in one: whoever made it says in which it is."
-            )
+            told = f"`{name}` is called in another mode than its own, or left in one. Whoever made it sets its mode."
             told += " The BERT is frozen, and the attention to it learns." if name == "bert_attention" else ""
             assert remote.read(part.asked_in) is other and remote.read(part.training) is other, told
     layer.train()
@@ -579,9 +577,8 @@ def decoder_layer(DecoderLayer, lib):
     told = "the memory of the call before is read. It may have changed since: each call reads what it is given."
     wanted = decoded(state, x, memory + 1, allowed)
     expect.close(lib(toys).written_between(layer, x, memory, allowed), wanted, told)
-    own_norms(
-        layer, state, (x, memory, allowed), decoded, (("norm1.", "cross_attention.value"), ("norm2.", "linear2."))
-    )
+    before = ("norm1.", "cross_attention.value"), ("norm2.", "linear2.")
+    own_norms(layer, state, (x, memory, allowed), decoded, before)
     own_modes(layer, ("self_attention", "cross_attention"), (x, memory, allowed))
     layer.eval()
     given = normal(3, 6, 5, seed=165), read_mask(3, 4, 6, 170)

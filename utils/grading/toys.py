@@ -552,8 +552,8 @@ class OneDevice(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func._schema.name.partition("::")[2] not in self.ACROSS:
             tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-            written = in_place(func._schema.name.partition("::")[2])
-            if len({one.device.type for place, one in enumerate(tensors) if one.dim() or written > place}) > 1:
+            written = tensors[: in_place(func._schema.name.partition("::")[2])]  # the first one, or none
+            if len({one.device.type for one in (*written, *(tensor for tensor in tensors if tensor.dim()))}) > 1:
                 raise RuntimeError("tensors on two devices")
         return func(*args, **(kwargs or {}))
 
