@@ -97,6 +97,8 @@ def build(
     course = load()
     for entry in course.notebooks:
         answers.answer_cases(entry)  # fails if an edit fits its solution no longer
+    if not check:
+        course_tree.build_tree(course)  # first: what it refuses is not released
     stale = build_notebooks(course, check)
     if overview.write_readme(course, check):
         stale.append(overview.README.name)
@@ -105,7 +107,6 @@ def build(
             raise CourseError(f"stale: {', '.join(stale)}; run `autograder build` and commit what it writes")
         console.print(f"{len(course.notebooks)} notebooks are up to date")
         return
-    course_tree.build_tree(course)
     wrote = f"wrote {', '.join(stale)}" if stale else "the notebooks were up to date"
     console.print(f"{wrote}; the course tree is {course.tree}", soft_wrap=True)
 

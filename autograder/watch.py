@@ -96,9 +96,14 @@ def _changes(folder: Path) -> Iterator[object]:
     while True:
         try:
             yield from watchfiles.watch(
-                folder, watch_filter=None, rust_timeout=1000 * LOOK_SECONDS, yield_on_timeout=True, raise_interrupt=True
+                folder,
+                watch_filter=None,
+                rust_timeout=1000 * LOOK_SECONDS,
+                yield_on_timeout=True,
+                raise_interrupt=True,
+                ignore_permission_denied=True,
             )
-        except RuntimeError:  # its own, of a file's name that is no UTF-8
+        except (RuntimeError, OSError):  # of a file's name that is no UTF-8; of a folder that is gone or locked
             time.sleep(LOOK_SECONDS)
             yield None
 

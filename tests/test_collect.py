@@ -576,15 +576,19 @@ def test_nobody_is_taken_into_a_folder_that_somebody_prepared(mine, tmp_path, te
     assert any("called Ada_Lovelace_123 already" in line for line in result.refused)
 
 
-def test_users_of_blackboard_that_look_alike_are_noted(mine, tmp_path, text):
-    """Of `o_neil` and `mc_neil` no name says where the title ends."""
-    names = [
-        f"Sheet 1_{user}_attempt_2027-01-0{day}-10-00-00_{NAME}.ipynb" for day, user in ((1, "o_neil"), (2, "mc_neil"))
-    ]
+@pytest.mark.parametrize(
+    "heads, students",
+    [
+        (("Sheet 1_o_neil", "Sheet 1_mc_neil"), ["mc_neil", "o_neil"]),
+        (("HW_1_smith", "HW_1_j_smith", "HW_1_ada"), ["ada", "j_smith", "smith"]),
+        (("HW_1_ada", "HW_1_ada"), ["ada"]),
+    ],
+)
+def test_users_of_blackboard_may_have_underscores(mine, tmp_path, text, heads, students):
+    """Of a download that names several the title is what all begin with."""
+    names = [f"{head}_attempt_2027-01-0{day}-10-00-00_{NAME}.ipynb" for day, head in enumerate(heads, 1)]
     result = collect.collect(mine, packed(tmp_path / "in.zip", dict.fromkeys(names, text)))
-    assert len([note for note in result.notes if "both taken as theirs" in note]) == 1
-    names = [name.replace("o_neil", "ada").replace("mc_neil", "ada") for name in names]
-    result = collect.collect(mine, packed(tmp_path / "twice.zip", dict.fromkeys(names, text)))
+    assert sorted(submitted(mine)) == students
     assert not [note for note in result.notes if "both taken as theirs" in note]
 
 
@@ -620,3 +624,55 @@ def test_whom_canvas_marks_late_no_more_is_not(mine, tmp_path, text):
     assert stamp.exists()
     collect.collect(mine, packed(tmp_path / "two.zip", {f"ada_1_77_{NAME}.ipynb": text}))
     assert not stamp.exists()
+
+
+def moodle_zip(path, entries, text, file="hw.ipynb", when=(2027, 2, 1, 0, 0, 0)):
+    with zipfile.ZipFile(path, "w") as archive:
+        for place, (user, number) in enumerate(entries):
+            name = f"{user}_{number}_assignsubmission_file_/{file}"
+            archive.writestr(zipfile.ZipInfo(name, (*when[:2], 1 + place, *when[3:])), text)
+
+
+def test_two_assignments_in_a_folder_are_no_namesakes(tmp_path, text):
+    known = course.load(tree=tmp_path / "tree")
+    second = build.write(build.student_notebook(known, known.notebook("02"))).encode()
+    (tmp_path / "in").mkdir()
+    moodle_zip(tmp_path / "in" / "one.zip", [("Alice A", 11), ("Bob B", 12)], text)
+    moodle_zip(tmp_path / "in" / "two.zip", [("Alice A", 21), ("Bob B", 22)], second)
+    collect.collect(known, tmp_path / "in")
+    assert sorted(path.name for path in known.tree.glob("submitted/*")) == ["Alice_A", "Bob_B"]
+
+
+def test_a_download_in_a_platforms_folder_says_when(mine, tmp_path, text):
+    (tmp_path / "in" / "submissions").mkdir(parents=True)
+    moodle_zip(tmp_path / "in" / "submissions" / "moodle.zip", [("Ada", 11), ("Bo", 12)], text)
+    result = collect.collect(mine, tmp_path / "in")
+    assert sorted(path.parents[1].name for path in mine.tree.glob("submitted/*/*/timestamp.txt")) == ["Ada", "Bo"], (
+        result
+    )
+
+
+def test_of_two_files_of_one_time_somebody_is_told(mine, tmp_path, text):
+    folder = "Ada_11_assignsubmission_file_"
+    names = {f"{folder}/final.ipynb": text, f"{folder}/scratch.ipynb": text + b" ", f"Bo_12_{folder[7:]}/a.ipynb": text}
+    notes = collect.collect(mine, packed(tmp_path / "in.zip", names)).notes
+    assert len([note for note in notes if "both taken as theirs" in note]) == 1
+
+
+def test_a_folder_that_nobody_may_look_into_stops_nobody(mine, tmp_path, text, monkeypatch):
+    """Its names can be listed, and of no file more than its name is known."""
+    inbox = tmp_path / "in"
+    for student in ("ada", "bo"):
+        (inbox / student).mkdir(parents=True)
+        (inbox / student / f"{NAME}.ipynb").write_bytes(text)
+    real = os.lstat
+
+    def locked(path, **options):
+        if "ada" in pathlib.Path(os.fsdecode(path)).parts[-2:-1]:
+            raise PermissionError(13, "Permission denied")
+        return real(path, **options)
+
+    monkeypatch.setattr(os, "lstat", locked)
+    monkeypatch.setattr(pathlib.Path, "lstat", lambda path: locked(path))
+    result = collect.collect(mine, inbox)
+    assert [*submitted(mine)] == ["bo"] and result.refused == [f"ada/{NAME}.ipynb: cannot be read (Permission denied)"]

@@ -324,3 +324,12 @@ def test_before_anything_is_handed_in_status_says_what_comes_first(fresh, run):
 def test_what_needs_the_first_build_says_so(tmp_path, run, command):
     known = course.load(tree=tmp_path / "nowhere")
     assert "run `autograder build` first" in run(known, command)[0] and not known.tree.exists()
+
+
+def test_marks_of_an_earlier_hand_in_are_told(fresh):
+    for student in ("ada", "bo"):
+        keep(fresh, *canned(fresh, student))
+    assert not [note for note in written(fresh, "csv")[0].notes if "handed in anew" in note]
+    path = course_tree.place(fresh, "submitted", fresh.notebooks[0], "ada")
+    path.write_text(path.read_text() + " ")
+    assert f"{NAME}: handed in anew, with the marks of before: ada" in written(fresh, "csv")[0].notes

@@ -100,6 +100,9 @@ class HandIn:
     stored: str = ""  # the graded notebook as it is
 
 
+ANEW = "handed in anew"
+
+
 @dataclass(frozen=True)
 class Job:
     """One hand-in to be graded."""
@@ -122,7 +125,7 @@ class Job:
         if self.known.retry:
             return f"to be tried again: {self.known.reason}"
         if self.known.hand_in != self.digest:
-            return "handed in anew"
+            return ANEW
         if self.known.grader != combined_digest(self.graders):
             return "a check, a limit or the notebook changed"
         return "" if self.known.trusted == trusted else "graded without a sandbox"

@@ -89,7 +89,7 @@ class Reader:
                 folders.clear()
                 continue
             inside += [below / name for name in sorted(names)]
-            empty += [below / name for name in folders if not (Path(folder) / name).is_symlink()]
+            empty += [below / name for name in folders if not os.path.islink(os.path.join(folder, name))]
         self._refuse_folders(empty, inside)
         if not inside:
             self._refuse(source.name, "the folder is empty")
@@ -121,7 +121,12 @@ class Reader:
         """A file of a folder. `above` is the number of folders over it that name no student."""
         if is_noise(inside):
             return
-        if path.is_symlink() or not path.is_file():
+        try:
+            plain = stat.S_ISREG(path.lstat().st_mode)
+        except OSError as bad:  # in a folder that nobody may look into, or gone meanwhile
+            self._refuse(inside, f"cannot be read ({bad.strerror})")
+            return
+        if not plain:
             self._refuse(inside, "a link or special file, not followed")
             return
         owner = PurePosixPath(*inside.parts[above:])
@@ -331,11 +336,13 @@ def _locked(member: zipfile.ZipInfo) -> str:
     return "" if member.compress_type in PACKED else "packed in an unusual way; make the zip with the usual settings"
 
 
-def downloads(course: Course, source: Path) -> dict[str, Path]:
-    """The folder or zip itself, and the zips of platforms that lie in it, each as `Found.download` names it."""
-    inside = sorted(source.glob("*")) if source.is_dir() else ()
-    found = [path for path in inside if path.suffix.lower() == ".zip" and is_text(path.name) and not path.is_symlink()]
-    return {"": source} | {path.name: path for path in found if path.is_file() and not platform(course, path.name)}
+def downloads(source: Path) -> dict[str, Path]:
+    """The folder or zip itself, and the zips that lie in it: one of a platform as `Found.download` names it."""
+    found = {"": source}
+    for path in [source / inside for inside, _ in listed(source)] if source.is_dir() else ():
+        if path.suffix.lower() == ".zip" and not os.path.islink(path):
+            found[path.relative_to(source).as_posix()] = path
+    return found
 
 
 def listed(source: Path) -> Iterator[tuple[PurePosixPath, datetime.datetime]]:

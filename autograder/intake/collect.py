@@ -85,13 +85,14 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
         claim = found.claim
         owner = "all of it" if whose else found.owner
         try:
-            student = named.student(claim, entry)
+            student = named.student(found, entry)
         except CourseError as why:
             result.refused.append(f"{path}: {why}")
             continue
         first, at = called.setdefault((student, entry.name), (claim, found))
         # A platform's files of one name and number are one student's. Folders may hold anybody's.
         apart = (claim.platform is None and at.owner != found.owner) or first.title != claim.title
+        apart = apart or (found.when == at.when and found.text != at.text and not claim.attachment)
         if not whose and ((first.name, first.id) != (claim.name, claim.id) or apart):
             other = line(at.path, 300) if apart else f"a hand-in of {first.student()}"
             result.notes.append(
@@ -183,15 +184,16 @@ class _Names:
             self.whose = self.roster.find(whose).id if self.roster else slug(whose)
             if not self.whose:
                 raise CourseError(f"`{whose}` cannot be a student's name: it has no letter and no digit")
-        numbers: dict[tuple[str, str, str], set[str]] = {}
+        numbers: dict[tuple[str, str, str, str], set[str]] = {}
         times: dict[tuple[str, str], list[datetime.datetime]] = {}
-        for download, place in downloads(course, source).items():
+        for download, place in downloads(source).items():
             for path, when in listed(place):
                 for row, claim in assignment_claims(course, path):
-                    numbers.setdefault((row.name, claim.name, _file_of(course, path.name)), set()).add(claim.id)
+                    about = (row.name, claim.name, download, _file_of(course, path.name))
+                    numbers.setdefault(about, set()).add(claim.id)
                     times.setdefault((row.name, download), []).append(when)
         self.zipped = source.suffix.lower() == ".zip"  # a zip's times name no zone; those of files in a folder do
-        self.ambiguous = {(platform, name) for (platform, name, _), several in numbers.items() if len(several) > 1}
+        self.ambiguous = {about[:3] for about, several in numbers.items() if len(several) > 1}
         self.differing = {one for one, stated in times.items() if max(stated) - min(stated) > SPREAD}
 
     def told_time(self, found: Found, entry: NotebookEntry) -> bool:
@@ -214,17 +216,18 @@ class _Names:
             if here.utcoffset() != entry.deadline.utcoffset():
                 self.result.notes.append(
                     f"times in this download name no zone and were read in this machine's, {here:UTC%z}, while the "
-                    f"deadline of {entry.name} has {entry.deadline:UTC%z}: state `timezone` in course.toml, then "
-                    "collect again"
+                    f"deadline of {entry.name} has {entry.deadline:UTC%z}: state `timezone` in course.toml, remove "
+                    "what was collected (`autograder remove STUDENT NOTEBOOK --yes`), and collect again"
                 )
         return True
 
-    def student(self, claim: Claim, entry: NotebookEntry) -> str:
+    def student(self, found: Found, entry: NotebookEntry) -> str:
         """The folder of whoever handed this in.
 
         Raises:
             CourseError: that cannot be said; the message says what to do.
         """
+        claim = found.claim
         if self.whose:
             return self.whose
         if claim.doubt or not slug(claim.name):
@@ -233,7 +236,7 @@ class _Names:
             return self._listed_student(self.roster, claim, entry)
         name = claim.student()
         row = claim.platform
-        if row and row.numbers == "assignment" and self._shared(row, claim, entry):
+        if row and row.numbers == "assignment" and self._shared(row, found, entry):
             name = f"{claim.name}_{claim.id}"
             if claim.name.casefold() not in row.hidden:
                 self.result.notes.append(
@@ -275,11 +278,12 @@ class _Names:
             )
         return student
 
-    def _shared(self, platform: Platform, claim: Claim, entry: NotebookEntry) -> bool:
+    def _shared(self, platform: Platform, found: Found, entry: NotebookEntry) -> bool:
         """Whether another student has this name, too, here or in what was collected before."""
+        claim = found.claim
         if self._number(slug(claim.name), entry) == claim.id:
             return False  # the one who came first
-        if claim.name.casefold() in platform.hidden or (platform.name, claim.name) in self.ambiguous:
+        if claim.name.casefold() in platform.hidden or (platform.name, claim.name, found.download) in self.ambiguous:
             return True
         if self._number(slug(claim.name), entry):
             return True

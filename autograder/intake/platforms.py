@@ -1,9 +1,10 @@
 """What names in a download say: learning platforms', students' and systems'."""
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from autograder.course import Course, Platform
@@ -154,6 +155,7 @@ class Names:
         parts = {platform_part(course, _composed(path)) for path in paths if not is_noise(path)}
         self.read = [{part for part in parts if _reading(row, part)} for row in self.rows]
         handed_in = {part for part in parts if part.lower().endswith((".ipynb", ".zip"))}
+        self.titles = _titles(course, parts)
         named = handed_in & set().union(*self.read)
         self.plain = 2 * len(named) <= len(handed_in)  # no platform's download: it would name them all
 
@@ -174,11 +176,19 @@ class Names:
             return Claim("", doubt=f"its name is as {which} has it, and others beside it have no such names: {TELL}")
         best = [one for one in claims if all(self.read[one] >= self.read[other] for other in claims)]
         if best and (len(best) == 1 or best[0] < len(self.course.platforms)):  # the course's own rows go before ours
-            return claims[best[0]]
+            return self._whole(claims[best[0]], part)
         several = " or ".join(f"{self.rows[place].name}'s, of {claim.name}" for place, claim in claims.items())
         return Claim(
             "", doubt=f"it may be {several}: collect a platform's whole download at once, and nothing beside it; {TELL}"
         )
+
+    def _whole(self, claim: Claim, part: str) -> Claim:
+        """A claim with the user's whole name: the title is that of all files of this notebook in the download."""
+        title = self.titles.get(_notebook(self.course, part), "")
+        if not claim.title.startswith(f"{title}_") or not title:
+            return claim
+        name = f"{claim.title}_{claim.name}"[len(title) + 1 :]
+        return replace(claim, name=name, id=name, title=title)
 
     def _unplaced(self, path: PurePosixPath) -> Claim:
         """Whose a hand-in is that comes from no platform."""
@@ -194,6 +204,28 @@ def _own_name(course: Course, path: PurePosixPath) -> str:
     for entry in course.notebooks:
         name = name.replace(entry.name, "")
     return _somebody(name, _without_copy(name))
+
+
+def _notebook(course: Course, part: str) -> str:
+    """The notebook that a file's name speaks of, else ""."""
+    return next((entry.name for entry in course.notebooks if entry.name in part), "")
+
+
+def _titles(course: Course, parts: Iterable[str]) -> dict[str, str]:
+    """What the names of each notebook's files begin with, up to a user's name; "" of a single user's."""
+    users: dict[str, set[str]] = {}
+    for part in parts:
+        for claim in filter(None, (_reading(row, part) for row in known_platforms(course))):
+            if claim.title:
+                users.setdefault(_notebook(course, part), set()).add(f"{claim.title}_{claim.name}")
+    return {notebook: _beginning([one.split("_") for one in some]) for notebook, some in users.items()}
+
+
+def _beginning(names: list[list[str]]) -> str:
+    """The pieces with which several names begin, and after which each goes on; "" of a single one."""
+    columns = zip(*(pieces[:-1] for pieces in names), strict=False)
+    shared = itertools.takewhile(lambda column: len({*column}) == 1 < len(column), columns)
+    return "_".join(column[0] for column in shared)
 
 
 def _composed(path: PurePosixPath) -> PurePosixPath:

@@ -28,7 +28,7 @@ from autograder.gradebook import marks, roster
 from autograder.gradebook.marks import Marked
 from autograder.gradebook.roster import Student
 from autograder.grading.lateness import settle
-from autograder.grading.records import UNGRADABLE, load_record, students_of
+from autograder.grading.records import ANEW, UNGRADABLE, jobs, load_record, students_of
 from autograder.intake import origins
 from autograder.reports import report
 from utils.files import write
@@ -196,6 +196,8 @@ def _notes(
             found += [f"{entry.name}: no hand-in of {', '.join(absent)}"] if absent else []
         new = sorted(handed_in - {*graded})
         found += [f"{entry.name}: no marks yet: {', '.join(new)}"] if new else []
+        anew = [job.student for job in jobs(course, entry) if job.student in graded and job.state() == ANEW]
+        found += [f"{entry.name}: handed in anew, with the marks of before: {', '.join(anew)}"] if anew else []
         records = {student: load_record(course, entry, student) for student in sorted(handed_in)}
         refused = [student for student, one in records.items() if one and one.status == UNGRADABLE]
         found += [f"{entry.name}: could not be graded, so 0: {', '.join(refused)}"] if refused else []

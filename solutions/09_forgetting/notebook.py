@@ -868,6 +868,7 @@ def learn(model, task, n_classes, batches, lr):
         model.add_classification_head(task, num_labels=n_classes)
     model.train_adapter(task)
     model.active_head = task
+    model.train()
     rule = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=lr)
     for batch in batches:
         inputs = {key: part for key, part in batch.items() if key != "labels"}

@@ -1511,6 +1511,11 @@ def without_conflict(g_a, g_b):
     return [a - share * b for a, b in zip(g_a, g_b)]
 
 
+# %% wrong="9.9" name="train_adapter alone sets the mode" says="its head in evaluation mode"
+# - model.active_head = task
+# - model.train()
+# + model.active_head = task
+
 # %% wrong="9.9" name="a batch of one has no axis" says="come from another head, or are none"
 # - logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits
 # + logits = model(**{key: part for key, part in batch.items() if key != "labels"}).logits.squeeze(0)
@@ -1705,6 +1710,7 @@ def learn(model, task, n_classes, batches, lr):
         model.add_adapter(task, config="seq_bn", set_active=True)
         model.add_classification_head(task, num_labels=n_classes, layers=2)
     model.train_adapter(task)
+    model.train()
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     for batch in batches:
         model.zero_grad(set_to_none=True)

@@ -78,6 +78,7 @@ student.sign(STUDENT, KEY)
 # <details><summary>Hint 2: a bug to avoid</summary>
 #
 # Sums of numbers meet: sentence 3 in epoch 4 and sentence 4 in epoch 3. Give each of the three numbers room of its own.
+# The three need 40 bits, and torch's generator keeps 32 of its seed; `random.Random` keeps all, of a text, too.
 # </details>
 #
 # <details><summary>Hint 3: pseudocode</summary>

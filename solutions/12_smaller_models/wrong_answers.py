@@ -835,10 +835,14 @@ def undominated(rows):
 # - return (times[(repeats - 1) // 2] + times[repeats // 2]) / 2 / len(batch)
 # + return times[warm_up:][repeats // 2] / len(batch)
 
-# %% wrong="12.7" name="the model learns no more" says="no longer learn"
+# %% wrong="12.7" name="the model learns no more" says="other parameters of the model learn"
 # - was_training, times = model.training, []
 # + was_training, times = model.training, []
 # + model.requires_grad_(False)
+
+# %% wrong="12.7" name="all of the model learns" says="other parameters of the model learn"
+# - model.train(was_training)
+# + model.train(was_training).requires_grad_(True)
 
 # %% wrong="12.7" name="rows in single precision" says="nearly agree are taken for equal"
 # - costs = [(-accuracy, parameters, seconds) for accuracy, parameters, seconds in rows]

@@ -1522,6 +1522,13 @@ def modes(learn: Remote, answer: Remote, lib: Library, batches: list[Any], seed:
     now, name = model.state_dict(), "heads.A.1.weight"
     told = "a task is learned in evaluation mode: dropout does not act."
     assert not torch.allclose(now[name], wanted[name], 1e-3, 1e-4), told
+    model.eval()
+    seen = lib(toys).modes_in_head(learn, model, "A", 3, batches[:1], 0.3)
+    told = (
+        "a task that is there already is learned with its head in evaluation mode: `train_adapter` sets the encoder's "
+    )
+    told += "mode alone. `model.train()` sets all of it."
+    assert seen and all(seen), told
 
 
 @results_check("9.10", points=4, source=phases, notebook=phases.NOTEBOOK)

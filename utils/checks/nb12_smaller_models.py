@@ -769,7 +769,7 @@ def timed(call: Remote, lib: Library, times: Sequence[float], N: int, warm_up: i
     assert left is training, "the model is left in another mode."
     told = "after it, no gradients are recorded any more, for whatever comes next: use torch.no_grad() as a context."
     assert recording is True, told
-    assert learns is True, "after it, the model's parameters no longer learn: use torch.no_grad() instead."
+    assert learns is True, "after it, other parameters of the model learn than before: use torch.no_grad() instead."
     counted = [*times[warm_up:]]
     expect.number_like(
         number,

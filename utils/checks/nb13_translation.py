@@ -187,6 +187,13 @@ def cross_attention(CrossAttention, lib):
         expect.close(lib(toys).written_between(layer, x, memory, allowed), wanted, told)
         expect.close(layer(x, memory + 1, allowed), wanted, told)
         expect.close(layer(x, memory, allowed), found, told)
+        told_of_weights = (
+            "what was computed from the memory of the call before is kept, while the weights have changed."
+        )
+        doubled = {name: 2 * value for name, value in state.items()}
+        again = lib(toys).after_learning(layer, x, memory, allowed)
+        expect.close(again, attend(doubled, x, memory, allowed, heads), told_of_weights)
+        layer.load_state_dict(state)
     layer.train()
     # All scores of a row lie near -12000, then 12000: what is hidden must come still lower, though not by any number.
     for size, place in ((-600.0, "below"), (600.0, "above")):

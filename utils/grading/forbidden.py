@@ -27,6 +27,7 @@ BY_NAME = frozenset(("getattr", "attrgetter", "methodcaller", "__import__", "imp
 MAGICS = ("run_cell", "run_cell_magic", "run_line_magic", "getoutput", "system")
 LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 MOST_DEFINITIONS = 500  # of a cell; each takes a kilobyte
+HIDING = "call_compiled"  # what torch.jit compiled is called by a function of this name, see `dispatch`
 WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -431,6 +432,8 @@ class Watch:
             return BY_ITS_OPERATOR
         if self._is_students(code.co_filename):
             return ""
+        if code.co_name == HIDING:
+            return "torch.jit"
         path = getattr(code, "co_qualname", code.co_name).split(".")
         module = code.co_filename.rpartition("/")[2].removesuffix(".py")
         library = code.co_filename.rpartition("/site-packages/")[2].partition("/")[0]

@@ -1083,6 +1083,17 @@ def kept_and_drawn(Replay: Callable[..., Any], capacity: int, stream: list[Any],
     return [kept, told, left, list(memory.examples), type(drawn).__name__, holder, themselves]
 
 
+def modes_in_head(learn: Callable[..., Any], model: Any, task: str, *rest: Any) -> list[bool]:
+    """Whether each dropout in the head of a task was in training mode, each time that `learn` had it act."""
+    seen: list[bool] = []
+    parts = [part for part in model.heads[task].modules() if isinstance(part, nn.Dropout)]
+    hooks = [part.register_forward_pre_hook(lambda module, given: seen.append(module.training)) for part in parts]
+    learn(model, task, *rest)
+    for hook in hooks:
+        hook.remove()
+    return seen
+
+
 def keeps_tensors(Replay: Callable[..., Any], capacity: int, count: int, seed: int) -> int:
     """How many examples are drawn of a memory of batches of tensors, which no `==` tells apart."""
     memory = Replay(capacity, random.Random(seed))
@@ -1501,6 +1512,7 @@ class Slow(nn.Module):
         super().__init__()
         self.times, self.time, self.calls, self.trained, self.recorded = times, 0.0, 0, 0, 0
         self.one = nn.Parameter(torch.ones(()))
+        self.fixed = nn.Parameter(torch.ones(()), requires_grad=False)
         self.asked: list[torch.Tensor] = []
 
     def now(self) -> float:
@@ -1524,7 +1536,7 @@ def measured(
 
     Then how often it was called, the mode it is left in, how often it was in training mode and recorded gradients,
     whether it was always asked the batch, whether gradients are recorded afterwards, as they were before, and whether
-    its parameter still learns. Without `repeats` and `warm_up` the defaults are used.
+    of its two parameters the same one learns. Without `repeats` and `warm_up` the defaults are used.
     """
     model, batch = Slow(times).train(training), torch.randn(N, 3)
     model.time = 1000.0
@@ -1533,7 +1545,8 @@ def measured(
         found = call(model, batch, clock=model.now, **some)
         recording = torch.is_grad_enabled()
     same = all(torch.equal(one, batch) for one in model.asked)
-    return [found, model.calls, model.training, model.trained, model.recorded, same, recording, model.one.requires_grad]
+    learns = model.one.requires_grad and not model.fixed.requires_grad
+    return [found, model.calls, model.training, model.trained, model.recorded, same, recording, learns]
 
 
 class Continues(nn.Module):
@@ -1619,6 +1632,15 @@ def parts_drawn(
         found.append(kinds.tolist())
     changed = not (torch.equal(own, wanted[0]) and torch.equal(bert, wanted[1]))
     return [found[0], found[0] == found[1], changed, not torch.equal(kept, torch.get_rng_state()), used]
+
+
+def after_learning(call: nn.Module, *given: Any) -> Any:
+    """What a module gives for the very tensors that it was given before, after its weights were doubled in place."""
+    call(*given)
+    with torch.no_grad():
+        for weights in call.parameters():
+            weights.mul_(2)
+    return call(*given)
 
 
 def written_between(call: Callable[..., Any], first: torch.Tensor, second: torch.Tensor, *rest: Any) -> Any:
