@@ -165,6 +165,9 @@ def collect(
     source: Annotated[Path, typer.Argument(help="A zip, a folder with a folder per student, or an LMS download.")],
     notebook: Annotated[str, typer.Option(help="Files whose names are no notebook's are this notebook.")] = "",
     student: Annotated[str, typer.Option(help="Take everything as this student's.")] = "",
+    zip_names: Annotated[
+        str, typer.Option(help="The code page of names in a zip that does not say it, such as cp850. [default: guess]")
+    ] = "",
 ) -> None:
     """Take hand-ins into the course tree. The latest of each student counts; all are kept.
 
@@ -174,7 +177,7 @@ def collect(
     from autograder.intake import collect as collecting
 
     course = load()
-    collected = collecting.collect(course, source, course.notebook(notebook) if notebook else None, student)
+    collected = collecting.collect(course, source, course.notebook(notebook) if notebook else None, student, zip_names)
     for line in collected.taken:
         console.print(line, markup=False)
     for line in collected.refused:

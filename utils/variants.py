@@ -8,12 +8,11 @@ which nothing in the hand-in can change.
 
 import hashlib
 import itertools
-import unicodedata
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from utils.experiments.student import COURSE, MAX_NAME
+from utils.experiments.student import COURSE, MAX_NAME, letters
 
 ASK = (
     "its numbers follow from your name, and STUDENT is blank. Write your name into it, near the top, and run that cell."
@@ -102,17 +101,6 @@ def canonical(name: str) -> str:
     """
     joined = letters(name[:MAX_NAME]).casefold()
     return joined if any(letter.isdigit() for letter in joined) else "".join(sorted(joined))
-
-
-def letters(name: str) -> str:
-    """The letters and digits of a name without accents. Vowel signs, as Hindi and Thai write them, are letters."""
-    return "".join(one for one in unicodedata.normalize("NFKD", name) if one.isalnum() or _vowel_sign(one))
-
-
-def _vowel_sign(one: str) -> bool:
-    """Whether a mark says another sound: one that spacing or virama gives a place of its own, not above or below."""
-    kind, place = unicodedata.category(one), unicodedata.combining(one)
-    return kind in ("Mn", "Mc") and place in (0, 9) and "VARIATION SELECTOR" not in unicodedata.name(one, "")
 
 
 def same(one: str, other: str) -> bool:

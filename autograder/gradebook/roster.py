@@ -9,13 +9,15 @@ import datetime
 import functools
 import io
 import re
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.course import Course, CourseError, NotebookEntry
+from utils.experiments.student import is_letter, letters
 from utils.files import write
-from utils.variants import canonical, letters
+from utils.variants import canonical
 
 Extension = datetime.timedelta | datetime.datetime | None  # so much more time; until then; excused
 COLUMNS = ("id", "first_name", "last_name", "email", "platform_ids")
@@ -105,7 +107,7 @@ def _read(path: Path, state: tuple[int, ...]) -> Roster:
     students = []
     for line, row in rows(path, COLUMNS):
         identifier = row["id"]
-        if not re.fullmatch(r"[\w][\w.@+-]*", identifier):
+        if not identifier or not all(is_letter(one) or one in "_.@+-" for one in identifier) or identifier[0] in ".@+-":
             raise CourseError(
                 f"{path}, line {line}: `{identifier}` cannot be an id: letters, digits and . _ @ + - only"
             )
@@ -276,7 +278,11 @@ def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]
             raise NoColumn(f"{path} has no column `{columns[0]}`; its first line is {','.join(columns)}")
         for row in reader:
             line = reader.line_num
-            values = {(name or "").strip(): value.strip() for name, value in row.items() if isinstance(value, str)}
+            values = {
+                (name or "").strip(): unicodedata.normalize("NFC", value).strip()
+                for name, value in row.items()
+                if isinstance(value, str)
+            }
             if any(values.values()):
                 found.append((line, {column: values.get(column, "") for column in columns}))
     except csv.Error as bad:  # a field of very many signs, often since a quote is not closed

@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from autograder.course import Course
 from autograder.intake.platforms import Claim, Names, containers, is_noise, notes, platform
+from autograder.intake.zip_names import decode_names
 from utils.experiments.experiment import MAX_FILE, MAX_FILES, read_files
 from utils.grading.verdict import legible
 
@@ -55,8 +56,10 @@ class Found:
 class Reader:
     """Reads the notebooks of a folder or a zip one by one, and says what it refuses."""
 
-    def __init__(self, course: Course, refused: list[str]):
+    def __init__(self, course: Course, refused: list[str], notes: list[str] | None = None, zip_names: str = ""):
+        """`zip_names` is the code page of zips that do not say in which encoding they hold their names."""
         self.course, self.refused, self._download = course, refused, ""
+        self.notes, self.zip_names = [] if notes is None else notes, zip_names
         self.most = int(course.limits.notebook_mb * 2**20)
 
     def files(self, source: Path) -> Iterator[Found]:
@@ -199,6 +202,7 @@ class Reader:
                 return
         try:
             with zipfile.ZipFile(file) as archive:
+                self._read_names(archive, "" if own else called)
                 named = [member for member in archive.infolist() if member.filename]  # zipfile ends a name at a NUL
                 if len(named) < len(archive.infolist()):
                     self._refuse(called, "it holds a file without a name")
@@ -249,6 +253,17 @@ class Reader:
                     self._refuse(called, "it holds no notebook")
         except UNREADABLE:
             self._refuse(called, "cannot be read as a zip: it is damaged, or none")
+
+    def _read_names(self, archive: zipfile.ZipFile, called: object) -> None:
+        """Correct names whose encoding the zip does not say; of the zip that is `called` so, note a guess."""
+        guess = decode_names(archive, self.zip_names)
+        if called and guess.encoding:
+            shown = ", ".join(repr(name) for name in sorted(guess.names)[:3]) + ", ..." * (len(guess.names) > 3)
+            self.notes.append(
+                f"{called}: it does not say in which encoding its names are; they were read as {guess.encoding}: "
+                f"{shown}. If that is wrong, remove what was collected and give `--zip-names` the code page of the "
+                "machine that made the zip, such as cp850 or cp866"
+            )
 
     def _runs(
         self, members: list[zipfile.ZipInfo], names: list[PurePosixPath]
@@ -345,7 +360,7 @@ def downloads(source: Path) -> dict[str, Path]:
     return found
 
 
-def listed(source: Path) -> Iterator[tuple[PurePosixPath, datetime.datetime]]:
+def listed(source: Path, zip_names: str = "") -> Iterator[tuple[PurePosixPath, datetime.datetime]]:
     """The names and times of what a folder or zip holds; nothing of a zip that cannot be read: the reader says so."""
     if source.is_dir():
         for folder, _, names in os.walk(source, followlinks=False):
@@ -355,6 +370,7 @@ def listed(source: Path) -> Iterator[tuple[PurePosixPath, datetime.datetime]]:
                     yield PurePosixPath(path.relative_to(source).as_posix()), when
     elif source.suffix.lower() == ".zip":
         with suppress(*UNREADABLE), zipfile.ZipFile(source) as archive:
+            decode_names(archive, zip_names)
             for member in archive.infolist()[:MAX_MEMBERS]:
                 if _is_deep(member.filename):
                     continue

@@ -22,7 +22,9 @@ from autograder.html_cleaning import line
 from autograder.intake import origins, reading
 from autograder.intake.archive import Found, Reader, downloads, listed
 from autograder.intake.platforms import TELL, Claim, assignment_claims
+from autograder.intake.zip_names import require_encoding
 from utils.experiments.experiment import Files
+from utils.experiments.student import is_letter
 from utils.grading.verdict import legible
 
 MAX_NAME = 120  # bytes
@@ -55,20 +57,27 @@ def require_hand_ins(course: Course, source: Path) -> None:
             )
 
 
-def collect(course: Course, source: Path, only: NotebookEntry | None = None, whose: str = "") -> Collected:
+def collect(
+    course: Course, source: Path, only: NotebookEntry | None = None, whose: str = "", zip_names: str = ""
+) -> Collected:
     """Take every hand-in that `source` holds; the rest is named in the result, and nothing stops the others.
 
-    `only` is the notebook that files of other names are taken for. With `whose`, all of it is that student's.
+    Args:
+        only: the notebook that files of other names are taken for.
+        whose: all of it is this student's.
+        zip_names: the code page of zips that do not say in which encoding they hold their names; "": it is guessed.
 
     Raises:
-        CourseError: there is no such zip, folder, notebook or student, or the folder holds the course itself.
+        CourseError: there is no such zip, folder, notebook, student or code page, or the folder holds the course
+            itself.
     """
     require_hand_ins(course, source)
+    require_encoding(zip_names)
     result = Collected()
-    named = _Names(course, source, result, whose)
+    named = _Names(course, source, result, whose, zip_names)
     packed: set[tuple[object, str]] = set()
     called: dict[tuple[str, str], tuple[Claim, Found]] = {}
-    for found in Reader(course, result.refused).files(source):
+    for found in Reader(course, result.refused, result.notes, zip_names).files(source):
         path = line(found.path, 300)
         inside = _exercises_of(course, found.text)
         entry = _named(course, found) or only or next(iter(inside), None)
@@ -129,12 +138,13 @@ def collect(course: Course, source: Path, only: NotebookEntry | None = None, who
 
 
 def slug(name: str) -> str:
-    """A student's name as a folder name: letters of any script, digits, `. _ @ + -`; spaces become `_`.
+    """A student's name as a folder name: letters and vowel signs of any script, digits, `. _ @ + -`; spaces become `_`.
 
     It begins with none of the signs that a shell, a folder listing or a spreadsheet reads in its own way.
     """
     name = re.sub(r"\s+", "_", unicodedata.normalize("NFC", name).strip())
-    return re.sub(r"[^\w.@+-]", "", name).lstrip(".-+@").encode()[:MAX_NAME].decode(errors="ignore")
+    kept = "".join(one for one in name if is_letter(one) or one in "_.@+-")
+    return kept.lstrip(".-+@").encode()[:MAX_NAME].decode(errors="ignore")
 
 
 def _readable(runs: dict[str, bytes], path: str, result: Collected) -> dict[str, bytes]:
@@ -176,7 +186,7 @@ def _exercises_of(course: Course, text: bytes) -> list[NotebookEntry]:
 class _Names:
     """Whose the hand-ins of one download are: nobody's is merged with another's unless the roster says so."""
 
-    def __init__(self, course: Course, source: Path, result: Collected, whose: str):
+    def __init__(self, course: Course, source: Path, result: Collected, whose: str, zip_names: str):
         self.course, self.result = course, result
         self.roster = roster.load(course)
         self.whose = whose
@@ -187,7 +197,7 @@ class _Names:
         numbers: dict[tuple[str, str, str, str], set[str]] = {}
         times: dict[tuple[str, str], list[datetime.datetime]] = {}
         for download, place in downloads(source).items():
-            for path, when in listed(place):
+            for path, when in listed(place, zip_names):
                 for row, claim in assignment_claims(course, path):
                     about = (row.name, claim.name, download, _file_of(course, path.name))
                     numbers.setdefault(about, set()).add(claim.id)

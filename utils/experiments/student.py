@@ -8,7 +8,6 @@ the files of the runs carry. With keys (the instructor hands them out) a name al
 
 import hashlib
 import hmac
-import re
 import unicodedata
 from collections.abc import Callable
 from types import ModuleType
@@ -28,8 +27,25 @@ _own: dict[str, Own] = {}
 
 def fold(name: str) -> str:
     """A name as it is compared: case, accents, signs, spaces and the order of its words do not count."""
-    plain = "".join(sign for sign in unicodedata.normalize("NFKD", name) if not unicodedata.combining(sign))
-    return " ".join(sorted(re.findall(r"[^\W_]+", plain.casefold())))
+    plain = unicodedata.normalize("NFKD", name)
+    kept = (one if is_letter(one) else "" if unicodedata.combining(one) else " " for one in plain)
+    return " ".join(sorted("".join(kept).casefold().split()))
+
+
+def letters(name: str) -> str:
+    """The letters and digits of a name without accents. Vowel signs, as Hindi and Thai write them, are letters."""
+    return "".join(one for one in unicodedata.normalize("NFKD", name) if is_letter(one))
+
+
+def is_letter(one: str) -> bool:
+    """Whether a character of a decomposed name is a letter, a digit or a vowel sign.
+
+    A vowel sign is a mark that says another sound, not an accent: one with a place of its own (combining class 0 or 9),
+    or with a place that only its script has (84 to 132: Telugu, Thai, Lao and Tibetan).
+    """
+    kind, place = unicodedata.category(one), unicodedata.combining(one)
+    vowel_sign = kind in ("Mn", "Mc") and (place in (0, 9) or 84 <= place <= 132)
+    return one.isalnum() or (vowel_sign and "VARIATION SELECTOR" not in unicodedata.name(one, ""))
 
 
 def sign(name: str, key: str = "") -> None:
