@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
+from autograder import local_settings
+
 if TYPE_CHECKING:
     from utils.experiments.experiment import Experiment, Experiments
 
 ROOT = Path(__file__).resolve().parents[1]  # of the packages autograder, utils and data
 HELPERS = ("utils", "data")  # packages that students have, too
 CHECKS = "utils/checks"  # the public checks, below the folder of their course
+BESIDE = ("solutions", *HELPERS, local_settings.NAME)  # what lies beside course.toml and runs, or says what runs
 HOUR, DAY = 3600, 86400  # seconds
 Name = Annotated[str, StringConstraints(pattern=r"^\d\d_[a-z0-9_]+$")]
 
@@ -199,6 +202,13 @@ class Platform(_Section):
         return self
 
 
+class Points(dict[str, float]):
+    """Points by exercise, never changed: a notebook that has them can be a key."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+
 class NotebookEntry(_Section):
     """One notebook of the course."""
 
@@ -210,6 +220,21 @@ class NotebookEntry(_Section):
     experiments: str = ""  # the module that has them, see `utils.experiments.experiment.Experiments`
     preload: tuple[str, ...] = ()  # what its kernels import besides `Grading.preload` and its experiments
     preload_checks: tuple[str, ...] = ()  # what its checks import later besides `Grading.preload_checks`
+    points: dict[str, Annotated[float, Field(gt=0)]] = (
+        Points()
+    )  # by exercise or written question, in place of the author's
+    column: str = ""  # the heading of its scores in files for learning platforms; "": its name
+    text: str = ""  # a file in the place of solutions/NN_name/notebook.py, such as a translation of it
+
+    @field_validator("points")
+    @classmethod
+    def _can_be_hashed(cls, points: dict[str, float]) -> Points:
+        return Points(points)
+
+    @field_validator("deadline", mode="before")
+    @classmethod
+    def _may_be_none(cls, deadline: Any) -> Any:
+        return None if deadline == "none" else deadline
 
     @field_validator("deadline")
     @classmethod
@@ -267,6 +292,7 @@ class Course(_Section):
     platforms: tuple[Platform, ...] = ()  # besides those that `autograder.intake.platforms` knows
     timezone: str = ""  # of the learning platform, whose downloads name none, such as Europe/Berlin
     tree: Path = FOLDER / ".course"
+    local: Path | None = None  # the file of own settings that was laid over course.toml, see `local_settings`
 
     @field_validator("student_repository")
     @classmethod
@@ -327,33 +353,55 @@ class Course(_Section):
 
 
 def load(path: Path = FOLDER / "course.toml", tree: Path | None = None, database: str = "") -> Course:
-    """Read and check `course.toml`; `tree` replaces the course tree `.course/`, `database` the gradebook's URL.
+    """Read and check `course.toml` and, if there is one, `course.local.toml` beside it, see `local_settings`.
+
+    `tree` replaces the course tree `.course/`, `database` the gradebook's URL.
 
     Raises:
-        CourseError: the file is missing or says something it may not; the message names the line or key.
+        CourseError: a file is missing or says something it may not; the message names the file, and the line or key.
     """
     if path == FOLDER / "course.toml":
         _must_be_ours(path)
     try:
-        stated = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        local = local_settings.path_beside(path)
+    except ValueError as bad:
+        raise CourseError(str(bad)) from None
+    stated, own = _read(path), _read(local) if local else {}
+    try:
+        stated = local_settings.merged(stated, own)
+    except ValueError as bad:
+        raise CourseError(f"{local or path}: {bad}") from None
+    try:
+        if database:
+            stated["grading"] = stated.get("grading", {}) | {"database": database}
+        more = {"tree": tree.resolve()} if tree else {}
+        course = Course.model_validate(stated | more | ({"local": local} if local else {}))
+    except ValidationError as bad:
+        wrong = local if local and any(local_settings.states(own, stated, one["loc"]) for one in bad.errors()) else path
+        lines = (f"  {_key(error['loc'], stated)}: {_told(error['type'], error['msg'])}" for error in bad.errors())
+        raise CourseError(f"{wrong} is not a course:\n" + "\n".join(lines)) from None
+    for entry in course.notebooks:
+        if not folder_of(entry).is_dir():
+            known = ", ".join(sorted(one.name for one in (FOLDER / "solutions").glob("[0-9][0-9]_*") if one.is_dir()))
+            where = path if not any(row.get("name") == entry.name for row in own.get("notebooks", ())) else local
+            raise CourseError(f"{where} names {entry.name}, and solutions/{entry.name} is missing; there are {known}")
+    return course
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a TOML file states.
+
+    Raises:
+        CourseError: it cannot be read; the message names the line.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as bad:
         raise CourseError(f"{path} cannot be read ({bad}): save it in UTF-8") from None
     except OSError as bad:
         raise CourseError(f"{path} cannot be read: {bad.strerror}") from None
     except tomllib.TOMLDecodeError as bad:
         raise CourseError(f"{path}: {bad}") from None
-    try:
-        if database:
-            stated["grading"] = stated.get("grading", {}) | {"database": database}
-        course = Course.model_validate(stated | ({"tree": tree.resolve()} if tree else {}))
-    except ValidationError as bad:
-        lines = (f"  {_key(error['loc'], stated)}: {_told(error['type'], error['msg'])}" for error in bad.errors())
-        raise CourseError(f"{path} is not a course:\n" + "\n".join(lines)) from None
-    for entry in course.notebooks:
-        if not folder_of(entry).is_dir():
-            known = ", ".join(sorted(one.name for one in (FOLDER / "solutions").glob("[0-9][0-9]_*") if one.is_dir()))
-            raise CourseError(f"{path} names {entry.name}, and solutions/{entry.name} is missing; there are {known}")
-    return course
 
 
 def _must_be_ours(path: Path) -> None:
@@ -370,7 +418,7 @@ def _must_be_ours(path: Path) -> None:
     if FOLDER == ROOT:
         return
     # A link to a file of ours is whoever's made it, and what runs as us lies beside course.toml.
-    places = [one for one in (FOLDER, path, *(FOLDER / name for name in ("solutions", *HELPERS))) if one.exists()]
+    places = [one for one in (FOLDER, path, *(FOLDER / name for name in BESIDE)) if one.exists()]
     owners = {state.st_uid for one in places for state in (one.lstat(), one.stat())}
     if owners - {os.getuid(), 0} and not os.environ.get("AUTOGRADER_COURSE"):
         raise CourseError(

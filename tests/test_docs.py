@@ -38,6 +38,8 @@ PLACES = ("", "tests", "tests/hostile", "solutions/02_positional_encoding")  # w
 NOT_HERE = {".course/", ".autograder/", ".demo/", "results/", "docs/_build/"}  # what commands leave
 # In a course tree; Hugging Face's; in a course of stock nbgrader.
 OTHERS = {"students.csv", "jupyter_server_config.py", "run_glue.py", "nbgrader_config.py"}
+# An instructor's own, which git ignores, and what `autograder build` makes of it.
+OTHERS |= {"course.local.toml", "notebooks.local/", "utils/checks/points.json"}
 # Lines of `bash` blocks that are not run here, each with the reason. All others are run, in the order of README.
 NOT_RUN = {
     r"make demo": "takes minutes; tests/test_grade.py runs the demonstration",
@@ -51,6 +53,7 @@ NOT_RUN = {
     r"autograder similar .*": "needs two hand-ins; tests/test_similar.py runs it",
     r"python -m pytest .*2\.8.*": "of an exercise that is not there; the test is looked for",
     r"python -m pytest .*test_prose.*": "a test of its own",
+    r"AUTOGRADER_LOCAL=.*": "of one's own settings; tests/test_local_settings.py has pytest choose by them",
 }
 
 

@@ -14,14 +14,30 @@ Every id, every piece of nbgrader metadata and the set-up cell are written here,
 """
 
 import copy
-from functools import lru_cache
+import json
+import re
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import nbformat
 from nbformat import NotebookNode
 
-from autograder.course import FOLDER, Course, CourseError, NotebookEntry, cell_id, exercise_of, folder_of, is_stretch
+from autograder.course import (
+    CHECKS,
+    FOLDER,
+    Course,
+    CourseError,
+    NotebookEntry,
+    cell_id,
+    exercise_of,
+    folder_of,
+    is_stretch,
+)
 from utils import files
+
+if TYPE_CHECKING:  # brings torch
+    from utils.grading.check import Check
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 ROLES = ("exercise", "check", "written", "stretch")
@@ -45,9 +61,10 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     Raises:
         CourseError: the source is missing, or its markers and the checks do not fit.
     """
-    source = folder_of(entry) / "notebook.py"
-    if not source.exists():
-        raise CourseError(f"{source} is missing: a notebook of course.toml needs its folder in solutions/")
+    source = FOLDER / entry.text if entry.text else folder_of(entry) / "notebook.py"
+    if not source.is_file():
+        needs = "`text` of course.local.toml names it" if entry.text else "a notebook needs its folder in solutions/"
+        raise CourseError(f"{source} is missing: {needs}")
     # Grading only writes notebooks, and does not wait for these.
     from nbgrader.preprocessors import ClearOutput, ComputeChecksums, LockCells
 
@@ -57,6 +74,7 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
 
     worth = {number: check.points for number, check in public_checks(entry).items()}
     private_checks(entry)  # which must fit the parts of the public ones
+    _name_and_price(notebook, entry, source, {number: one.points for number, one in _as_written(entry).items()})
     badge = BADGE.format(url=COLAB.format(path=course.student_repository.split("github.com/")[-1], name=entry.name))
     notebook.cells.insert(0, nbformat.v4.new_markdown_cell(badge))
     section, count = "start", 0
@@ -143,10 +161,99 @@ def _graded(cell: NotebookNode, role: str, exercise: str, worth: dict[str, float
             raise CourseError(f"{source}: there is no check for exercise {exercise} in utils/checks/")
         metadata["points"] = worth[exercise]
     if role == "written":
-        if "points" not in cell.metadata:
-            raise CourseError(f"{source}: written question {exercise} needs points=... in its marker")
         metadata["points"] = float(cell.metadata.pop("points"))
     return metadata
+
+
+def _as_written(entry: NotebookEntry) -> dict[str, "Check"]:
+    """The checks of a notebook with the points that their author gave them."""
+    from autograder.author.checks import checks_module
+    from utils.grading.check import checks_of
+
+    return checks_of(checks_module(entry))
+
+
+PRICE = r"(\*\*\w+ {number}\*\* \()(\d+(?:\.\d+)?)( points?)?"  # "**Exercise 1.2** (2 points", in any language
+# What else a text says of points: "for 2 of the points".
+OTHER_PRICE = re.compile(r"\b(?:\d+|one|two|three)\s+(?:of\s+the\s+)?points?\b", re.IGNORECASE)
+
+
+def _name_and_price(notebook: NotebookNode, entry: NotebookEntry, source: Path, worth: dict[str, float]) -> None:
+    """See that texts state the points that are given, and put the title and the points of course.local.toml into them.
+
+    Args:
+        worth: the points of each exercise as its author gave them.
+
+    Raises:
+        CourseError: the text of an exercise and its check state different points, or the course gives points to an
+            exercise that there is not, or to one whose text cannot follow.
+    """
+    heading = next((cell for cell in notebook.cells if re.match(r"# \d+\. ", cell.source)), None)
+    if heading:
+        number, rest = heading.source.split(" ", 2)[1], heading.source.partition("\n")
+        heading.source = f"# {number} {entry.title}{rest[1]}{rest[2]}"
+    texts: list[NotebookNode] = []
+    priced = set()
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and "written" not in cell.metadata:
+            texts.append(cell)
+        number = str(cell.metadata.get("exercise", cell.metadata.get("written", "")))
+        if not number:
+            texts = [] if "stretch" in cell.metadata else texts
+            continue
+        points = worth.get(number, 0.0)
+        if "written" in cell.metadata:
+            if "points" not in cell.metadata:
+                raise CourseError(f"{source}: written question {number} needs points=... in its marker")
+            points = float(cell.metadata["points"])
+        priced.add(number)
+        _price(texts, number, points, entry.points.get(number), source)
+        if number in entry.points and "written" in cell.metadata:
+            cell.metadata["points"] = entry.points[number]
+        texts = []
+    unknown = sorted({*entry.points} - priced)
+    if unknown:
+        raise CourseError(
+            f"course.local.toml gives points to {', '.join(unknown)}, and {entry.name} has no such exercise; it has "
+            f"{', '.join(sorted(priced, key=_order))}"
+        )
+
+
+def _price(texts: list[NotebookNode], number: str, points: float, wanted: float | None, source: Path) -> None:
+    """See that the text of an exercise states its points, and write the ones that are `wanted` in their place."""
+    price = re.compile(PRICE.format(number=re.escape(number)))
+    stated = [(cell, found) for cell in texts for found in price.finditer(cell.source)]
+    for _, found in stated:
+        if float(found[2]) != points:
+            raise CourseError(
+                f"{source}: the text of {number} states {found[2]} points, and its check or marker gives {points:g}: "
+                "write the same points in both. To give an exercise other points in your course, write them into "
+                "course.local.toml alone"
+            )
+    if wanted is None:
+        return
+    if not stated:
+        raise CourseError(
+            f"{source}: course.local.toml gives {number} {wanted:g} points, and the text states no points that could "
+            f"follow: write it as **Exercise {number}** ({points:g} points, ...)"
+        )
+    for cell in texts:
+        if wanted != points and (other := OTHER_PRICE.search(price.sub("", cell.source))):
+            raise CourseError(
+                f"{source}: course.local.toml gives {number} {wanted:g} points, and its text also says "
+                f"`{' '.join(other[0].split())}`, which would not be true then: leave the points of {number}"
+            )
+        cell.source = price.sub(partial(_new_price, wanted), cell.source)
+
+
+def _new_price(points: float, found: re.Match[str]) -> str:
+    """What a text states of an exercise's points, with these in the place of others."""
+    return f"{found[1]}{points:g}" + (" point" + "s" * (points != 1) if found[3] else "")
+
+
+def _order(number: str) -> list[tuple[bool, int]]:
+    """Sorts exercises by number, written questions behind them."""
+    return [(part.startswith("W"), int(part.strip("WS") or 0)) for part in number.split(".")]
 
 
 def _must_fit(notebook: NotebookNode, entry: NotebookEntry, wanted: set[str], source: Path) -> None:
@@ -165,18 +272,34 @@ def _must_fit(notebook: NotebookNode, entry: NotebookEntry, wanted: set[str], so
         )
 
 
-def notebook_path(entry: NotebookEntry) -> Path:
-    """The committed student notebook."""
-    return FOLDER / "notebooks" / f"{entry.name}.ipynb"
+def notebook_path(entry: NotebookEntry, local: bool = False) -> Path:
+    """The student notebook: the committed one; with own settings (`local`) the one that git ignores."""
+    return FOLDER / ("notebooks.local" if local else "notebooks") / f"{entry.name}.ipynb"
 
 
 def build_notebooks(course: Course, check: bool = False) -> list[str]:
-    """Write every student notebook; with `check`, write none and answer with the names of stale ones."""
-    stale = []
+    """Write every student notebook; with `check`, write none. The names of those that were stale, either way."""
+    stale = _write_points(course, check)
     for entry in course.notebooks:
-        target, text = notebook_path(entry), write(student_notebook(course, entry))
+        target, text = notebook_path(entry, course.local is not None), write(student_notebook(course, entry))
         if not target.exists() or target.read_text() != text:
             stale.append(target.name)
             if not check:
                 files.write(target, text)
     return stale
+
+
+def _write_points(course: Course, check: bool) -> list[str]:
+    """Write the points of course.local.toml where checks at home find them; as `build_notebooks`."""
+    from utils.grading.check import POINTS  # brings torch, as the checks do
+
+    target = FOLDER / CHECKS / POINTS
+    points = {number: worth for entry in course.notebooks for number, worth in entry.points.items()}
+    text = json.dumps(points, indent=1, sort_keys=True) + "\n" if points else ""
+    if text == (target.read_text() if target.is_file() else ""):
+        return []
+    if text and not check:
+        files.write(target, text)
+    elif not check:
+        target.unlink()
+    return [target.name]

@@ -24,8 +24,9 @@ def checks_module(entry: NotebookEntry) -> ModuleType:
 
 
 def public_checks(entry: NotebookEntry) -> dict[str, Check]:
-    """The public checks of a notebook's graded exercises by number."""
-    return checks_of(checks_module(entry))
+    """The public checks of a notebook's graded exercises by number, with the points that the course gives them."""
+    found = checks_of(checks_module(entry))
+    return found | {number: found[number].worth(entry.points[number]) for number in entry.points if number in found}
 
 
 def stretch_checks(entry: NotebookEntry) -> dict[str, Stretch]:

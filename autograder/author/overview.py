@@ -80,7 +80,12 @@ def readme_table(course: Course) -> str:
 
 
 def write_readme(course: Course, check: bool = False) -> bool:
-    """Write the table between its marks in README, unless `check`; whether it was stale. Without marks none is due."""
+    """Write the table between its marks in README, unless `check`; whether it was stale.
+
+    Without marks there is no table to write. Own settings (`course.local.toml`) are not written into README.
+    """
+    if course.local:
+        return False
     text = README.read_text() if README.is_file() else ""
     head, mark, rest = text.partition(BEGIN)
     _, end, tail = rest.partition(END)

@@ -9,7 +9,8 @@ import nbformat
 
 from autograder.author import build
 from autograder.author.checks import checks_module
-from autograder.course import FOLDER, ROOT, Course, CourseError, folder_of, helpers
+from autograder.course import CHECKS, FOLDER, ROOT, Course, CourseError, folder_of, helpers
+from utils.grading.check import POINTS
 
 FILES = ("environment.yml", "requirements.txt", "constraints.txt", "LICENSE")
 RECORDERS = ("search.py",)  # in authors' folders; they made the results that students get, and hold no answer
@@ -57,7 +58,8 @@ def release(course: Course, target: Path) -> list[Path]:
         raise CourseError(f"{', '.join(stale)} stale: run `autograder build` first")
     (target / "notebooks").mkdir(parents=True, exist_ok=True)
     for entry in course.notebooks:
-        shutil.copy(build.notebook_path(entry), target / "notebooks")
+        shutil.copy(build.notebook_path(entry, course.local is not None), target / "notebooks")
+    (target / CHECKS / POINTS).unlink(missing_ok=True)  # of an earlier release; today's is among the helpers
     for name, path in helpers().items():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target / name)
@@ -103,7 +105,7 @@ def secret_lines(course: Course) -> set[str]:
     secret: set[str] = set()
     public: set[str] = set()
     for entry in course.notebooks:
-        for path in folder_of(entry).glob("*.py"):
+        for path in (*folder_of(entry).glob("*.py"), *([FOLDER / entry.text] if entry.text else [])):
             if path.name not in RECORDERS:
                 secret |= _lines(path.read_text())
         public |= _lines(Path(checks_module(entry).__file__ or "").read_text())

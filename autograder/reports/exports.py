@@ -157,16 +157,17 @@ def _columns(entry: NotebookEntry, marked: dict[str, Marked], exercises: bool, i
     done = {student: one for student, one in marked.items() if not any(mark.waits for mark in one.marks.values())}
     cells = {cell: mark.points for one in marked.values() for cell, mark in one.marks.items()}
     sums = {student: sum(mark.score for mark in one.marks.values()) - one.penalty for student, one in done.items()}
-    total = Column(entry.name, sum(cells.values()), sums)
+    heading = entry.column or entry.name
+    total = Column(heading, sum(cells.values()), sums)
     if not exercises:
         return [total]
     found = []
     for cell in sorted(cells, key=_order):
         given = {student: one.marks[cell] for student, one in marked.items() if cell in one.marks}
         scores = {student: mark.score for student, mark in given.items() if not mark.waits}
-        found.append(Column(f"{entry.name} {exercise_of(cell)}", cells[cell], scores))
+        found.append(Column(f"{heading} {exercise_of(cell)}", cells[cell], scores))
     if any(one.penalty for one in marked.values()):
-        found.append(Column(f"{entry.name} late", 0.0, {student: -one.penalty for student, one in done.items()}))
+        found.append(Column(f"{heading} late", 0.0, {student: -one.penalty for student, one in done.items()}))
     return found if instead else [*found, total]
 
 

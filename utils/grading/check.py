@@ -5,13 +5,17 @@ is called with the student's objects and prints "passed" or raises `CheckFailed`
 judge calls `verdict` with its own way to ask. Either way the student's results arrive by value.
 """
 
+import copy
 import html
 import inspect
+import json
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -46,7 +50,14 @@ class Check:
         self.exercise, self.points, self.forbids, self.asserts = exercise, points, forbids, asserts
         self.variant = variant
         self.latest: Verdict | None = None
+        self.factor = 1.0  # of the points of parts, where the exercise has other points than its author gave it
         self.__name__, self.__doc__ = asserts.__name__, asserts.__doc__
+
+    def worth(self, points: float) -> "Check":
+        """The same check with other points; its parts keep their shares."""
+        other = copy.copy(self)
+        other.points, other.factor = points, self.factor * points / self.points
+        return other
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,11 +75,12 @@ class Check:
             raise TypeError(f"checks.{self.__name__} takes {', '.join(self.names)}: run the cell as it was")
         namespace = dict(zip(self.names, objects, strict=True))
         cells = [forbidden.read_cell(source) for source in cells_at_home(objects)]
+        priced = at_course_points(self)
         try:
             with slow_imports_told(self.exercise), side_by_side.kept() as different:
-                self.latest = self.verdict(lambda request: dispatch.answer(namespace, request), cells)
+                self.latest = priced.verdict(lambda request: dispatch.answer(namespace, request), cells)
         except ImportError as failed:
-            self.latest = Verdict(self.exercise, self.points, Outcome.ERROR, unchecked(failed))
+            self.latest = Verdict(self.exercise, priced.points, Outcome.ERROR, unchecked(failed))
         if self.latest.outcome is not Outcome.PASSED:
             said = [one for one in different if legible(str(one)) in self.latest.message]
             side_by_side.show(said, notebook=shell() is not None)
@@ -93,6 +105,8 @@ class Check:
         """The verdict that the asserts reach, part by part; `own` are the student's own numbers, if there are any."""
         with parts.each_alone() as found:
             outcome, message = examine(self.asserts, ask, self.forbids, own)
+        if self.factor != 1:
+            found = [replace(one, points=round(one.points * self.factor, 6)) for one in found]
         if outcome is Outcome.PASSED:
             return Verdict(self.exercise, self.points, **summed(found, self.points))
         return Verdict(self.exercise, self.points, outcome, message)
@@ -141,6 +155,22 @@ def check(
     each student's own, which the function gets as its parameter `own`, see `utils.variants`.
     """
     return lambda asserts: Check(exercise, points, tuple(forbids), asserts, variant)
+
+
+POINTS = "points.json"  # beside the modules of checks: points by exercise, where a course gives other ones
+
+
+def at_course_points(item: Check) -> Check:
+    """The check with the points that the course gives its exercise, for sessions at home; the judge is told them."""
+    points = _course_points(Path(item.asserts.__code__.co_filename).with_name(POINTS)).get(item.exercise)
+    return item.worth(points) if points else item
+
+
+@cache
+def _course_points(path: Path) -> dict[str, float]:
+    """What `autograder build` wrote into this file, from `course.local.toml`; {} without it."""
+    found: dict[str, float] = json.loads(path.read_text()) if path.is_file() else {}
+    return found
 
 
 class _Once:
@@ -323,7 +353,7 @@ class Scoreboard:
 def scoreboard(module: ModuleType) -> Scoreboard:
     """The state of every exercise of `module`, for the last cell of a notebook."""
     return Scoreboard(
-        ((item.exercise, item.points, item.latest) for item in checks_of(module).values()),
+        ((item.exercise, at_course_points(item).points, item.latest) for item in checks_of(module).values()),
         ((item.exercise, item.latest) for item in stretches_of(module).values()),
     )
 
