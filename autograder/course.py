@@ -188,6 +188,7 @@ class Platform(_Section):
     times: Literal["zip", "differing", "none", "name"] = "zip"
     time_format: str = "%Y-%m-%d-%H-%M-%S"  # for Python's strptime
     once: str = ""  # what it writes once into each name; where it stands twice, a student wrote it, to be another
+    form_of: str = ""  # another row, whose pattern these names fit, too: they are these where all of a download are
     hidden: tuple[str, ...] = ()  # what everybody is called where names are hidden, in small letters
 
     @model_validator(mode="after")

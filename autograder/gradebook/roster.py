@@ -57,14 +57,24 @@ class Roster:
                 self._called.setdefault(name, []).append(one)
                 self._drawn.setdefault(canonical(name), set()).add(one.id)
 
-    def find(self, name: str, platform_id: str = "", lasting: bool = True) -> Student:
+    def has(self, name: str, platform_id: str = "") -> bool:
+        """Whether it may be a student of the class, or one of several."""
+        return bool(self._found(name, platform_id))
+
+    def _found(self, name: str, platform_id: str) -> list[Student]:
+        found = [one for one in self.students.values() if platform_id and platform_id in one.platform_ids]
+        return found or self._called.get(plain(name), [])
+
+    def find(self, name: str, platform_id: str = "", lasting: bool = True, shared: bool = False) -> Student:
         """Whose hand-in it is: by the platform's number, which is `lasting` if it is one for ever, else by the name.
+
+        Args:
+            shared: whether several files, which may be of several students, have this name or number.
 
         Raises:
             CourseError: nobody's, or more than one student's; the message says what to do.
         """
-        found = [one for one in self.students.values() if platform_id and platform_id in one.platform_ids]
-        found = found or self._called.get(plain(name), [])
+        found = self._found(name, platform_id)
         if len(found) == 1:
             return found[0]
         who = f"{name} (number {platform_id})" if platform_id not in ("", name) else name
@@ -73,6 +83,12 @@ class Roster:
             like = [
                 one.id for one in self.students.values() if plain(name) in map(plain, (one.first_name, one.last_name))
             ]
+            if shared:
+                raise CourseError(
+                    f"{who} is not in {self.path.name}, and several files of this download are called that, so it may "
+                    "not be one student's name: put each file into a folder with its student's name, or collect a file "
+                    "alone with --student"
+                )
             meant = f"did you mean {' or '.join(like)}? Else " if like else ""
             raise CourseError(
                 f"{who} is not in {self.path.name}: {meant}add a line there, or `{add}` to the platform_ids of one"

@@ -12,13 +12,13 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from autograder.course import Course
-from autograder.intake.platforms import Claim, Names, containers, is_noise, notes, platform
+from autograder.intake.platforms import Claim, Names, containers, is_noise, notes, own_name, platform, students_in
 from autograder.intake.zip_names import decode_names
 from utils.experiments.experiment import MAX_FILE, MAX_FILES, read_files
 from utils.grading.verdict import legible
@@ -56,9 +56,17 @@ class Found:
 class Reader:
     """Reads the notebooks of a folder or a zip one by one, and says what it refuses."""
 
-    def __init__(self, course: Course, refused: list[str], notes: list[str] | None = None, zip_names: str = ""):
-        """`zip_names` is the code page of zips that do not say in which encoding they hold their names."""
-        self.course, self.refused, self._download = course, refused, ""
+    def __init__(
+        self,
+        course: Course,
+        refused: list[str],
+        notes: list[str] | None = None,
+        zip_names: str = "",
+        is_known: Callable[[str], bool] = lambda name: False,
+    ):
+        """See `collect.collect`; `is_known` says whether a name is that of a student of the class list."""
+        self.course, self.refused, self._download, self.is_known = course, refused, "", is_known
+        self._own: set[PurePosixPath] = set()
         self.notes, self.zip_names = [] if notes is None else notes, zip_names
         self.most = int(course.limits.notebook_mb * 2**20)
 
@@ -96,10 +104,28 @@ class Reader:
         self._refuse_folders(empty, inside)
         if not inside:
             self._refuse(source.name, "the folder is empty")
-        above, beside = containers(self.course, inside), notes(inside)
+        above, beside = containers(self.course, inside, self.is_known), notes(inside)
         said = Names(self.course, [PurePosixPath(*path.parts[above:]) for path in inside])
+        self._own = self._students_own(source, inside, above)
         for path in (one for one in inside if one not in beside):
             yield from self._file(source / path, path, above, said)
+
+    def _students_own(self, source: Path, inside: list[PurePosixPath], above: int) -> set[PurePosixPath]:
+        """The zips in a folder that are a student's own, by their own names; the others are downloads of a class."""
+        zips = [path for path in inside if path.suffix.lower() == ".zip" and len(path.parts) == above + 1]
+        own, students = set(), {}
+        for path in (path for path in zips if not is_noise(path) and not os.path.islink(source / path)):
+            names = [name for name, _ in listed(source / path, self.zip_names)]
+            students[path] = students_in(self.course, names)
+        for path, some in students.items():
+            called = own_name(self.course, PurePosixPath(path.name))
+            if some is None or not called or (any(map(self.is_known, some)) and not self.is_known(called)):
+                continue
+            others = [theirs for other, theirs in students.items() if other != path and theirs is not None]
+            alike = any(some & theirs for theirs in others)  # lab/01.ipynb, in each
+            if self.is_known(called) or "" in some or alike or (others and len(some) == 1):
+                own.add(path)
+        return own
 
     def _refuse(self, name: object, why: str) -> None:
         self.refused.append(f"{name}: {why}")
@@ -139,6 +165,7 @@ class Reader:
                 with path.open("rb") as file:
                     if path.suffix.lower() == ".zip":
                         own = bool(owner.parent.parts) or platform(self.course, owner.name) is not None
+                        own = own or inside in self._own
                         self._download = "" if own else inside.as_posix()
                         yield from self._zip(file, owner if own else PurePosixPath(), when, names if own else None)
                         self._download = ""
@@ -161,7 +188,7 @@ class Reader:
         runs: Callable[[], dict[str, bytes]] = dict,
     ) -> Iterator[Found]:
         """The file itself; one byte too many is refused when it is graded. Its name may state its time."""
-        claim = names.claim(owner)
+        claim = replace(names.claim(owner), shared=names.is_shared(owner))
         if len(owner.parts) == 1 and claim.platform and claim.platform.times == "name":
             try:
                 when = self.course.utc(datetime.datetime.strptime(claim.time, claim.platform.time_format))
@@ -223,7 +250,7 @@ class Reader:
                 names = [PurePosixPath(member.filename.replace("\\", "/")) for member in members]
                 folders = [PurePosixPath(member.filename) for member in named if member.is_dir()]
                 self._refuse_folders(folders + [parent for name in names for parent in name.parents], names)
-                above = 0 if own else containers(self.course, names)
+                above = 0 if own else containers(self.course, names, self.is_known)
                 said = outer or Names(self.course, [PurePosixPath(*name.parts[above:]) for name in names])
                 room = MAX_OWN_NOTEBOOKS * self.most
                 runs = self._runs(members, names)

@@ -77,7 +77,7 @@ def collect(
     named = _Names(course, source, result, whose, zip_names)
     packed: set[tuple[object, str]] = set()
     called: dict[tuple[str, str], tuple[Claim, Found]] = {}
-    for found in Reader(course, result.refused, result.notes, zip_names).files(source):
+    for found in Reader(course, result.refused, result.notes, zip_names, named.is_known).files(source):
         path = line(found.path, 300)
         inside = _exercises_of(course, found.text)
         entry = _named(course, found) or only or next(iter(inside), None)
@@ -206,6 +206,10 @@ class _Names:
         self.ambiguous = {about[:3] for about, several in numbers.items() if len(several) > 1}
         self.differing = {one for one, stated in times.items() if max(stated) - min(stated) > SPREAD}
 
+    def is_known(self, name: str) -> bool:
+        """Whether it is the name of a student of the class list, or of several."""
+        return bool(name and self.roster and self.roster.has(name))
+
     def told_time(self, found: Found, entry: NotebookEntry) -> bool:
         """Whether the time of this file is when it was handed in; somebody is told what zone it was read in."""
         row = found.claim.platform
@@ -272,7 +276,12 @@ class _Names:
     def _listed_student(self, known: roster.Roster, claim: Claim, entry: NotebookEntry) -> str:
         """The folder of a student of the roster."""
         lasting = claim.platform is None or claim.platform.numbers != "assignment"
-        student = known.find(claim.name, claim.id, lasting).id
+        if claim.platform and claim.name.casefold() in claim.platform.hidden and not known.has(claim.name, claim.id):
+            raise CourseError(
+                f"{claim.platform.name} hides the names in this download, and `{claim.name}` is everybody: reveal the "
+                f"students' identities there, download again and collect that; {TELL}"
+            )
+        student = known.find(claim.name, claim.id, lasting, claim.shared).id
         before = self._number(student, entry)
         if claim.id and before not in ("", claim.id) and claim.id not in known.students[student].platform_ids:
             raise CourseError(

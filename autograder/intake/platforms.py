@@ -3,12 +3,16 @@
 import itertools
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import PurePosixPath
 
 from autograder.course import Course, Platform
+from utils.experiments.student import letters
 
+CANVAS_QUIZ = "Canvas quiz"
 MOODLE = re.compile(r"^(?P<name>.+?)_(?P<id>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)$")
 # More rows can stand in course.toml, as [[platforms]].
 PLATFORMS = (
@@ -23,6 +27,17 @@ PLATFORMS = (
         ),
         numbers="student",
         times="none",
+    ),
+    # A question of a quiz to which files are uploaded: NAMEUSER_question_QUESTION_ATTACHMENT_FILE
+    Platform(
+        name=CANVAS_QUIZ,
+        files=(
+            # Of names Canvas leaves no number between underscores here: after one comes what a student wrote.
+            re.compile(r"^(?P<name>(?:(?!_\d+_)\S)+?)(?P<id>\d+)_question_\d+_(?P<attachment>[1-9]\d*)_(?P<file>.+)$"),
+        ),
+        numbers="student",
+        times="none",
+        form_of="Canvas",
     ),
     # TITLE_USER_attempt_TIME_FILE
     Platform(
@@ -51,7 +66,27 @@ COPY_BEFORE = re.compile(
     r"^(copy[ _]of|copie[ _]de|kopie[ _]von|c[oó]pia[ _]d[ie]|kopia|copy|copie|kopie)(?=[\s_]|$)", re.I
 )
 COPY_AFTER = re.compile(r"([\s_-]+(copy|copie|kopie|copia|cópia)|\s*\(\d+\))$", re.I)
-CONTAINERS = ("submissions", "submission", "submitted", "handins", "hand-ins", "downloads", "assignments")
+CONTAINERS = (
+    *(
+        "submissions",
+        "submission",
+        "submitted",
+        "handins",
+        "hand-ins",
+        "handin",
+        "downloads",
+        "download",
+        "assignments",
+    ),
+    *("assignment", "archive", "student work", "submitted files"),
+)
+# What instructors and students call an assignment, of which the number is behind it. It names nobody.
+ASSIGNMENT = re.compile(
+    r"^(lab|labs|sheet|homework|hw|assignment|exercises?|ex|notebook|nb|week|ps|pset|problem ?set|task|unit|session|"
+    r"übung|uebung|übungsblatt|blatt|aufgabe|woche|devoir|exercice|tp|td|semaine|tarea|práctica|practica|semana|esercizio|"
+    r"compito|opdracht|uppgift|opgave|zadanie)[\s_.-]*\d{1,3}$",
+    re.IGNORECASE,
+)
 # What Blackboard lays beside each attempt that it names, with its date and comments.
 ATTEMPT = re.compile(
     r"^(?P<attempt>.+_attempt_\d{4}(?:-\d\d){5})(?:_.+\.(?:ipynb|zip)|(?P<note>\.txt))$", re.IGNORECASE
@@ -73,6 +108,7 @@ class Claim:
     time: str = ""
     title: str = ""  # the assignment's, on the platform
     doubt: str = ""  # why nobody knows whose it is, and what to do
+    shared: bool = False  # several files of the download that may be of several students have this name
 
     def student(self) -> str:
         """Name and number, where a number goes with the name for ever."""
@@ -97,11 +133,14 @@ def notes(paths: Iterable[PurePosixPath]) -> set[PurePosixPath]:
     return {path for path, match in found if match["note"] and path.with_name(match["attempt"]) in handed_in}
 
 
-def containers(course: Course, paths: list[PurePosixPath]) -> int:
+def containers(course: Course, paths: list[PurePosixPath], is_known: Callable[[str], bool] = lambda name: False) -> int:
     """How many folders above all hand-ins name no student, since all hand-ins lie in them.
 
     Folders below a student's are the student's to name, so only those count that hold several
-    students, or that are called what platforms call them.
+    students, or that are called what platforms and instructors call them.
+
+    Args:
+        is_known: whether a name is that of a student of the class list.
     """
     known = [path for path in paths if path.suffix.lower() in (".ipynb", ".zip") and not is_noise(path)]
     for above in range(max((len(path.parts) for path in known), default=0)):
@@ -109,7 +148,9 @@ def containers(course: Course, paths: list[PurePosixPath]) -> int:
         if len({path.parts[: above + 1] for path in known}) > 1 or not all(path.parts for path in below):
             return above
         folder = known[0].parts[above]
-        if folder.lower() in CONTAINERS:  # whatever lies in it, it is nobody's name
+        if _is_nobody(course, folder):  # whatever is in it
+            continue
+        if not is_known(folder) and any(is_known(own_name(course, path)) for path in below if len(path.parts) == 1):
             continue
         keys = {_key(course, path) for path in below}
         if "" in keys or len(keys) < 2 or any(_reading(row, f"{folder}/") for row in known_platforms(course)):
@@ -124,7 +165,25 @@ def _key(course: Course, path: PurePosixPath) -> str:
 
 
 def _folders(course: Course, path: PurePosixPath) -> list[str]:
-    return [part for part in path.parts[:-1] if all(part != entry.name for entry in course.notebooks)]
+    return [part for part in path.parts[:-1] if not _is_nobody(course, part)]
+
+
+def _is_nobody(course: Course, name: str) -> bool:
+    """Whether a name is that of a notebook or an assignment, or what platforms call the folder of all students."""
+    if name.lower() in CONTAINERS or ASSIGNMENT.match(name):
+        return True
+    called = letters(name).casefold()
+    return any(called in (letters(one.name).casefold(), letters(one.title).casefold()) for one in course.notebooks)
+
+
+def students_in(course: Course, paths: list[PurePosixPath]) -> set[str] | None:
+    """Whom the names in a zip seem to be of, "" for those that do not say it; None if they are a platform's."""
+    known = [path for path in paths if path.suffix.lower() in (".ipynb", ".zip") and not is_noise(path)]
+    above = containers(course, known)
+    below = [PurePosixPath(*path.parts[above:]) for path in known]
+    if any(_reading(row, platform_part(course, path)) for path in below for row in known_platforms(course)):
+        return None
+    return {folders[0] if (folders := _folders(course, path)) else own_name(course, path) for path in below}
 
 
 def platform(course: Course, name: str) -> str | None:
@@ -152,7 +211,8 @@ class Names:
 
     def __init__(self, course: Course, paths: Iterable[PurePosixPath]):
         self.course, self.rows = course, known_platforms(course)
-        parts = {platform_part(course, _composed(path)) for path in paths if not is_noise(path)}
+        self.paths = [_composed(path) for path in paths if not is_noise(path)]
+        parts = {platform_part(course, path) for path in self.paths}
         self.read = [{part for part in parts if _reading(row, part)} for row in self.rows]
         handed_in = {part for part in parts if part.lower().endswith((".ipynb", ".zip"))}
         self.titles = _titles(course, parts)
@@ -164,6 +224,10 @@ class Names:
         path = _composed(path)
         part = platform_part(self.course, path)
         claims = {place: claim for place, row in enumerate(self.rows) if (claim := _reading(row, part))}
+        for place in [one for one in claims if self.rows[one].form_of]:
+            whole = next(one for one, row in enumerate(self.rows) if row.name == self.rows[place].form_of)
+            if self.read[place] == self.read[whole] and len(self.read[place]) > 1:
+                claims.pop(whole, None)
         if not claims:
             return self._unplaced(path)
         if (
@@ -182,6 +246,24 @@ class Names:
             "", doubt=f"it may be {several}: collect a platform's whole download at once, and nothing beside it; {TELL}"
         )
 
+    def is_shared(self, path: PurePosixPath) -> bool:
+        """Whether files that may be of other students have the same name, or the same lasting number, as this one."""
+        claim = self.claim(path)
+        if claim.id and claim.platform and claim.platform.numbers != "assignment":
+            return len(self._called[claim.id]) > 1
+        return self._called[claim.name][_notebook(self.course, str(_composed(path)))] > 1
+
+    @cached_property
+    def _called(self) -> dict[str, Counter[str]]:
+        """By name the notebooks of its files, by number the names that go with it, and how often each comes."""
+        found: dict[str, Counter[str]] = defaultdict(Counter)
+        for path in self.paths:
+            if path.suffix.lower() in (".ipynb", ".zip"):
+                claim = self.claim(path)
+                found[claim.name][_notebook(self.course, str(path))] += 1
+                found[claim.id][claim.name] += bool(claim.id)
+        return found
+
     def _whole(self, claim: Claim, part: str) -> Claim:
         """A claim with the user's whole name: the title is that of all files of this notebook in the download."""
         title = self.titles.get(_notebook(self.course, part), "")
@@ -195,10 +277,10 @@ class Names:
         folders = _folders(self.course, path)
         if folders:
             return Claim(_somebody(folders[0], folders[0]))
-        return Claim(_own_name(self.course, path))
+        return Claim(own_name(self.course, path))
 
 
-def _own_name(course: Course, path: PurePosixPath) -> str:
+def own_name(course: Course, path: PurePosixPath) -> str:
     """What is left of a file's name without the notebook's: somebody's, or ""."""
     name = path.stem
     for entry in course.notebooks:
@@ -255,8 +337,10 @@ def _first_match(patterns: Iterable[re.Pattern[str]], name: str) -> re.Match[str
 def _claim(row: Platform, found: re.Match[str]) -> Claim:
     stated = found.groupdict(default="")
     within = bool(stated.get("id")) and found.end("id") <= found.end("name")
+    # Canvas leaves no spaces and hyphens of a name in an assignment's download, and writes them otherwise in a quiz's.
+    name = re.sub("[_-]", "", stated["name"]) if row.name == CANVAS_QUIZ else stated["name"]
     return Claim(
-        stated["name"],
+        name,
         stated.get("id", ""),
         row,
         within,
@@ -283,5 +367,7 @@ def _without_copy(name: str) -> str:
 
 
 def _somebody(name: str, read: str) -> str:
-    """The name as it was `read`; "" if it names nobody: a copy, or a number such as that of a copy."""
-    return "" if re.fullmatch(r"\W*\d{0,2}\W*", _without_copy(name)) else read
+    """The name as it was `read`; "" if it names nobody: a copy, an assignment, or a number such as that of a copy."""
+    left = _without_copy(name)
+    nobody = left.lower() in CONTAINERS or ASSIGNMENT.match(left) or re.fullmatch(r"\W*\d{0,2}\W*", left)
+    return "" if nobody else read

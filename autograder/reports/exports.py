@@ -147,7 +147,7 @@ def _head(text: bytes) -> list[str]:
 def _platform_id(course: Course, entries: list[NotebookEntry], student: str, platform: str) -> str:
     """What a platform's downloads called a student; "" if that is not known."""
     found = (origins.origin_of(course, entry, student) for entry in entries)
-    return next((one.id for one in found if one and one.platform == platform), "")
+    return next((one.id for one in found if one and one.platform.removesuffix(" quiz") == platform), "")
 
 
 def _columns(entry: NotebookEntry, marked: dict[str, Marked], exercises: bool, instead: bool) -> list[Column]:
