@@ -455,6 +455,9 @@ def roster(json: Annotated[bool, typer.Option("--json", help="Print one JSON obj
     for row in rows:
         table.add_row(*(Text(cell if isinstance(cell, str) else ", ".join(cell)) for cell in row.values()))
     console.print(table)
+    for name, ids in known.namesakes().items():
+        told = f"{' and '.join(ids)} are called {name}: each of them writes the id into STUDENT, not the name"
+        console.print(Text(told), soft_wrap=True)
     strangers = sorted({one for some in there.values() for one in some} - {*known.students})
     if strangers:
         console.print(Text(f"handed in, and not in the roster: {', '.join(strangers)}"), soft_wrap=True)

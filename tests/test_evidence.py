@@ -14,7 +14,7 @@ import torch
 
 from autograder import cli, course, synthetic
 from autograder.author.checks import public_checks
-from autograder.gradebook import course_tree
+from autograder.gradebook import course_tree, roster
 from autograder.grading import audit, copied_runs
 from autograder.grading.records import handed_in
 from autograder.grading.surroundings import Surroundings
@@ -866,6 +866,59 @@ def test_a_persons_decision_is_applied_and_undone(honest, small):
     course_tree.write(known.tree / "decisions" / f"{entry.name}.json", "[]")
     with pytest.raises(course.CourseError, match="cannot be read"):
         copied_runs.of(known, entry)
+
+
+def listed(known, *rows):
+    columns = "id,first_name,last_name,email,platform_ids\n"
+    course_tree.write(known.tree / "students.csv", columns + "".join(f"{row}\n" for row in rows))
+
+
+@pytest.mark.parametrize(
+    "row, flagged",
+    [
+        ("al01,Ada,Lovelace,,", False),
+        ("al01,Augusta,King,,AdaLovelace", False),
+        ("al01,Augusta,King,ada.lovelace@example.org,", False),
+        ("al01,Augusta,King,,", True),
+    ],
+)
+def test_whose_runs_they_are_is_asked_of_the_class_list(honest, small, row, flagged):
+    """The tree calls her by the id, and her runs by the name that she wrote into STUDENT."""
+    known, entry = small
+    submit(known, entry, "al01", read_files(honest), "20270101T120000Z")
+    assert Surroundings(known).standings[entry.name]["al01"].flags, "nobody knows a name of al01 yet"
+    listed(known, row)
+    found = Surroundings(known).standings[entry.name]["al01"].flags
+    assert found == (("its runs say that 'Ada Lovelace' made them: is that al01?",) if flagged else ())
+
+
+def test_two_students_of_one_name_are_told_to_write_their_ids(honest, small, monkeypatch, capsys):
+    known, entry = small
+    listed(known, "al01,Ada,Lovelace,,", "al02,Ada,Lovelace,,", "bb03,Bo,Berg,,")
+    for owner in ("al01", "al02"):
+        submit(known, entry, owner, read_files(honest), "20270101T120000Z")
+    (note,) = [flag for flag in copied_runs.of(known, entry)["al02"].flags if "the same name" in flag]
+    assert note == (
+        "its runs carry the same name as those of al01: both are called Ada Lovelace in students.csv, so each has to "
+        "write the id into STUDENT, al02 or al01"
+    )
+    assert roster.load(known).namesakes() == {"Ada Lovelace": ["al01", "al02"]}
+    monkeypatch.setattr(student, "_signed", ("", ""))
+    student.sign("Ada Lovelace")
+    assert "Whoever else has this name in your course has the same seeds: then write your id" in capsys.readouterr().out
+    assert copied_runs.belongs("al01", "al01") and student.seeds_of("al01", "", 5) != student.seeds_of("al02", "", 5)
+
+
+@pytest.mark.parametrize("counts", [True, False])
+def test_what_a_person_has_decided_waits_for_nobody(honest, small, counts):
+    known, entry = small
+    submit(known, entry, "Lovelace_Ada", read_files(honest), "20270101T120000Z")
+    submit(known, entry, "Eve", read_files(honest), "20270102T120000Z")
+    assert copied_runs.of(known, entry)["Eve"].flags
+    copied_runs.decide(known, entry, "Eve", counts)
+    standing = copied_runs.of(known, entry)
+    assert not standing["Eve"].flags and bool(standing["Eve"].against) == (not counts)
+    assert standing["Lovelace_Ada"].flags, "about her nobody has decided"
 
 
 def test_what_the_tree_keeps_of_standings_is_worked_out_anew_when_a_run_or_a_decision_changes(

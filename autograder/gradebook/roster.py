@@ -99,6 +99,14 @@ class Roster:
             f"the platform's number into platform_ids in {self.path.name}"
         )
 
+    def namesakes(self) -> dict[str, list[str]]:
+        """The names that several students have, each with their ids: these students write their ids into STUDENT."""
+        found: dict[str, list[Student]] = {}
+        for one in self.students.values():
+            found.setdefault(canonical(one.first_name + one.last_name), []).append(one)
+        several = (some for name, some in found.items() if name and len(some) > 1)
+        return {f"{some[0].first_name} {some[0].last_name}".strip(): [one.id for one in some] for some in several}
+
     def is_another(self, name: str, student: str) -> bool:
         """Whether numbers drawn for `name`, see `utils.variants`, are those of somebody else than `student`."""
         return bool(self._drawn.get(canonical(name), set()) - {student})

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.gradebook import course_tree
+from autograder.gradebook import course_tree, roster
 from autograder.intake.collect import RESULTS, unpack
+from autograder.intake.origins import names_of
 from utils.experiments import student as students
 from utils.experiments.experiment import Experiment, chosen, outputs_of
 from utils.experiments.likeness import NEAR, PERMUTED, shapes, tells, varied
@@ -94,13 +95,15 @@ def _of(course: Course, entry: NotebookEntry, folders: Folders, known: dict[str,
         for student, path in handed_in.items()
     }
     keys = _keys(course, [one for some in current.values() for one in some]) if course.grading.run_keys else None
-    flags = _flags(current, known, keys)
+    listed = roster.load(course)
+    names = {student: names_of(course, entry, student, listed) for student in handed_in}
+    flags = _flags(current, known, keys, names, listed)
     decided = decisions(course, entry)
     found = {}
     for student in handed_in:
         decision = decided.get(student)
         against = (CONFIRMED,) if decision is False else ()
-        seen = () if decision is True else tuple(flags.get(student, ()))
+        seen = tuple(flags.get(student, ())) if decision is None else ()  # what is decided waits for nobody
         found[student] = Standing(against, seen, keys)
     return found
 
@@ -234,9 +237,13 @@ def _keys(course: Course, claims: list[Claim]) -> tuple[tuple[str, str], ...]:
 
 
 def _flags(
-    current: dict[str, list[Claim]], known: dict[str, list[Claim]], keys: tuple[tuple[str, str], ...] | None
+    current: dict[str, list[Claim]],
+    known: dict[str, list[Claim]],
+    keys: tuple[tuple[str, str], ...] | None,
+    called: Mapping[str, Sequence[str]],
+    listed: roster.Roster | None,
 ) -> dict[str, list[str]]:
-    """What a person should look at, by student."""
+    """What a person should look at, by student, who is `called` by several names."""
     flags: dict[str, list[str]] = {owner: [] for owner in current}
     pairs: dict[tuple[str, str], list[tuple[Claim, Claim, str]]] = {}
     claims, named = [one for some in current.values() for one in some], dict(keys or ())
@@ -259,11 +266,11 @@ def _flags(
         told = [
             f"its runs say that {legible(name, 60)!r} made them: is that {owner}?"
             for name in sorted({one.name for one in some if one.name})
-            if not belongs(name, owner)
+            if not belongs(name, owner, *called[owner])
         ]
         mine = {students.fold(one.name) for one in some} - {""}
         told += [
-            f"its runs carry the same name as those of {neighbour}"
+            f"its runs carry the same name as those of {neighbour}{_namesakes(owner, neighbour, listed)}"
             for neighbour, theirs in names.items()
             if neighbour != owner and mine.intersection(theirs)
         ]
@@ -272,13 +279,25 @@ def _flags(
     return flags
 
 
-def belongs(name: str, owner: str) -> bool:
-    """Whether a name may be that of the student who is collected as `owner`; numbers of a platform do not count."""
-    words, whose = students.fold(name).split(), students.fold(owner).split()
-    for left, right in ((words, whose), *([(_letters(words), _letters(whose))] if _letters(words) else [])):
-        if sorted(left) == sorted(right) or sorted("".join(left)) == sorted("".join(right)):
-            return True
+def belongs(name: str, *called: str) -> bool:
+    """Whether a name may be that of the student who is `called` so; numbers of a platform do not count."""
+    words = students.fold(name).split()
+    for one in called:
+        whose = students.fold(one).split()
+        for left, right in ((words, whose), *([(_letters(words), _letters(whose))] if _letters(words) else [])):
+            if sorted(left) == sorted(right) or sorted("".join(left)) == sorted("".join(right)):
+                return True
     return False
+
+
+def _namesakes(one: str, other: str, listed: roster.Roster | None) -> str:
+    """What to do if two students have one name in the class list, as the end of a sentence; else ""."""
+    for name, ids in (listed.namesakes() if listed else {}).items():
+        if {one, other} <= {*ids}:
+            return (
+                f": both are called {name} in students.csv, so each has to write the id into STUDENT, {one} or {other}"
+            )
+    return ""
 
 
 def _letters(words: list[str]) -> list[str]:

@@ -56,8 +56,9 @@ class Surroundings:
 
     @cached_property
     def runs(self) -> str:
-        """A digest of all that is compared: every version of everybody's runs, and what a person decided."""
-        return self.digest("handins/*/*/*.results.json", "submitted/*/*/results.json", "decisions/*.json")
+        """A digest of all that is compared: every version of everybody's runs, names, and what a person decided."""
+        names = ("students.csv", "handins/*/name.txt", "handins/*/*/origin.json")
+        return self.digest("handins/*/*/*.results.json", "submitted/*/*/results.json", "decisions/*.json", *names)
 
     def digest(self, *patterns: str) -> str:
         """A digest of the course's files, and of those of its tree that these patterns name."""

@@ -69,7 +69,10 @@ def sign(name: str, key: str = "") -> None:
         print("STUDENT is blank: everything works but the experiments that you hand in.")
         return
     hint = "" if key else " If your instructor gave you a key, write it into KEY before you train."
-    print(f"{name}: your seeds are {', '.join(map(str, seeds_of(name, key, 5)))}.{hint}")
+    print(
+        f"{name}: your seeds are {', '.join(map(str, seeds_of(name, key, 5)))}.{hint} Whoever else has this name in "
+        "your course has the same seeds: then write your id (the student number or user name of your platform) instead."
+    )
 
 
 def signed() -> tuple[str, str]:
