@@ -51,6 +51,10 @@ IGNORED = re.compile(r"[\x00-\x20\x7f]+")  # what browsers skip within the schem
 # page renders of so many characters of them takes no time.
 WORDS = re.compile(r"(?:[^\W\d_](?:[^\W_]|[ ,.;?!'\"()%/=+-])*+(?:\n++|\Z))*+")
 MAX_WORDS = 2_000
+# What a name shows in place of signs of markup: nbgrader's pages print some names escaped and some as they are.
+LIKE_MARKUP = str.maketrans({"<": "\u2039", ">": "\u203a", '"': "\u201d"})
+AMPERSAND = "\uff06"
+MAX_NAME = 128  # characters, as many as a column of the gradebook has
 NUMBER = re.compile(r"&#(?:x[0-9a-f]{8}[0-9a-f]*|[0-9]{8}[0-9]*)", re.IGNORECASE)  # of no character
 
 
@@ -105,6 +109,15 @@ def picture(text: str) -> str:
     except (binascii.Error, ValueError):
         return ""
     return text
+
+
+def name(text: str) -> str:
+    """A name in one line that is the same text on a page which escapes it and on one which prints it as it is.
+
+    Signs of markup become similar ones; an ampersand does only where it begins a character's name in HTML.
+    """
+    plain = line(text, MAX_NAME).translate(LIKE_MARKUP)
+    return plain if escaping.unescape(plain) == plain else plain.replace("&", AMPERSAND)
 
 
 def line(text: object, most: int = 2000) -> str:

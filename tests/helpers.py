@@ -1,12 +1,20 @@
 """What several test files call: courses with trees of their own, results known beforehand, and what a run leaves."""
 
+import contextlib
 import copy
 import dataclasses
 import datetime
 import json
+import os
 import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 
 import nbformat
+import pytest
 import sqlalchemy
 
 from autograder import course, synthetic
@@ -20,6 +28,10 @@ from utils.experiments.experiment import dumps, parse, path_of, read_files, writ
 from utils.experiments.runs import RECORDED_SEEDS
 from utils.grading.verdict import Outcome
 
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM_ARGUMENTS = [
+    *("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"),
+]
 TIMES = ("seconds", "slowest_cell", "graded_at")
 MARKS = """
 select submitted_assignment.student_id, submitted_assignment.timestamp, submitted_notebook.late_submission_penalty,
@@ -135,3 +147,31 @@ def changed(files, name, **changes):
 def keep(known, job, done, notebook):
     with recording.open_recorder(known) as recorder:
         grade.keep(known, recorder, job, copy.deepcopy(done), notebook)
+
+
+@contextlib.contextmanager
+def formgrader(folder):
+    """A Jupyter server with formgrader, as an instructor starts it in the course tree; its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ["--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1", "--IdentityProvider.token="]
+    options += ["--ServerApp.password=", "--config=jupyter_server_config.py"]
+    options += ["--ServerApp.jpserver_extensions={'nbgrader.server_extensions.formgrader': True}"]
+    with (folder / "log").open("w") as log:
+        command = [sys.executable, "-m", "jupyter_server", *options]
+        server = subprocess.Popen(command, cwd=folder, env=os.environ, stdout=log, stderr=log)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(f"{address}/api/status", timeout=5)
+                break
+            except OSError:
+                time.sleep(0.5)
+        else:
+            pytest.fail((folder / "log").read_text())
+        yield address
+    finally:
+        server.terminate()
+        server.wait()

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -13,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from helpers import copied
+from helpers import CHROMIUM, copied, formgrader
+from helpers import CHROMIUM_ARGUMENTS as ARGUMENTS
 
 from autograder import course, synthetic
 from autograder.author import answers, build, release
@@ -25,8 +25,6 @@ from autograder.reports import feedback, report
 from utils import plots
 from utils.interactive import interactive
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
 PICTURES = Path(os.environ.get("PICTURES", ""))  # where to leave screenshots, if anywhere
 COURSE = course.load()
 ENTRY = COURSE.notebooks[0]
@@ -322,30 +320,10 @@ def test_a_refusal_quotes_nothing(hostile_class):
 
 
 @pytest.fixture(scope="module")
-def formgrader(hostile_class):
-    """A Jupyter server with formgrader, as an instructor starts it in the course tree; its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    extensions = {"nbgrader.server_extensions.formgrader": True}
-    options = ["--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1", "--IdentityProvider.token="]
-    command = [sys.executable, "-m", "jupyter_server", *options, "--ServerApp.password="]
-    command += [f"--ServerApp.jpserver_extensions={extensions}", "--config=jupyter_server_config.py"]
-    folder = hostile_class.tree
-    with (folder / "log").open("w") as log:
-        server = subprocess.Popen(command, cwd=folder, env=os.environ, stdout=log, stderr=log)
-    address = f"http://127.0.0.1:{port}"
-    for _ in range(240):
-        try:
-            urllib.request.urlopen(f"{address}/api/status", timeout=5)
-            break
-        except OSError:
-            time.sleep(0.5)
-    else:
-        pytest.fail((folder / "log").read_text())
-    yield address
-    server.terminate()
-    server.wait()
+def server(hostile_class):
+    """The address of a Jupyter server with formgrader, as an instructor starts it in the course tree."""
+    with formgrader(hostile_class.tree) as address:
+        yield address
 
 
 def look_at_submissions(address, numbers):
@@ -380,14 +358,14 @@ def look_at_submissions(address, numbers):
     return ran, asked, shown
 
 
-def test_formgrader_shows_all_that_and_runs_nothing(hostile_class, formgrader):
+def test_formgrader_shows_all_that_and_runs_nothing(hostile_class, server):
     with recording.open_recorder(hostile_class) as recorder:
         numbers = {
             student: recorder.gradebook.find_submission_notebook(ENTRY.name, ENTRY.name, student).id
             for student in ("mallory", "reason")
         }
     with ThreadPoolExecutor(1) as thread:
-        ran, asked, shown = thread.submit(look_at_submissions, formgrader, numbers).result()
+        ran, asked, shown = thread.submit(look_at_submissions, server, numbers).result()
     assert ran == [] and [url for url in asked if "hostile.example" in url] == []
     for student, (policy, text, comments, pictures) in shown.items():
         assert ("own output </pre><script>hostile()" in text, pictures) == (

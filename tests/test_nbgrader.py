@@ -65,11 +65,9 @@ def test_our_feedback_lies_where_nbgrader_looks_for_its_own(demo_run):
 def test_a_mark_scheme_is_for_formgraders_pages_alone(demo_run):
     """The server's configuration holds for the feedback that its button writes, too."""
     known, _, _ = demo_run
-    settings = {
-        "HTMLExporter": {"preprocessors": ["autograder.gradebook.stock.MarkSchemes"], "template_name": "classic"}
-    }
+    settings = {"HTMLExporter": {"preprocessors": ["autograder.gradebook.stock.Shown"], "template_name": "classic"}}
     assert (
-        'c.HTMLExporter.preprocessors = ["autograder.gradebook.stock.MarkSchemes"]'
+        'c.HTMLExporter.preprocessors = ["autograder.gradebook.stock.Shown"]'
         in (known.tree / "jupyter_server_config.py").read_text()
     )
     shown = HTMLExporter(config=Config(settings)).from_filename(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from autograder import html_cleaning
 from autograder.course import FOLDER, Course, CourseError, NotebookEntry, exercise_of
+from autograder.gradebook import safe_names
 from utils.files import write
 
 if TYPE_CHECKING:  # who only looks where something lies does not wait for these
@@ -48,8 +49,14 @@ SERVER_CONFIG = """\
 # Its pages show what students wrote: nothing is loaded from elsewhere but MathJax, and nothing is sent elsewhere.
 c = get_config()
 c.ServerApp.tornado_settings = {{"headers": {{"Content-Security-Policy": {policy!r}}}}}
-# Below a written answer they show its mark scheme.
-c.HTMLExporter.preprocessors = ["autograder.gradebook.stock.MarkSchemes"]
+# Below a written answer they show its mark scheme, and they escape names.
+c.HTMLExporter.preprocessors = ["autograder.gradebook.stock.Shown"]
+try:
+    from autograder.gradebook.stock import escape_templates
+
+    escape_templates()
+except Exception as why:  # without this end, Jupyter would ignore this whole file and start all the same
+    raise SystemExit(f"formgrader needs autograder and nbgrader in the environment of this server: {{why!r}}")
 """
 # formgrader's own pages need scripts of their own text, so that those are not forbidden.
 POLICY = "; ".join(
@@ -146,8 +153,10 @@ def build_tree(course: Course) -> None:
 
     secret(course)
     write_settings(course)
-    write(course.tree / "jupyter_server_config.py", SERVER_CONFIG.format(policy=POLICY))
+    safe_names.rename_directories(course.tree)
     with nbgrader_api(course).gradebook as gradebook:
+        safe_names.make_safe(gradebook.db.connection())
+        gradebook.db.commit()
         entered = {assignment.name for assignment in gradebook.assignments if assignment.notebooks}
         for entry in course.notebooks:
             if entry.name in entered and gradebook.find_assignment(entry.name).duedate != due(entry):
@@ -174,7 +183,10 @@ def build_tree(course: Course) -> None:
 
 
 def write_settings(course: Course) -> None:
-    """Write nbgrader's configuration, which also says what its commands may do to hand-ins."""
+    """Write nbgrader's configuration, which also says what its commands may do to hand-ins, and formgrader's."""
+    server = course.tree / "jupyter_server_config.py"
+    if not server.exists() or server.read_text() != SERVER_CONFIG.format(policy=POLICY):
+        write(server, SERVER_CONFIG.format(policy=POLICY))
     settings = NBGRADER_CONFIG.format(
         root=str(course.tree),
         folder=str(FOLDER),

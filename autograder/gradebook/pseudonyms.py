@@ -3,12 +3,20 @@
 import base64
 import hmac
 import re
+import unicodedata
+from collections.abc import Callable, Sequence
 
 from autograder.course import Course
 from autograder.gradebook import course_tree, roster
-from utils.experiments.student import fold
+from utils.experiments.student import fold, is_letter
 
 LETTERS = 6  # of 32 each: of 1000 students two share a code in one course of 2000
+NOBODY = "[a student]"
+# Letters that Unicode does not take apart, and that systems write as others.
+PLAIN = str.maketrans({"\u0131": "i", "\u0142": "l", "\u00f8": "o", "\u0111": "d"})
+MOST_BETWEEN = 5  # characters between two words of one name: a comma, a line break, an underscore
+QUOTED = re.compile(r"""(?<!\w)'(?:[^'\\]|\\.)*'(?!\w)|"(?:[^"\\]|\\.)*\"""")
+Words = tuple[str, ...]
 
 
 class Names:
@@ -17,9 +25,11 @@ class Names:
     def __init__(self, course: Course, shown: bool = False):
         self.shown = shown
         self._secret = b"" if shown else course_tree.secret(course)
-        self._known = {} if shown else _known(course)
-        words = sorted(self._known, key=len, reverse=True)  # of two that begin alike the longer one is meant
-        self._words = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)", re.IGNORECASE)
+        self._ids = set() if shown else _students(course)
+        self._known = _known(course, self._ids)
+        self._longest: dict[str, int] = {}  # of the names that begin with a word: how many words they have at most
+        for words in self._known:
+            self._longest[words[0]] = max(len(words), self._longest.get(words[0], 0))
 
     def of(self, student: str) -> str:
         """What a student is called, given the id. A code follows from the course's secret: no one else computes it."""
@@ -29,27 +39,98 @@ class Names:
         return base64.b32encode(digest).decode()[:LETTERS].lower()
 
     def within(self, text: str) -> str:
-        """A text in which the ids, names and addresses of all known students are replaced in the same way.
+        """A text of the grader's own in which the ids, names and addresses of all known students are replaced by codes.
 
-        Of a name only the whole is known: who is called by the first name alone stays.
+        What it quotes is somebody's words, see `unnamed`. Of a name only the whole is known: a student who is called by
+        the first name alone stays.
         """
+        quoted = QUOTED.search(text)
+        if not quoted:
+            return self._replaced(text, self.of)
+        before, after = text[: quoted.start()], text[quoted.end() :]
+        return self._replaced(before, self.of) + self.unnamed(quoted[0]) + self.within(after)
+
+    def unnamed(self, text: str) -> str:
+        """The same with one word for all of them, of a text that a student's code may have written.
+
+        Codes there would tell its author whose they are, of all the names that the text lists.
+        """
+        return self._replaced(text, lambda student: NOBODY)
+
+    def _replaced(self, text: str, called: Callable[[str], str]) -> str:
         if not self._known:
             return text
-        return self._words.sub(lambda found: self.of(self._known[found[0].casefold()]), text)
+        folded, places = _folded(text)
+        words = _split(folded)
+        whole, done, at = [], 0, 0
+        while at < len(words):
+            length = self._name_at(words, at)
+            if length:
+                begin, end = places[words[at][1]], places[words[at + length - 1][2]]
+                exact = text[begin:end]  # an id may differ from another in its signs alone
+                student = exact if exact in self._ids else self._known[_words(words[at : at + length])]
+                whole += [text[done:begin], called(student)]
+                done = end
+            at += length or 1
+        return "".join([*whole, text[done:]])
+
+    def _name_at(self, words: Sequence[tuple[str, int, int]], at: int) -> int:
+        """Of how many words the longest name is that begins with this one; 0 if none does."""
+        together = 1
+        for (_, _, end), (_, begin, _) in zip(words[at:], words[at + 1 :], strict=False):
+            if begin - end > MOST_BETWEEN or together >= self._longest.get(words[at][0], 0):
+                break
+            together += 1
+        return next((size for size in range(together, 0, -1) if _words(words[at : at + size]) in self._known), 0)
 
 
-def _known(course: Course) -> dict[str, str]:
-    """The student of each word by which one may be called, in small letters."""
+def _split(folded: str) -> list[tuple[str, int, int]]:
+    """The words of a folded text, each with where it begins and ends. Vowel signs are letters, see `is_letter`."""
+    if folded.isascii():
+        return [(found[0], found.start(), found.end()) for found in re.finditer("[a-z0-9]+", folded)]
+    shape = "".join("x" if is_letter(one) else " " for one in folded)
+    return [(folded[found.start() : found.end()], found.start(), found.end()) for found in re.finditer("x+", shape)]
+
+
+def _words(found: Sequence[tuple[str, int, int]]) -> Words:
+    return tuple(word for word, _, _ in found)
+
+
+def _folded(text: str) -> tuple[str, Sequence[int]]:
+    """A text without case, accents and invisible signs; where in `text` each of its characters begins, and its end.
+
+    So names are compared: `YILDIZ` is Y\u0131ld\u0131z, `STRAUSS` is Strau\u00df.
+    """
+    if text.isascii():
+        return text.lower(), range(len(text) + 1)
+    letters: list[str] = []
+    places: list[int] = []
+    for place, sign in enumerate(text):
+        for one in unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", sign).casefold()).translate(PLAIN):
+            if is_letter(one) or not (unicodedata.combining(one) or unicodedata.category(one) == "Cf"):
+                letters.append(one)
+                places.append(place)
+    return "".join(letters), [*places, len(text)]
+
+
+def _students(course: Course) -> set[str]:
+    """The ids of all students of whom the course tree knows."""
     listed = roster.load(course)
     folders = (path.name for part in ("submitted", "handins", "verdicts") for path in course.tree.glob(f"{part}/*"))
-    found: dict[str, str] = {}
-    for student in {*folders, *(listed.students if listed else ())}:
+    return {*folders, *(listed.students if listed else ())}
+
+
+def _known(course: Course, students: set[str]) -> dict[Words, str]:
+    """The student of each name by which one may be called, in its words."""
+    listed, found = roster.load(course), dict[Words, str]()
+    for student in sorted(students):
         called = course.tree / "handins" / student / "name.txt"
-        words = {student, student.replace("_", " "), called.read_text().strip() if called.exists() else ""}
+        names = {student, called.read_text().strip() if called.exists() else ""}
         if listed and student in listed.students:
             line = listed.students[student]
             first, last = line.first_name, line.last_name
-            words |= {f"{first} {last}".strip(), f"{last} {first}".strip(), f"{last}, {first}", line.email}
-        words |= {fold(word) for word in words}  # as the checks of runs call them
-        found |= {word.casefold(): student for word in words if len(word) > 1}
+            names |= {f"{first} {last}", f"{last} {first}", line.email}
+        names |= {fold(name) for name in names}  # as the checks of runs call them
+        found |= {_words(_split(_folded(name)[0])): student for name in names if len(name.strip()) > 1}
+    found.pop((), None)
     return found

@@ -33,7 +33,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from autograder import html_cleaning
 from autograder.author import build
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.gradebook import by_hand, course_tree, marks, revision, roster
+from autograder.gradebook import by_hand, course_tree, marks, revision, roster, safe_names
 from autograder.gradebook.by_hand import HandMark
 
 WAITS = (1.0, 2.0, 4.0)  # seconds: formgrader may hold SQLite's lock, a server may be starting anew
@@ -210,6 +210,19 @@ class Recorder:
         self.gradebook.db.commit()
         return found
 
+    def make_names_safe(self) -> None:
+        """Take markup out of the names of students, in the gradebook and in the course tree.
+
+        Raises:
+            SQLAlchemyError: the gradebook cannot be written.
+        """
+        safe_names.rename_directories(self.course.tree)
+        _patiently(self._make_names_safe, self._reconnect)
+
+    def _make_names_safe(self) -> None:
+        safe_names.make_safe(self.gradebook.db.connection())
+        self.gradebook.db.commit()
+
     def _name(self, database: Any, students: set[str]) -> None:
         """Call these students what the roster says; without one, what the download called them."""
         listed, table = roster.load(self.course), Student.__table__
@@ -220,9 +233,11 @@ class Recorder:
             if line:
                 values = {"first_name": line.first_name, "last_name": line.last_name, "email": line.email or None}
             elif row.first_name is None and row.last_name is None:
-                values = _called(self.course, row.id)
+                first, last = roster.called(self.course, row.id)
+                values = {"first_name": first, "last_name": last} if first or last else {}
             else:
                 continue
+            values = {column: value and html_cleaning.name(value) for column, value in values.items()}
             if any(getattr(row, column) != value for column, value in values.items()):
                 database.execute(update(table).where(table.c.id == row.id).values(**values))
 
@@ -313,15 +328,6 @@ class Recorder:
         return mine
 
 
-def _called(course: Course, student: str) -> dict[str, str | None]:
-    """First and last name out of the one that a download gave; {} for a hand-in that was not collected."""
-    known = course.tree / "handins" / student / "name.txt"
-    if not known.exists():
-        return {}
-    first, _, last = known.read_text().rpartition(" ")
-    return {"first_name": first, "last_name": last}
-
-
 def _to_look_at(mark: Any, score: float | None, anew: bool) -> bool:
     """Whether a person has to look at a mark, as nbgrader decides it; but not again at what did not change."""
     looked_at = mark.manual_score is not None and not mark.needs_manual_grade
@@ -332,12 +338,14 @@ def _to_look_at(mark: Any, score: float | None, anew: bool) -> bool:
 
 @contextmanager
 def open_recorder(course: Course) -> Iterator[Recorder]:
-    """A recorder on the course's gradebook, closed afterwards."""
+    """A recorder on the course's gradebook, closed afterwards. Names in it lose their markup, see `safe_names`."""
     logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # nbgrader's tracebacks; we tell it ourselves
     revision.take()
     gradebook = _patiently(lambda: Gradebook(course_tree.database(course), course.course_id), lambda: None)
     with gradebook:
-        yield Recorder(course, gradebook)
+        recorder = Recorder(course, gradebook)
+        recorder.make_names_safe()
+        yield recorder
 
 
 def _patiently(use: Callable[[], Any], renew: Callable[[], None]) -> Any:

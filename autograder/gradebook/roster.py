@@ -147,6 +147,15 @@ def _read(path: Path, state: tuple[int, ...]) -> Roster:
     return Roster(path, students)
 
 
+def called(course: Course, student: str) -> tuple[str, str]:
+    """First and last name of a student out of the one that a download gave; "" twice if none did."""
+    known = course.tree / "handins" / student / "name.txt"
+    if not known.exists():
+        return "", ""
+    first, _, last = known.read_text().rpartition(" ")
+    return first, last
+
+
 def extensions(course: Course) -> dict[tuple[str, str], Extension]:
     """What `.course/extensions.csv` grants, by student and notebook.
 

@@ -1,14 +1,17 @@
 """Stock nbgrader's commands in the course tree: autograde goes through this project's sandbox and judge, others refuse.
 
 `nbgrader_config.py` names these classes, and nbgrader makes them where it would run or unpack what a student wrote.
-`jupyter_server_config.py` names `MarkSchemes`, for formgrader.
+`jupyter_server_config.py` names `Shown` and calls `escape_templates`, for formgrader.
 """
 
+import importlib
 import json
 import os
 import re
 import subprocess
 import sys
+from functools import partial
+from html import escape
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,6 +29,8 @@ from autograder import course as courses
 from autograder.course import CourseError
 
 WRITTEN = "written_"
+FORMGRADER = "nbgrader.server_extensions.formgrader"
+PRINTED = ("assignment_id", "notebook_id", "student", "first_name", "last_name", "notebook_path")  # as they are
 MARKS = re.compile(r"^(### (BEGIN|END) SOLUTION|=== END MARK SCHEME ===)$", re.MULTILINE)
 COLLECT = "stock nbgrader unpacks and copies whatever students packed: use `autograder collect SOURCE` instead"
 
@@ -60,11 +65,14 @@ class Refused(NbGraderPreprocessor):
         raise NbGraderException("stock autograde would run the student's code as you: use `autograder grade`")
 
 
-class MarkSchemes(Preprocessor):
-    """Shows the mark scheme below each written answer, on formgrader's pages and nowhere else."""
+class Shown(Preprocessor):
+    """What formgrader's page of a hand-in shows: mark schemes, on no other page, and names as text."""
 
     def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
-        """Add a cell after each written answer; of no page but formgrader's, which alone know a `submission_id`."""
+        """Add the mark scheme below each written answer, and escape what the page's template prints as it is.
+
+        Only formgrader's pages know a `submission_id`.
+        """
         if not resources.get("submission_id"):
             return nb, resources
         source = Path(resources["metadata"]["path"]).parents[2] / "source" / resources["assignment_id"]
@@ -75,7 +83,18 @@ class MarkSchemes(Preprocessor):
             cells.append(cell)
             if cell.get("id") in schemes:
                 cells.append(new_markdown_cell(_scheme(schemes[cell.id])))
+        resources.update({key: escape(resources[key]) for key in PRINTED if isinstance(resources.get(key), str)})
         return NotebookNode(nb | {"cells": cells}), resources
+
+
+def escape_templates() -> None:
+    """Have formgrader escape what the templates of its other pages print: names, and parts of the asked address.
+
+    A link in a hand-in may lead to any address of the server.
+    """
+    sys.modules.pop(FORMGRADER, None)  # what stands in its place in other processes, see `autograder`
+    pages: Any = importlib.import_module(f"{FORMGRADER}.formgrader")
+    pages.Environment = partial(pages.Environment, autoescape=True)
 
 
 class LatePenalty(LateSubmissionPlugin):

@@ -19,10 +19,11 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TextIO
 
+from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import marks, roster
 from autograder.gradebook.marks import Marked
@@ -106,7 +107,7 @@ def export(
         raise CourseError(f"nothing was written, since nothing of it is graded: run {first}`autograder grade`")
     if chosen:
         columns = [one for entry in entries for one in _columns(entry, marked[entry.name], exercises, chosen.adds_up)]
-        people = [one for one in (known.students.values() if known else called) if one.id in there]
+        people = [one for one in (known.students.values() if known else _as_named(course, called)) if one.id in there]
         if known and not people:
             raise CourseError(f"nobody who is graded is in {known.path}: {', '.join(sorted(there))}")
         people.sort(key=lambda one: (one.last_name, one.first_name, one.id))
@@ -120,6 +121,16 @@ def export(
     replaced = _replaces(path, text)
     write(path, text)
     return Exported(rows, replaced, _notes(course, entries, marked, known, ", so left out" if chosen else ""))
+
+
+def _as_named(course: Course, called: list[Student]) -> list[Student]:
+    """Students as their downloads call them, where the gradebook calls them so; there names have lost their markup."""
+    found = []
+    for one in called:
+        first, last = roster.called(course, one.id)
+        same = (html_cleaning.name(first), html_cleaning.name(last)) == (one.first_name, one.last_name)
+        found.append(replace(one, first_name=first, last_name=last) if same else one)
+    return found
 
 
 def _replaces(path: Path, text: bytes) -> bool:

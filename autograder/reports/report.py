@@ -66,6 +66,7 @@ def write_report(
         names=names,
         called=called.of,
         within=called.within,
+        unnamed=called.unnamed,
         written=f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC",
         fewest=items.FEWEST,
         signs=SIGNS,

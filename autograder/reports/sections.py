@@ -105,7 +105,7 @@ def _said(records: list[Record], points: dict[str, float], names: Names) -> list
             if one.outcome in (Outcome.WRONG, Outcome.ERROR):
                 failed = [f"{part.name}: {part.message}" for part in one.parts if part.message]
                 for sentence in failed or [one.message]:
-                    told[one.exercise][names.within(sentence)] += 1
+                    told[one.exercise][names.unnamed(sentence)] += 1
     return [
         {"number": number, "order": place, "sentence": sentence, "count": count}
         for place, number in enumerate(points)
