@@ -8,7 +8,7 @@ READY := $(VENV)/ready
 # Where there is no NVIDIA GPU, torch comes without CUDA, which saves gigabytes.
 TORCH_FROM := $(if $(shell command -v nvidia-smi),,--extra-index-url https://download.pytorch.org/whl/cpu)
 
-.PHONY: demo test check notebooks docs colab clean
+.PHONY: demo test check notebooks docs colab gpu clean
 
 demo: $(READY)
 	$(BIN)/autograder demo
@@ -33,6 +33,11 @@ docs: $(READY)
 # All notebooks in the versions that Colab has, which are installed in .colab first (6 GB).
 colab: $(READY)
 	$(BIN)/python tests/colab/run.py
+
+# On a machine with an NVIDIA GPU: every answer's verdict, every notebook, every experiment at size gpu with one seed.
+# The table goes into gpu.json. Experiments need the hub, its cache, or COURSE_DATA.
+gpu: $(READY)
+	$(BIN)/python benchmarks/gpu.py
 
 # Everything is installed at the versions of constraints.txt. An environment that works keeps its Python: made over with
 # another one, it would be of neither.

@@ -1,5 +1,6 @@
 """The page of results: a table for each metric of each experiment, and its comparisons, read from the recorded runs."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ from autograder.course import NotebookEntry
 from autograder.reports.report import recorded_tables
 from utils.experiments.seed_table import Comparison, SeedTable
 
+GPU = courses.ROOT / "data" / "results" / "gpu.json"  # what `make gpu` wrote on a machine with a GPU
 FEW = 3  # experiments of which each is compared with each
 
 
@@ -16,6 +18,7 @@ def write(folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     pages = [page(entry) for entry in courses.load().notebooks if entry.experiments]
     (folder / "results.md").write_text("\n".join(pages))
+    (folder / "gpu.md").write_text(on_gpu(json.loads(GPU.read_text())))
 
 
 def page(entry: NotebookEntry) -> str:
@@ -61,3 +64,40 @@ def _within(table: SeedTable, module: Any) -> list[Comparison]:
 
 def _bullets(some: list[Comparison]) -> list[str]:
     return [*(f"- {one}" for one in some), ""]
+
+
+def on_gpu(found: dict[str, Any]) -> str:
+    """Markdown: what ran on a GPU, and which experiments of size gpu were never run."""
+    parts = found["parts"]
+    answers, notebooks = (parts[name].values() for name in ("answers", "notebooks"))
+    count = sum(int(row["note"].split()[0]) for row in answers)
+    differing = [row["note"].split("; ", 1)[1] for row in answers if row["state"] != "passed"]
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    passed = sum(row["state"] == "passed" for row in notebooks)
+    lines = [
+        f"Run on {found['date']} on one {found['device']} ({versions}):\n",
+        f"- {count} right and wrong answers: the known verdict for all but {len(differing)}.",
+        *(f"  - `{told.split(':')[0]}`: {told.split(': ', 1)[1]}" for told in differing),
+        f"- {passed} of {len(notebooks)} notebooks ran whole at size smoke, with every check passed.",
+    ]
+    small = parts["experiments, size smoke"].values()
+    apart = {}  # the experiments of which the two values differ, by metric
+    for row in small:
+        if (far := abs(row["value"] - row["cpu value"])) >= 5e-4:
+            apart.setdefault(row["metric"], []).append(far)
+    widest = "; ".join(f"{name}: {len(far)}, by at most {max(far):.2f}" for name, far in apart.items())
+    lines += [
+        f"- {len(small)} experiments at size smoke, in float32, with one seed, on the GPU and on that machine's CPU."
+        f" Values that differ in the third decimal, by metric: {widest}.\n",
+        "| experiment, size gpu, seed 1 | metric | value | seconds | |",
+        "|---|---|---|---|---|",
+    ]
+    known = parts["experiments, size gpu"]
+    for entry in courses.load().notebooks:
+        for name in entry.experiments_of("gpu") if entry.experiments else ():
+            row = known.get(f"{entry.number} {name}", {"state": "not run yet"})
+            cells = [f"{entry.number} {name}", row.get("metric", ""), "", "", row["state"]]
+            if row["state"] == "passed":
+                cells[2:] = [f"{row['value']:.2f}", f"{row['seconds']:.0f}", row["note"]]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"

@@ -35,7 +35,7 @@ def record(
         raise CourseError(f"{entry.name} has no experiments: course.toml names no module of them")
     os.environ["COURSE_PROFILE"] = PROFILE
     module = entry.experiment_module()
-    groups = {module.RECORDED: _of_solution(course, entry)}
+    groups = {module.RECORDED: of_solution(course, entry, PROFILE)}
     groups |= {folder: made() for folder, made in getattr(module, "ALSO_RECORDED", {}).items()}
     known = {name for some in groups.values() for name in some}
     if {*names} - known:
@@ -50,8 +50,11 @@ def record(
             yield from tables(runs, {name: some[name].metrics[:1] for name in runs})
 
 
-def _of_solution(course: Course, entry: NotebookEntry) -> Mapping[str, Experiment]:
+def of_solution(course: Course, entry: NotebookEntry, profile: str) -> Mapping[str, Experiment]:
     """The experiments as the solution's cells state them, in a dict called `experiments`; else those of the module.
+
+    Args:
+        profile: the size, which the environment variable COURSE_PROFILE must name, too: cells read it there.
 
     Its cells run up to there, and no further: what comes next may train, or ask whose seeds to take.
     """
@@ -68,7 +71,7 @@ def _of_solution(course: Course, entry: NotebookEntry) -> Mapping[str, Experimen
             exec(compile(tree, name, "exec"), namespace)
             if upto:
                 return namespace["experiments"]
-    return entry.experiments_of(PROFILE)
+    return entry.experiments_of(profile)
 
 
 def _states(statement: ast.stmt) -> bool:

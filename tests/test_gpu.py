@@ -1,0 +1,44 @@
+"""The command for a machine with a GPU, tried on one without: at size smoke, and what it says where there is none."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from autograder import course
+
+COMMAND = [sys.executable, str(course.ROOT / "benchmarks" / "gpu.py")]
+
+
+def test_a_notebook_and_its_experiments_run_and_what_is_there_is_kept(tmp_path):
+    table = tmp_path / "gpu.json"
+    command = [*COMMAND, "--device", "cpu", "--size", "smoke", "--part", "experiments", "--to", str(table), "02"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    counts = json.loads(ran.stdout.splitlines()[-1])
+    rows = json.loads(table.read_text())["parts"]["experiments, size smoke"]
+    assert counts["experiments, size smoke"] == {"passed": len(rows)} and len(rows) == 5
+    assert all(row["value"] == row["cpu value"] for row in rows.values()), "both were on the CPU"
+    del rows["02 ALiBi"]
+    rows["02 none"]["note"] = "kept"
+    table.write_text(json.dumps(json.loads(table.read_text()) | {"parts": {"experiments, size smoke": rows}}))
+    subprocess.run(command, capture_output=True, check=True)
+    again = json.loads(table.read_text())["parts"]["experiments, size smoke"]
+    assert again["02 none"]["note"] == "kept" and again["02 ALiBi"]["state"] == "passed"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_without_a_gpu_it_says_so_and_how_to_try_it(tmp_path):
+    ran = subprocess.run([*COMMAND, "--to", str(tmp_path / "gpu.json")], capture_output=True, text=True)
+    assert ran.returncode == 2 and "There is no CUDA device here. --device cpu --size smoke" in ran.stderr
+    assert not (tmp_path / "gpu.json").exists()
+
+
+def test_the_recorded_table_is_of_a_gpu_and_has_every_notebook():
+    found = json.loads((course.ROOT / "data" / "results" / "gpu.json").read_text())
+    names = [entry.name for entry in course.load().notebooks]
+    assert found["device"].startswith("NVIDIA")
+    assert sorted(found["parts"]["notebooks"]) == sorted(found["parts"]["answers"]) == names
+    for rows in found["parts"].values():
+        assert all(row["state"] in ("passed", "differs", "failed", "no data") for row in rows.values())
