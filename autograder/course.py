@@ -54,7 +54,7 @@ def _folder() -> Path:
     the course that comes with this package.
     """
     if stated := os.environ.get("AUTOGRADER_COURSE"):
-        return Path(stated).resolve()
+        return Path(stated).expanduser().resolve()
     try:
         here = Path.cwd()
     except OSError:  # it was removed
@@ -320,6 +320,11 @@ class Course(_Section):
         if twice:
             raise ValueError(f"{twice[0]} is listed twice")
         return notebooks
+
+    @property
+    def package(self) -> str:
+        """The name of the Python package that holds the release, where an administrator has installed it."""
+        return f"{self.course_id}_course"
 
     def utc(self, stated: datetime.datetime) -> datetime.datetime:
         """A time that names no zone, in UTC: read in `timezone`, else in this machine's zone."""

@@ -270,7 +270,7 @@ def gpu(course: Course) -> Finding:
 def hub(course: Course) -> Finding:
     """Whether audits find models and data; grading needs none."""
     data = os.environ.get("COURSE_DATA", "")
-    if data and not Path(data).is_dir():
+    if data and not Path(data).expanduser().is_dir():
         do = "Name an existing folder in COURSE_DATA, or unset it."
         return Finding("hub", State.DOES_NOT, f"COURSE_DATA is {data}, which is no folder", do)
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")

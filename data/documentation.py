@@ -404,7 +404,7 @@ def _is_validation(item: Sentence) -> bool:
 def cache_folder() -> Path:
     """Where the course keeps what can be made again: COURSE_CACHE, or a folder in the user's cache."""
     default = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "attention_graded"
-    return Path(os.environ.get("COURSE_CACHE") or default)
+    return Path(os.environ.get("COURSE_CACHE") or default).expanduser()
 
 
 def _save(store: Path, found: Sequence[Sequence[Any]]) -> None:

@@ -153,12 +153,9 @@ def empty_base(state: Mapping[str, torch.Tensor]) -> LabBase:
 
 def _places(folder: Path | str | None) -> list[Path]:
     """Where files are looked for, in this order; the last is the cache."""
-    shared, default = os.environ.get("COURSE_DATA"), Path("~/.cache").expanduser() / "attention_graded"
-    return [
-        *([Path(folder)] if folder else []),
-        *([Path(shared) / "lab", Path(shared) / "cls_fr_books"] if shared else []),
-        Path(os.environ.get("COURSE_CACHE") or default) / "lab",
-    ]
+    shared, cache = os.environ.get("COURSE_DATA"), os.environ.get("COURSE_CACHE") or "~/.cache/attention_graded"
+    places = [*([f"{folder}"] if folder else []), *([f"{shared}/lab", f"{shared}/cls_fr_books"] if shared else [])]
+    return [Path(place).expanduser() for place in (*places, f"{cache}/lab")]
 
 
 def _verified(content: bytes, wanted: str, where: str) -> bytes:

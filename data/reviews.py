@@ -15,9 +15,9 @@ SPLITS = ("train", "valid", "test")
 
 
 def data_folder(folder: Path | str | None = None) -> Path | None:
-    """`folder`, or the folder that $COURSE_DATA names, or None."""
+    """`folder`, or the folder that $COURSE_DATA names, or None; `~` is the user's home folder."""
     chosen = folder or os.environ.get("COURSE_DATA")
-    return Path(chosen) if chosen else None
+    return Path(chosen).expanduser() if chosen else None
 
 
 def polarity(folder: Path | str | None = None) -> list[tuple[str, int]]:

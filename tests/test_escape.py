@@ -377,6 +377,20 @@ def test_of_a_python_that_shares_its_folder_only_python_is_shown(monkeypatch, pr
     assert all("python3" in path for path in shown), shown
 
 
+def test_a_release_that_is_installed_for_students_notebooks_is_covered(small, monkeypatch, tmp_path):
+    """It holds the public checks, and with them what they compare with."""
+    for name in ("cs101_course/utils/checks/nb01_first.py", "of_course/utils/checks.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("reference = 1")
+    monkeypatch.setattr(sandbox.site, "getsitepackages", lambda: [str(tmp_path)])
+    interpreter = sandbox._interpreter.__wrapped__()
+    monkeypatch.setattr(sandbox, "_interpreter", lambda: interpreter)
+    with sandbox.Sandbox(small.limits) as made:
+        place = Path(made.path(str(tmp_path)))
+        assert [path.name for path in (place / "of_course/utils").iterdir()] == ["checks.py"]
+        assert list((place / "cs101_course").iterdir()) == []
+
+
 @pytest.mark.skipif(os.getuid() != 0, reason="this is the ordinary user")
 @pytest.mark.skipif(not shutil.which("unshare") or not shutil.which("setpriv"), reason="needs util-linux")
 def test_the_same_as_an_ordinary_user():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -91,6 +92,7 @@ def test_a_leaked_answer_would_be_found_that_is_written_as_edits(released, tmp_p
 def test_the_instructors_folders_stay_at_home(released):
     assert {path.name for path in released.iterdir()} == {
         "notebooks", "utils", "data", "environment.yml", "requirements.txt", "constraints.txt", "LICENSE", "README.md",
+        "students.md",
     }  # fmt: skip
     for path in released.rglob("*.py"):
         assert "autograder" not in path.read_text() or path.name in ("check.py", "dispatch.py"), path
@@ -187,6 +189,60 @@ def test_the_release_of_another_course_is_refused(tmp_path):
 
 def test_the_readme_of_a_release_says_of_which_a_zip_is_handed_in(released):
     assert "Of 05, 06, 07, 08, 09, 10, 11, 12 and 13 hand in the zip" in (released / "README.md").read_text()
+
+
+RECORDED = """
+from utils.checks import nb05_seed_variance
+from utils.experiments import rte
+assert len(rte.recorded("05_seed_variance")) > 1 and len(rte.recorded_on_sick()) > 1
+"""
+
+
+def test_a_course_of_some_notebooks_releases_their_checks_and_results_alone(tmp_path):
+    """Also where an earlier release had all."""
+    target = tmp_path / "student"
+    release.release(COURSE, target)
+    (target / ".git").mkdir()
+    (target / ".git/config").touch()
+    (target / "notebooks/mine.txt").touch()
+    chosen = [COURSE.notebook(number) for number in ("01", "05")]
+    some = COURSE.model_copy(update={"notebooks": tuple(chosen)})
+    release.release(some, target)
+    names = {path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file()}
+    checks = {name for name in names if name.startswith("utils/checks/nb")}
+    assert checks == {f"utils/checks/nb{entry.name}.py" for entry in chosen}
+    assert {name.split("/")[2] for name in names if name.startswith("data/results/")} == {"rte", "sick", "gold.json"}
+    assert {name for name in names if name.startswith("notebooks/")} == {
+        *(f"notebooks/{entry.name}.ipynb" for entry in chosen),
+        "notebooks/mine.txt",
+    }
+    assert ".git/config" in names and names - {".git/config", "notebooks/mine.txt"} == {
+        path.relative_to(tmp_path / "new").as_posix() for path in release.release(some, tmp_path / "new")
+    }
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run([sys.executable, "-c", RECORDED], cwd=target, env=environment, check=True)
+
+
+def test_the_readme_of_a_release_has_deadlines_and_what_lateness_costs(tmp_path, released):
+    page = (released / "README.md").read_text()
+    for entry in COURSE.notebooks:
+        assert f"| {entry.number} {entry.title} | " in page
+    assert "| 01 A language model that may not look ahead | Sunday, 7 February 2027, 23:59 (UTC+01:00) |" in page
+    assert "\nLate hand-ins lose nothing.\n" in page and "course.toml" not in page
+    late = course.Late(percent=10, most=50, grace_minutes=15)
+    entry = COURSE.notebooks[0].model_copy(update={"deadline": None})
+    some = COURSE.model_copy(update={"late": late, "notebooks": (entry, COURSE.notebooks[1])})
+    page = release._readme(some)
+    assert "| 01" not in page and "| 02" in page
+    assert "Late hand-ins lose 10% for each day that has begun, 50% at most; the first 15 minutes are free.\n" in page
+    assert "## Deadlines" not in release._readme(COURSE.model_copy(update={"notebooks": (entry,)}))
+
+
+def test_the_students_page_is_in_the_release_and_its_links_lead_somewhere(released):
+    assert "(students.md)" in (released / "README.md").read_text()
+    for page in ("README.md", "students.md"):
+        links = re.findall(r"\]\(([^)#\s]+)\)", (released / page).read_text())
+        assert links and all((released / link).exists() for link in links), links
 
 
 def test_a_file_is_no_folder_to_release_into(tmp_path):

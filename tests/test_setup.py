@@ -57,11 +57,145 @@ def test_a_failed_clone_says_so_in_one_sentence(tmp_path):
 
 
 def test_a_restarted_session_finds_its_clone_again(tmp_path):
-    (tmp_path / "course/notebooks").mkdir(parents=True)
+    a_course(tmp_path / "course")
+    (tmp_path / "course/notebooks").mkdir()
     where = "\nprint(os.getcwd(), sys.path[0])"
     code, said, told = run(ON_COLAB + cell("01") + where, tmp_path, **instead_of_the_repository(tmp_path / "nowhere"))
     clone = tmp_path.resolve() / "course"
     assert not code and said == f"{clone / 'notebooks'} {clone}\n", told
+
+
+SAYS = "\nimport utils; print(utils.__file__, os.getcwd(), sep='\\n')"
+
+
+def a_course(folder, number="01"):
+    """A folder that set-up cells take for the course."""
+    check = folder / f"utils/checks/nb{COURSE.notebook(number).name}.py"
+    check.parent.mkdir(parents=True)
+    check.touch()
+    (folder / "utils/__init__.py").touch()
+    return folder.resolve()
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """The folder of a notebook that stands alone, with modules of somebody else beside and above it."""
+    folder = tmp_path / "home/lab/01_causal_mask_lm"
+    folder.mkdir(parents=True)
+    (folder / "utils.py").write_text("raise SystemExit('the utils of somebody else')")
+    (tmp_path / "home/utils/checks").mkdir(parents=True)
+    (tmp_path / "home/utils/__init__.py").write_text("raise SystemExit('the utils of somebody else')")
+    return folder
+
+
+NOWHERE = {"HTTPS_PROXY": "http://127.0.0.1:9", "GIT_TERMINAL_PROMPT": "0"}  # a network without a way out
+
+
+@pytest.mark.parametrize("place", ["above", "above all", "COURSE_HOME", "~", "package", "on Python's path"])
+def test_a_notebook_that_stands_alone_finds_the_course(place, alone, tmp_path):
+    where = {
+        "above": alone.parent,
+        "above all": tmp_path,
+        "COURSE_HOME": tmp_path / "srv/course",
+        "~": tmp_path / "home/kept",
+        "package": tmp_path / "site" / COURSE.package,
+        "on Python's path": tmp_path / "site",
+    }[place]
+    given = {
+        "COURSE_HOME": {"COURSE_HOME": str(where)},
+        "~": {"COURSE_HOME": "~/kept", "HOME": str(tmp_path / "home")},
+        "package": {"PYTHONPATH": str(where.parent)},
+        "on Python's path": {"PYTHONPATH": str(where)},
+    }.get(place, {})
+    if place == "package":
+        where.mkdir(parents=True)
+        (where / "__init__.py").touch()
+    found = a_course(where)
+    code, said, told = run(cell("01") + SAYS, alone, **NOWHERE, **given)
+    assert not code and said == f"{found}/utils/__init__.py\n{alone.resolve()}\n", told
+
+
+def test_the_course_above_is_taken_before_any_other(alone, tmp_path):
+    places = [a_course(alone.parent), a_course(tmp_path / "named"), a_course(tmp_path / "site" / COURSE.package)]
+    given = {"COURSE_HOME": str(places[1]), "PYTHONPATH": str(tmp_path / "site")}
+    for found in places:
+        code, said, told = run(cell("01") + SAYS, alone, **NOWHERE, **given)
+        assert not code and said.startswith(f"{found}/utils/__init__.py\n"), told
+        (found / f"utils/checks/nb{COURSE.notebook('01').name}.py").unlink()
+
+
+def test_a_course_without_this_notebook_is_not_taken(alone, tmp_path):
+    """Such as an older clone: its checks are those of other notebooks."""
+    a_course(alone.parent, "02")
+    code, said, _ = run(cell("01") + SAYS, alone, **NOWHERE)
+    assert code and not said
+
+
+def test_elsewhere_than_on_colab_the_course_is_fetched_beside_nothing_of_the_students(alone, tmp_path):
+    """`nbgrader submit` hands in the whole folder."""
+    made = a_course(tmp_path / "repository")
+    git = ["git", "-C", made, "-c", "user.name=course", "-c", "user.email=course@example.org"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "Release"]):
+        subprocess.run([*git, *command], check=True)
+    (tmp_path / "tmp").mkdir()
+    given = instead_of_the_repository(made) | {"TMPDIR": str(tmp_path / "tmp")}
+    code, said, told = run(cell("01") + SAYS, alone, **given)
+    file, folder = said.splitlines()
+    assert not code and Path(file).is_relative_to(tmp_path / "tmp") and folder == str(alone.resolve()), told
+    assert [path.name for path in alone.iterdir()] == ["utils.py"]
+
+
+def test_without_a_network_it_says_what_to_do(alone):
+    code, _, told = run(cell("01"), alone, **NOWHERE)
+    last = told.strip().splitlines()[-1]
+    for words in ("could not be fetched", "internet", COURSE.student_repository, "COURSE_HOME", "ask your instructor"):
+        assert code and words in last, told
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The folder into which an administrator has installed the course's package."""
+    folder = tmp_path_factory.mktemp("hub")
+    made = release.wheel(COURSE, folder)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
+    subprocess.run([*pip, "--target", folder / "site", made], check=True)
+    return folder / "site"
+
+
+def test_an_installed_package_holds_what_notebooks_import_and_nothing_else(installed):
+    """`test_release.py` looks for secrets in the same files."""
+    package = installed / COURSE.package
+    assert {path.name for path in installed.iterdir() if path.suffix != ".dist-info"} == {COURSE.package}
+    there = {path.relative_to(package).as_posix(): path for path in package.rglob("*") if path.is_file()}
+    wanted = release.released(COURSE)
+    assert {name: path.read_bytes() for name, path in there.items()} == {
+        name: path.read_bytes() for name, path in wanted.items()
+    }
+    (about,) = installed.glob("*.dist-info/METADATA")
+    needs = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if re.match(r"\w", line)]
+    assert re.findall(r"^Requires-Dist: (\S+)$", about.read_text(), re.MULTILINE) == needs
+
+
+def test_a_notebook_alone_sets_itself_up_from_the_installed_package(installed, alone):
+    ready = "\nfrom utils import setup\nprint(setup.pinned('adapters'))"
+    code, said, told = run(cell("03") + SAYS + ready, alone, PYTHONPATH=str(installed), **NOWHERE)
+    lines = said.splitlines()
+    assert not code and lines[0] == str(installed / COURSE.package / "utils/__init__.py"), told
+    assert lines[2].startswith("adapters==")
+
+
+@pytest.mark.parametrize("name", ["COURSE_DATA", "COURSE_CACHE"])
+def test_a_folder_may_be_named_below_the_users_home(name, tmp_path, monkeypatch):
+    from data import documentation, lab_checkpoint, reviews
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv(name, "~/kept")
+    if name == "COURSE_DATA":
+        assert reviews.data_folder() == tmp_path / "kept" and tmp_path / "kept/lab" in lab_checkpoint._places(None)
+    else:
+        assert documentation.cache_folder() == tmp_path / "kept"
+        assert lab_checkpoint._places(None)[-1] == tmp_path / "kept/lab"
+    assert reviews.data_folder("~/mine") == tmp_path / "mine" == lab_checkpoint._places("~/mine")[0]
 
 
 @pytest.mark.parametrize("entry", COURSE.notebooks, ids=lambda entry: entry.number)

@@ -45,13 +45,20 @@ STRETCH_CHECK = "stretchcheck"  # the role of the cell below a stretch exercise,
 NOT_GRADED = "experiment"  # the tag of cells that grading does not run
 COLAB = "https://colab.research.google.com/github/{path}/blob/main/notebooks/{name}.ipynb"
 BADGE = "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]({url})"
-FETCH = "test -d course || git clone -q --depth 1 {repository} course"
-FAILED = "The course could not be fetched. Run this cell again; if that does not help, tell your instructor."
-SETUP = f"""\
-import os, sys
-if "google.colab" in sys.modules and not os.path.exists("../utils"):
-    assert not os.system("{FETCH}"), "{FAILED}"; os.chdir("course/notebooks")
-sys.path.insert(0, os.path.abspath(".."))"""
+FAILED = (
+    "The course could not be fetched. Switch the internet on and run this cell again. Without internet, unpack a zip "
+    "of {repository} and name its folder in COURSE_HOME. On a hub, ask your instructor."
+)
+# The course is above the notebook, in COURSE_HOME, in an installed package, on Python's path (as in grading) or, on
+# Colab, in the clone of an earlier session; else it is cloned. `marker` is a file that no other `utils` has.
+SETUP = """\
+import os, sys, tempfile; from importlib.util import find_spec; from pathlib import Path
+places = [Path.cwd(), *Path.cwd().parents, os.path.expanduser(os.environ.get("COURSE_HOME", "")), \
+*getattr(find_spec("{package}"), "submodule_search_locations", ()), *sys.path, "course"]
+course = os.path.abspath(next((place for place in places if Path(place, "{marker}").is_file()), None) \
+or ("course" if "google.colab" in sys.modules else tempfile.mkdtemp()))
+assert os.path.isdir(course + "/utils") or not os.system(f'git clone -q --depth 1 {repository} "{{course}}"'), \
+"{failed}"; sys.path.insert(0, course); os.chdir("course/notebooks" if course == os.path.abspath("course") else ".")"""
 NEEDS = """; from utils import setup; setup.ready({packages})"""
 
 
@@ -83,7 +90,7 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
         cell.metadata.pop("lines_to_next_cell", None)
         if "setup" in cell.metadata.get("tags", []):
             needs = cell.metadata.pop("needs", "").split()
-            cell.source = SETUP.format(repository=course.student_repository)
+            cell.source = setup_cell(course, entry)
             if needs:
                 cell.source += NEEDS.format(packages=", ".join(f'"{package}"' for package in needs))
             cell.id = "setup"
@@ -112,6 +119,17 @@ def solution_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:
     for step in (LockCells(), ClearOutput(), ComputeChecksums()):
         notebook, _ = step.preprocess(notebook, {})
     return notebook
+
+
+def setup_cell(course: Course, entry: NotebookEntry) -> str:
+    """The source of a notebook's set-up cell, which finds the course or fetches it."""
+    repository = course.student_repository
+    return SETUP.format(
+        package=course.package,
+        marker=f"{entry.public_checks.replace('.', '/')}.py",
+        repository=repository,
+        failed=FAILED.format(repository=repository),
+    )
 
 
 def student_notebook(course: Course, entry: NotebookEntry) -> NotebookNode:

@@ -1,7 +1,14 @@
 """The student repository: notebooks, what they import, and nothing of the instructor's."""
 
+import ast
+import contextlib
+import datetime
 import re
 import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -9,10 +16,11 @@ import nbformat
 
 from autograder.author import build
 from autograder.author.checks import checks_module
-from autograder.course import CHECKS, FOLDER, ROOT, Course, CourseError, folder_of, helpers
-from utils.grading.check import POINTS
+from autograder.course import CHECKS, FOLDER, HELPERS, ROOT, Course, CourseError, folder_of, helpers
 
 FILES = ("environment.yml", "requirements.txt", "constraints.txt", "LICENSE")
+RESULTS = "data/results"  # recorded runs
+STUDENTS = "docs/students.md"  # the page for students, if the course has one; students.md in the release
 RECORDERS = ("search.py",)  # in authors' folders; they made the results that students get, and hold no answer
 README = """\
 # {title}
@@ -30,7 +38,16 @@ environment:
 {conda}If you have an NVIDIA GPU,
 `pip install -c constraints.txt torch` first; else torch comes without its CUDA libraries, which saves gigabytes.
 
-Answer the cells that say `YOUR CODE HERE`, run the check below each, and hand in the notebook.
+Answer the cells that say `YOUR CODE HERE`, run the check below each, and hand in the notebook.{page}
+"""
+PAGE = """
+[students.md](students.md) says more: answers and checks, experiments, what to hand in."""
+DEADLINES = """
+## Deadlines
+
+{rows}
+
+{late}
 """
 RUNS = """
 Of {numbers} hand in the zip that the cell `pack` makes. Where a notebook asks who you are (`STUDENT`), write your name
@@ -51,28 +68,162 @@ def release(course: Course, target: Path) -> list[Path]:
     if target.exists() and any(target.iterdir()) and not earlier:
         raise CourseError(f"{target} holds something else; give an empty folder or an earlier release")
     there = {path.stem for path in (target / "notebooks").glob("*.ipynb")}
-    if there and there.isdisjoint(entry.name for entry in course.notebooks):
+    known = {path.name for path in (FOLDER / "solutions").glob("*") if path.is_dir()}
+    if there and there.isdisjoint(known):
         raise CourseError(f"{target} holds the release of another course; give an empty folder or an earlier release")
-    stale = build.build_notebooks(course, check=True)
-    if stale:
-        raise CourseError(f"{', '.join(stale)} stale: run `autograder build` first")
+    files = released(course)
+    for folder in HELPERS:  # of an earlier release: checks and results of notebooks that the course has no more
+        for path in [one for one in (target / folder).rglob("*") if one.is_file()]:
+            if path.relative_to(target).as_posix() not in files and path.suffix != ".pyc":
+                path.unlink()
+    chosen = {entry.name for entry in course.notebooks}
+    for name in (there & known) - chosen:
+        (target / "notebooks" / f"{name}.ipynb").unlink()
     (target / "notebooks").mkdir(parents=True, exist_ok=True)
     for entry in course.notebooks:
         shutil.copy(build.notebook_path(entry, course.local is not None), target / "notebooks")
-    (target / CHECKS / POINTS).unlink(missing_ok=True)  # of an earlier release; today's is among the helpers
-    for name, path in helpers().items():
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, target / name)
+    _copy(files, target)
+    (target / "README.md").write_text(_readme(course))
+    if (FOLDER / STUDENTS).is_file():
+        text = (FOLDER / STUDENTS).read_text().replace("](data.md)", "](data/README.md)")
+        (target / Path(STUDENTS).name).write_text(text)
+    return sorted(path for path in target.rglob("*") if path.is_file())
+
+
+def released(course: Course) -> dict[str, Path]:
+    """The files that notebooks need, by their paths in the student repository.
+
+    Of the checks and recorded runs, those of the course's notebooks are among them.
+
+    Raises:
+        CourseError: a notebook is stale.
+    """
+    stale = build.build_notebooks(course, check=True)
+    if stale:
+        raise CourseError(f"{', '.join(stale)} stale: run `autograder build` first")
+    found = helpers()
+    reached = set(_reached(course, found))
+    checks = {f"{entry.public_checks.replace('.', '/')}.py" for entry in course.notebooks}
+    named = set().union(*({text for text in _strings(found[name])} for name in reached))
+    for name in list(found):
+        folder = name.removeprefix(f"{RESULTS}/").partition("/")[0]
+        unused = name.startswith(f"{RESULTS}/") and not {folder, Path(folder).stem} & named
+        if unused or (re.match(rf"{CHECKS}/nb\d\d_", name) and name not in checks | reached):
+            del found[name]
     for name in FILES:
         if (FOLDER / name).is_file():
-            shutil.copy(FOLDER / name, target)
+            found[name] = FOLDER / name
     if FOLDER != ROOT:
-        shutil.copy(_licence(), target / "utils")  # of the helpers; the course may have another one
+        found["utils/LICENSE"] = _licence()  # of the helpers; the course may have another one
+    return found
+
+
+def _reached(course: Course, files: dict[str, Path]) -> Iterator[str]:
+    """The modules among `files` that the course's notebooks import, and those that these import."""
+    modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): name for name in files}
+    waiting = [name for entry in course.notebooks for name in (entry.public_checks, entry.experiments, *entry.preload)]
+    for entry in course.notebooks:
+        cells = nbformat.read(build.notebook_path(entry, course.local is not None), as_version=4).cells
+        waiting += [name for one in cells if one.cell_type == "code" for name in _imports(one.source)]
+    seen: set[str] = set()
+    while waiting:
+        module = waiting.pop()
+        if module in modules and module not in seen:
+            seen.add(module)
+            yield modules[module]
+            waiting += _imports(files[modules[module]].read_text())
+
+
+def _imports(source: str) -> Iterator[str]:
+    """What a piece of Python may import, by dotted names; nothing of a cell that is not plain Python."""
+    with contextlib.suppress(SyntaxError):
+        for node in ast.walk(ast.parse(source)):
+            match node:
+                case ast.Import(names=names):
+                    yield from (one.name for one in names)
+                case ast.ImportFrom(module=str(module), names=names):
+                    yield from (module, *(f"{module}.{one.name}" for one in names))
+
+
+def _strings(path: Path) -> Iterator[str]:
+    """The strings in a file of Python."""
+    if path.suffix == ".py":
+        nodes = ast.walk(ast.parse(path.read_text()))
+        yield from (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _copy(files: dict[str, Path], target: Path) -> None:
+    for name, path in files.items():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target / name)
+
+
+PROJECT = """\
+[build-system]
+requires = ["setuptools"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "{name}"
+version = "{version}"
+description = "What the notebooks of a course import"
+requires-python = ">=3.11"
+dependencies = {needs}
+
+[tool.setuptools]
+packages = ["{name}"]
+
+[tool.setuptools.package-data]
+{name} = ["**/*"]
+"""
+BUILD = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+
+
+def wheel(course: Course, folder: Path) -> Path:
+    """Write the release, without notebooks, as a wheel into `folder`; the wheel's path.
+
+    It holds one package, called as `Course.package` says, in which set-up cells find `utils` and `data`. So neither
+    has to be a package of that name for the whole machine.
+
+    Raises:
+        CourseError: there is no such folder, or the wheel cannot be built.
+    """
+    name, needs = course.package, FOLDER / "requirements.txt"
+    if not name.isascii():
+        raise CourseError(f"course_id {course.course_id} cannot name a package: use the letters a to z and digits")
+    if not folder.is_dir():
+        raise CourseError(f"there is no folder {folder}: make it first")
+    packages = re.findall(r"^\w.*$", needs.read_text(), re.MULTILINE) if needs.is_file() else []
+    version = datetime.datetime.now(datetime.UTC).strftime("%Y.%m.%d.%H%M%S")
+    with tempfile.TemporaryDirectory() as made:
+        _copy(released(course), Path(made, name))
+        Path(made, "pyproject.toml").write_text(PROJECT.format(name=name, version=version, needs=packages))
+        command = [sys.executable, "-c", BUILD, "built"]
+        ended = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False)
+        if ended.returncode:
+            raise CourseError(f"setuptools cannot build the wheel: {ended.stderr.strip()}")
+        (built,) = Path(made, "built").glob("*.whl")
+        return Path(shutil.copy(built, folder))
+
+
+def _readme(course: Course) -> str:
+    """README of the student repository."""
     rows = "\n".join(f"- [{entry.title}](notebooks/{entry.name}.ipynb)" for entry in course.notebooks)
-    text = README.format(title=course.title, rows=rows, conda=_conda())
+    page = PAGE if (FOLDER / STUDENTS).is_file() else ""
+    text = README.format(title=course.title, rows=rows, conda=_conda(), page=page)
     trained = [entry.number for entry in course.notebooks if entry.has_experiments]
-    (target / "README.md").write_text(text + (RUNS.format(numbers=_listed(trained)) if trained else ""))
-    return sorted(path for path in target.rglob("*") if path.is_file())
+    text += RUNS.format(numbers=_listed(trained)) if trained else ""
+    due = [(entry, entry.deadline) for entry in course.notebooks if entry.deadline]
+    if not due:
+        return text
+    dates = [
+        f"| {entry.number} {entry.title} | {when:%A, {when.day} %B %Y, %H:%M} (UTC{when.isoformat()[-6:]}) |"
+        for entry, when in due
+    ]
+    late = course.late.sentence().removesuffix(" (course.toml, [late])")
+    return text + DEADLINES.format(
+        rows="\n".join(["| notebook | hand in until |", "|---|---|", *dates]), late=f"{late[0].upper()}{late[1:]}."
+    )
 
 
 def _listed(names: list[str]) -> str:

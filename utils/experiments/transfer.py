@@ -311,7 +311,7 @@ def states_of(
     Where COURSE_STATES names a folder, they are kept there between sessions.
     """
     folder = os.environ.get("COURSE_STATES")
-    store = Path(folder) / f"{_fingerprint(base, made)}.pt" if folder else None
+    store = Path(folder).expanduser() / f"{_fingerprint(base, made)}.pt" if folder else None
     if store and store.exists():
         states, labels = torch.load(store, weights_only=True)
     else:
