@@ -189,19 +189,22 @@ def collect(
     source: Annotated[Path, typer.Argument(help="A zip, a folder with a folder per student, or an LMS download.")],
     notebook: Annotated[str, typer.Option(help="Files whose names are no notebook's are this notebook.")] = "",
     student: Annotated[str, typer.Option(help="Take everything as this student's.")] = "",
+    only: Annotated[list[str] | None, typer.Option(help="Take only this notebook; may be given again.")] = None,
     zip_names: Annotated[
         str, typer.Option(help="The code page of names in a zip that does not say it, such as cp850. [default: guess]")
     ] = "",
 ) -> None:
     """Take hand-ins into the course tree. The latest of each student counts; all are kept.
 
-    Canvas, Moodle and Blackboard download names are understood, and those of platforms in course.toml. Nothing is
+    docs/instructors.md lists the platforms whose downloads are understood; course.toml may describe others. Nothing is
     unpacked to disk, links are not followed, and a broken hand-in stops no other.
     """
     from autograder.intake import collect as collecting
 
     course = load()
-    collected = collecting.collect(course, source, course.notebook(notebook) if notebook else None, student, zip_names)
+    named = course.notebook(notebook) if notebook else None
+    chosen = [course.notebook(one) for one in only or ()]
+    collected = collecting.collect(course, source, named, student, zip_names, chosen)
     for line in collected.taken:
         console.print(line, markup=False)
     for line in collected.refused:

@@ -184,3 +184,220 @@ def test_no_name_of_a_student_or_file_makes_a_download_one_of_a_quiz(mine, tmp_p
 def test_one_upload_alone_that_may_be_a_quizs_is_refused(mine, tmp_path):
     (refused,) = collect.collect(mine, laid_out(tmp_path, {QUIZ[0].format(f"{NAME}.ipynb"): "{}"})).refused
     assert "it may be" in refused and "use --student" in refused
+
+
+GRADESCOPE = """---
+submission_111:
+  :submitters:
+  - :name: Ada Lovelace
+    :sid: '{ada}'
+    :email: ada@example.org
+  :created_at: 2027-02-05 10:20:30.123456789 Z
+  :score: 0.0
+  :results: !ruby/hash:ActiveSupport::HashWithIndifferentAccess
+    tests: []
+submission_112:
+  :submitters:
+  - :name: Bo Berg
+    :sid: '{bo}'
+    :email: bo@example.org
+  - :name: José García
+    :sid: ''
+    :email: jose@example.org
+  :created_at: 2027-02-09 08:00:00.000000000 Z
+"""
+CLONE = (".git/HEAD", ".git/config", "README.md", "utils/plots.py", "utils/data.py")
+# What each platform's download holds, whose each notebook is, and when it was handed in ("": nothing says it).
+LAYOUTS = {
+    "Google Classroom": (
+        {f"02 Positional encoding/{who} - {SECOND}.ipynb": "{}" for who in ("Ada Lovelace", "José García")},
+        {"ada": "", "jose": ""},
+    ),
+    "Google Classroom, copies": (
+        {f"Week 2/Copy of {who} - final.ipynb": SECOND for who in ("Ada Lovelace", "José García")},
+        {"ada": "", "jose": ""},
+    ),
+    "Teams": (
+        {
+            f"Student Work/Submitted files/Ada Lovelace/Position/Version 2/{SECOND}.ipynb": '{"a": 2}',
+            f"Student Work/Submitted files/Ada Lovelace/Position/Version 10/{SECOND}.ipynb": '{"a": 10}',
+            f"Student Work/Submitted files/Bo Berg/Position/Version 1/{SECOND}.ipynb": "{}",
+            f"Student Work/Working files/Bo Berg/Position/{SECOND}.ipynb": '{"draft": 1}',
+            f"Student Work/Working files/José García/Position/{SECOND}.ipynb": '{"draft": 1}',
+        },
+        {"ada": "", "bo": ""},
+    ),
+    "Gradescope": (
+        {
+            "assignment_9100_export/submission_metadata.yml": GRADESCOPE,
+            f"assignment_9100_export/submission_111/{SECOND}.ipynb": "{}",
+            f"assignment_9100_export/submission_112/work/{SECOND}.ipynb": "{}",
+        },
+        {"ada": "2027-02-05 10:20", "bo": "2027-02-09 08:00", "jose": "2027-02-09 08:00"},
+    ),
+    "Moodle groups": (
+        {
+            f"Group A-Ada Lovelace_31_assignsubmission_file_/{SECOND}.ipynb": "{}",
+            f"Group A-Bo Berg_32_assignsubmission_file_/{SECOND}.ipynb": "{}",
+            f"Default group-José García_33_assignsubmission_file_/{SECOND}.ipynb": "{}",
+        },
+        {"ada": "", "bo": "", "jose": ""},
+    ),
+    "GitHub Classroom": (
+        {
+            f"02-position-submissions/02-position-{who}/{path}": "{}"
+            for who in ("ada-lovelace", "bo-berg")
+            for path in (*CLONE, f"notebooks/{SECOND}.ipynb")
+        },
+        {"ada": "", "bo": ""},
+    ),
+    "Brightspace": (
+        {
+            f"397063-2557369 - Ada Lovelace - Feb 9, 2027 110 PM/{SECOND}.ipynb": "{}",
+            f"397063-2557370 - José García - Feb 20, 2027 1149 AM/{SECOND}.ipynb": "{}",
+            "index.html": "<html></html>",
+        },
+        {"ada": "2027-02-09 13:10", "jose": "2027-02-20 11:49"},
+    ),
+    "Brightspace, files": (
+        {
+            f"397063-2557369 - Ada Lovelace - Feb 9, 2027 926 PM - {SECOND}.ipynb": "{}",
+            f"397063-2557370 - Bo Berg - Feb 20, 2027 1205 AM - a - b {SECOND}.ipynb": "{}",
+        },
+        {"ada": "2027-02-09 21:26", "bo": "2027-02-20 00:05"},
+    ),
+    "Sakai": (
+        {
+            "Essay/grades.csv": "Display ID,ID",
+            "Essay/Lovelace, Ada(ada1)/timestamp.txt": "20270205102030123",
+            f"Essay/Lovelace, Ada(ada1)/Submission attachment(s)/{SECOND}.ipynb": "{}",
+            f"Essay/Lovelace, Ada(ada1)/Feedback Attachment(s)/{SECOND}.ipynb": '{"marked": 1}',
+            "Essay/Berg, Bo(bo2)/timestamp.txt": "2027-02-06T01:02:03Z",
+            f"Essay/Berg, Bo(bo2)/Submission attachment(s)/{SECOND}.ipynb": "{}",
+        },
+        {"ada": "2027-02-05 10:20", "bo": "2027-02-06 01:02"},
+    ),
+}
+# What students are called without a class list; Sakai's and Gradescope's numbers go with the name.
+PLAIN = {
+    "GitHub Classroom": {"ada": "ada-lovelace", "bo": "bo-berg"},
+    "Gradescope": {"ada": "Ada_Lovelace_100", "bo": "Bo_Berg_200"},
+    "Sakai": {"ada": "Lovelace_Ada_ada1", "bo": "Berg_Bo_bo2"},
+}
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("platform", LAYOUTS)
+def test_downloads_of_platforms(mine, tmp_path, platform, listed, form):
+    files, expected = LAYOUTS[platform]
+    mine = mine.model_copy(update={"timezone": "UTC"})
+    names = {"ada": "Ada_Lovelace", "bo": "Bo_Berg", "jose": "José_García"} | PLAIN.get(platform, {})
+    if listed:
+        roster(mine, ADA, BO, JOSE)
+        names = {"ada": "al01", "bo": "bb02", "jose": "jg03"}
+    text = {path: content.format(ada=100, bo=200) if "{ada}" in content else content for path, content in files.items()}
+    text = {path: '{"cells": [{"id": "exercise_2_1"}]}' if one == SECOND else one for path, one in text.items()}
+    result = collect.collect(mine, laid_out(tmp_path, text, form))
+    assert not result.refused, result.refused
+    assert {*handed_in(mine)} == {names[who] for who in expected} == {*handed_in(mine, SECOND)}
+    for who, when in expected.items():
+        stamp = mine.tree / "submitted" / names[who] / SECOND / "timestamp.txt"
+        assert (stamp.read_text()[:16] if stamp.exists() else "") == when
+    if platform == "Teams":
+        assert (mine.tree / "submitted" / names["ada"] / SECOND / f"{SECOND}.ipynb").read_text() == '{"a": 10}'
+        assert any("2 files in `Working files`" in note for note in result.notes)
+    if platform == "Sakai":
+        assert (mine.tree / "submitted" / names["ada"] / SECOND / f"{SECOND}.ipynb").read_text() == "{}"
+    group = {"Gradescope": "submission_112", "Moodle groups": "Group A"}.get(platform)
+    if group:
+        members = [names[who] for who in (("bo", "jose") if platform == "Gradescope" else ("ada", "bo"))]
+        assert sorted(result.groups[SECOND, group]) == sorted(members)
+        assert any(f"{group} is a group" in note and members[0] in note and members[1] in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("Anne-Marie Li", "Bo Berg"),
+        ("Anne-Marie Li", "Anne-Sophie Ko"),
+        ("Jean-Luc Petit", "Anne-Marie Li", "Hans-Peter Ott"),
+        ("Group-A Li", "Bo Berg"),
+    ],
+)
+def test_a_hyphen_in_a_name_is_no_group(mine, tmp_path, names):
+    files = {f"{name}_{place}_assignsubmission_file_/{NAME}.ipynb": "{}" for place, name in enumerate(names, 10)}
+    result = collect.collect(mine, laid_out(tmp_path, files))
+    assert {*handed_in(mine)} == {name.replace(" ", "_") for name in names} and not result.groups
+
+
+def test_groups_of_moodle_without_digits(mine, tmp_path):
+    names = ("Red-Ada Lovelace", "Red-Bo Berg", "Blue-Cy Dahl", "Blue-Anne-Marie Li")
+    files = {f"{name}_{place}_assignsubmission_file_/{NAME}.ipynb": "{}" for place, name in enumerate(names, 10)}
+    result = collect.collect(mine, laid_out(tmp_path, files))
+    assert {*handed_in(mine)} == {"Ada_Lovelace", "Bo_Berg", "Cy_Dahl", "Anne-Marie_Li"}
+    assert result.groups == {
+        (NAME, "Red"): ["Ada_Lovelace", "Bo_Berg"],
+        (NAME, "Blue"): ["Anne-Marie_Li", "Cy_Dahl"],
+    }
+
+
+@pytest.mark.parametrize(
+    "called, noted", [("projectteam4", True), ("bergbo", False), ("bergboerik", False), ("team4_LATE", True)]
+)
+def test_a_group_of_canvas_is_not_filed_under_one_without_a_word(mine, tmp_path, called, noted):
+    """Canvas names the group and writes the number of one member."""
+    roster(mine, ADA, (*BO[:4], "102"))
+    result = collect.collect(mine, laid_out(tmp_path, {f"{called}_102_9001_{NAME}.ipynb": "{}"}, "zip"))
+    assert {*handed_in(mine)} == {"bb02"} and not result.refused
+    told = [note for note in result.notes if "If that is a group" in note]
+    assert len(told) == noted and all("bb02 alone" in note and "--student ID" in note for note in told)
+
+
+def test_other_files_are_one_line_with_a_count(mine, tmp_path):
+    files = {f"r/ada/notebooks/{NAME}.ipynb": "{}", f"r/bo/{NAME}.ipynb": "{}"}
+    files |= {f"r/ada/utils/{number}.py": "" for number in range(300)} | {"r/bo/Makefile": "", "r/README.md": ""}
+    files |= {f"r/cy/{number}.pdf": "" for number in range(5)} | {"r/di/only.pdf": ""}
+    result = collect.collect(mine, laid_out(tmp_path, files))
+    assert {*handed_in(mine)} == {"ada", "bo"}
+    assert [note for note in result.notes if "not notebooks" in note] == [
+        "302 files are not notebooks and are left out: 300 .py, 1 .md, 1 no suffix"
+    ]
+    assert result.refused == [
+        "r/cy/0.pdf: not a notebook (and 4 more files, none of them a notebook); ask for the .ipynb file",
+        "r/di/only.pdf: not a notebook; ask for the .ipynb file",
+    ]
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bergbo_102_text.html",
+        "bergbo_LATE_102_link.html",
+        "Bo Berg_31_assignsubmission_onlinetext_/onlinetext.html",
+        "Bo Berg_31_assignsubmission_onlinetext_onlinetext.html",
+        "Essay/Berg, Bo(bo2)/Berg, Bo(bo2)_submissionText.html",
+        "Lab_bo2_attempt_2027-02-01-10-20-30.txt",
+    ],
+)
+def test_a_link_to_colab_in_a_text_entry_is_printed(mine, tmp_path, name, form):
+    link = "https://colab.research.google.com/drive/1aBc-9_Z?usp=sharing&amp;x=1"
+    content = f'<p>here: <a href="{link}">it</a><script>alert(1)</script></p>'
+    result = collect.collect(mine, laid_out(tmp_path, {name: content}, form))
+    (note,) = [note for note in result.notes if "a link instead of a file" in note]
+    assert "https://colab.research.google.com/drive/1aBc-9_Z?usp=sharing&x=1" in note and "--student" in note
+    assert name.split("/")[-1] in note and "script" not in note
+
+
+def test_only_one_notebook_is_taken(mine, tmp_path):
+    files = {f"ada/{NAME}.ipynb": "{}", f"ada/{SECOND}.ipynb": "{}", f"bo/{NAME}.ipynb": "{}"}
+    result = collect.collect(mine, laid_out(tmp_path, files), chosen=[mine.notebook("02")])
+    assert handed_in(mine) == {"ada": SECOND} and not result.refused
+    assert "2 files of other notebooks are left out: only 02 is taken" in result.notes
+
+
+def test_a_table_of_gradescope_that_cannot_be_read_is_named(mine, tmp_path):
+    files = {"x/submission_metadata.yml": "a: [", f"x/submission_1/{NAME}.ipynb": "{}"}
+    result = collect.collect(mine, laid_out(tmp_path, files))
+    assert any("submission_metadata.yml cannot be read" in note and "not YAML" in note for note in result.notes)

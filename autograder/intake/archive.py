@@ -4,12 +4,14 @@ Names, sizes and links are checked before anything is read. What is refused is n
 """
 
 import datetime
+import html
 import io
 import os
 import re
 import stat
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,7 +20,8 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from autograder.course import Course
-from autograder.intake.platforms import Claim, Names, containers, is_noise, notes, own_name, platform, students_in
+from autograder.intake.layouts import Layout, layout_of
+from autograder.intake.platforms import Claim, Names, is_noise, notes, own_name, platform, platform_part, students_in
 from autograder.intake.zip_names import decode_names
 from utils.experiments.experiment import MAX_FILE, MAX_FILES, read_files
 from utils.grading.verdict import legible
@@ -32,6 +35,13 @@ MAX_RUNS = 8 * 2**20  # bytes of all runs of a hand-in; a run takes some 10 KB
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others may take gigabytes to unpack a few bytes
 MEMBER = b"PK\1\2"  # what the entry of each member of a zip begins with
 UNREADABLE = (zipfile.BadZipFile, zipfile.LargeZipFile, RuntimeError, ValueError, OSError, EOFError, zlib.error)
+# What platforms write of a text entry or a link that is handed in: Canvas, Moodle, Sakai, Blackboard.
+TEXT_ENTRY = re.compile(
+    r"(_text\.html?|_link\.html?|onlinetext.*\.html?|submissionText\.html?|_attempt_[\d-]+\.txt)$", re.IGNORECASE
+)
+MAX_TEXT = 2**18
+MANY = 3  # so many other files of a student without a notebook are counted, fewer are named
+LINK = re.compile(r"https?://(?:colab\.research\.google\.com|drive\.google\.com)/[^\s\"'<>\\]{1,300}")
 # A run of an experiment, as `utils.hand_in` packs it; its folder lies beside the notebook.
 RUN = re.compile(r"^(?P<beside>.*/)?results/(?P<name>[\w.,+-]{1,150}/seed_\d{1,6}\.json)$")
 
@@ -67,6 +77,8 @@ class Reader:
         """See `collect.collect`; `is_known` says whether a name is that of a student of the class list."""
         self.course, self.refused, self._download, self.is_known = course, refused, "", is_known
         self._own: set[PurePosixPath] = set()
+        self._others: list[tuple[tuple[str, str] | None, PurePosixPath]] = []  # with download and student, if known
+        self._with_notebook: set[tuple[str, str]] = set()  # download and student
         self.notes, self.zip_names = [] if notes is None else notes, zip_names
         self.most = int(course.limits.notebook_mb * 2**20)
 
@@ -79,7 +91,8 @@ class Reader:
                     yield from self._zip(file, PurePosixPath(), when)
             else:
                 alone = PurePosixPath(source.name)
-                yield from self._file(source, alone, 0, Names(self.course, [alone]))
+                yield from self._file(source, alone, Layout(0, Names(self.course, [alone], self.is_known)))
+            self._tell_others()
             return
         inside: list[PurePosixPath] = []
         empty: list[PurePosixPath] = []
@@ -104,11 +117,14 @@ class Reader:
         self._refuse_folders(empty, inside)
         if not inside:
             self._refuse(source.name, "the folder is empty")
-        above, beside = containers(self.course, inside, self.is_known), notes(inside)
-        said = Names(self.course, [PurePosixPath(*path.parts[above:]) for path in inside])
-        self._own = self._students_own(source, inside, above)
-        for path in (one for one in inside if one not in beside):
-            yield from self._file(source / path, path, above, said)
+        layout = layout_of(self.course, inside, partial(_content, source), self.is_known, source.name)
+        left_out = notes(inside) | layout.drafts
+        self.notes += layout.notes
+        self._own = self._students_own(source, inside, layout.above)
+        latest = self._latest_version(layout, {path: self._time(source / path) for path in layout.versions})
+        for path in (one for one in inside if one not in left_out):
+            yield from self._file(source / path, path, layout, latest.get(path))
+        self._tell_others()
 
     def _students_own(self, source: Path, inside: list[PurePosixPath], above: int) -> set[PurePosixPath]:
         """The zips in a folder that are a student's own, by their own names; the others are downloads of a class."""
@@ -146,8 +162,60 @@ class Reader:
         self._refuse(path.name, "has no valid time; it counts as handed in now")
         return datetime.datetime.now(datetime.UTC)
 
-    def _file(self, path: Path, inside: PurePosixPath, above: int, names: Names) -> Iterator[Found]:
-        """A file of a folder. `above` is the number of folders over it that name no student."""
+    @staticmethod
+    def _latest_version(
+        layout: Layout, times: dict[PurePosixPath, datetime.datetime]
+    ) -> dict[PurePosixPath, datetime.datetime]:
+        """One time for all versions of what a student handed in: their numbers say which came last."""
+        newest: dict[PurePosixPath, datetime.datetime] = {}
+        for path, when in times.items():
+            newest[path.parent.parent] = max(when, newest.get(path.parent.parent, when))
+        return {path: newest[path.parent.parent] for path in times}
+
+    def _other(self, path: PurePosixPath, owner: PurePosixPath, names: Names, text: bytes = b"") -> None:
+        """Note a file that is not a notebook, and the links to notebooks that a text entry holds."""
+        claim = names.claim(owner)
+        part = platform_part(self.course, owner)
+        about_somebody = part.endswith("/") or claim.platform or any(one.name in part for one in self.course.notebooks)
+        key = (self._download, claim.student() or part) if about_somebody else None
+        self._others.append((key, path))
+        for link in dict.fromkeys(LINK.findall(html.unescape(text.decode(errors="replace")))):
+            self.notes.append(
+                f"{path}: a link instead of a file, {legible(link, 300)}: open it, download the notebook there (File, "
+                "Download .ipynb), and collect it with --student"
+            )
+
+    def _tell_others(self) -> None:
+        """Say of each student without a notebook what was there instead, and count all other files in one line."""
+        counts: Counter[str] = Counter()
+        instead: dict[tuple[str, str], list[PurePosixPath]] = {}
+        for key, path in self._others:
+            if key is None or key in self._with_notebook:
+                counts[path.suffix.lower() or "no suffix"] += 1
+            else:
+                instead.setdefault(key, []).append(path)
+        for first, *more in instead.values():
+            also = f" (and {len(more)} more files, none of them a notebook)" if len(more) >= MANY else ""
+            for path in [first] if also else [first, *more]:
+                self._refuse(path, f"not a notebook{also}; ask for the .ipynb file")
+        if counts:
+            kinds = ", ".join(
+                f"{times} {suffix}" for suffix, times in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:5]
+            )
+            more_kinds = ", ..." * (len(counts) > 5)
+            what = (
+                "1 file is not a notebook and is"
+                if counts.total() == 1
+                else f"{counts.total()} files are not notebooks and are"
+            )
+            self.notes.append(f"{what} left out: {kinds}{more_kinds}")
+        self._others.clear()
+
+    def _file(
+        self, path: Path, inside: PurePosixPath, layout: Layout, said: datetime.datetime | None = None
+    ) -> Iterator[Found]:
+        """A file of a folder; `said` is its time, if that is not the file's own."""
+        names = layout.names
         if is_noise(inside):
             return
         try:
@@ -158,10 +226,10 @@ class Reader:
         if not plain:
             self._refuse(inside, "a link or special file, not followed")
             return
-        owner = PurePosixPath(*inside.parts[above:])
+        owner = layout.owner(inside)
         if path.suffix.lower() in (".zip", ".ipynb"):
             try:
-                when = self._time(path)
+                when = said or self._time(path)
                 with path.open("rb") as file:
                     if path.suffix.lower() == ".zip":
                         own = bool(owner.parent.parts) or platform(self.course, owner.name) is not None
@@ -171,11 +239,14 @@ class Reader:
                         self._download = ""
                     else:
                         runs = partial(self._beside, path.parent / "results")
-                        yield from self._found(inside, file.read(self.most + 1), when, owner, names, runs=runs)
+                        version = layout.versions.get(inside, 0)
+                        text = file.read(self.most + 1)
+                        yield from self._found(inside, text, when, owner, names, runs=runs, version=version)
             except OSError as bad:  # somebody's own, or gone meanwhile
                 self._refuse(inside, f"cannot be read ({bad.strerror})")
         elif not RUN.match(inside.as_posix()):  # runs are read with the notebook that they lie beside
-            self._refuse(inside, "not a notebook; ask for the .ipynb file")
+            entry = TEXT_ENTRY.search(inside.name) is not None
+            self._other(inside, owner, names, _content(path.parent, path.name, MAX_TEXT) if entry else b"")
 
     def _found(
         self,
@@ -186,10 +257,16 @@ class Reader:
         names: Names,
         packed: bool = False,
         runs: Callable[[], dict[str, bytes]] = dict,
+        version: int = 0,
     ) -> Iterator[Found]:
         """The file itself; one byte too many is refused when it is graded. Its name may state its time."""
         claim = replace(names.claim(owner), shared=names.is_shared(owner))
-        if len(owner.parts) == 1 and claim.platform and claim.platform.times == "name":
+        if version:
+            claim = replace(claim, attachment=version)
+        self._with_notebook |= {(self._download, claim.student()), (self._download, platform_part(self.course, owner))}
+        if claim.when:
+            when = claim.when
+        elif claim.time and claim.platform and claim.platform.times == "name":
             try:
                 when = self.course.utc(datetime.datetime.strptime(claim.time, claim.platform.time_format))
             except (ValueError, OverflowError):
@@ -220,7 +297,7 @@ class Reader:
         """
         own = outer is not None
         called = owner if owner.name else "the zip"
-        refused, taken = len(self.refused), False
+        refused, others, taken = len(self.refused), len(self._others), False
         if own:
             parts = iter(partial(file.read, 2**20), b"")
             listed = sum(part.count(MEMBER) for part in parts)  # before zipfile makes a kilobyte of each
@@ -250,15 +327,22 @@ class Reader:
                 names = [PurePosixPath(member.filename.replace("\\", "/")) for member in members]
                 folders = [PurePosixPath(member.filename) for member in named if member.is_dir()]
                 self._refuse_folders(folders + [parent for name in names for parent in name.parents], names)
-                above = 0 if own else containers(self.course, names, self.is_known)
-                said = outer or Names(self.course, [PurePosixPath(*name.parts[above:]) for name in names])
+                by_name = dict(zip(names, members, strict=True))
+                layout = (
+                    Layout(0, outer) if outer else self._layout(archive, by_name, Path(getattr(file, "name", "")).stem)
+                )
+                said = layout.names
+                latest = self._latest_version(
+                    layout, {one: self._stated(by_name[one], when) for one in layout.versions}
+                )
                 room = MAX_OWN_NOTEBOOKS * self.most
                 runs = self._runs(members, names)
-                beside = set() if own else notes(names)
+                left_out = layout.drafts if own else notes(names) | layout.drafts
                 for member, name in zip(members, names, strict=True):
-                    if RUN.match(name.as_posix()) or name in beside:
+                    if RUN.match(name.as_posix()) or name in left_out:
                         continue
-                    text = self._member(archive, member, owner / name, own)
+                    whose = owner if own else layout.owner(name)
+                    text = self._member(archive, member, owner / name, own, whose, said)
                     if text is None:
                         continue
                     room -= len(text)
@@ -266,17 +350,17 @@ class Reader:
                         self._refuse(owner / name, f"a student's zip of more than {MAX_OWN_NOTEBOOKS} large notebooks")
                         return
                     taken = True
-                    whose = owner if own else PurePosixPath(*name.parts[above:])
-                    stamp = when if own else self._stated(member, when)
+                    stamp = when if own else latest.get(name) or self._stated(member, when)
                     if name.suffix.lower() == ".ipynb":
                         its = partial(self._unpacked, archive, runs.get(name.parent.as_posix(), {}))
                         path = owner / name if own else name
-                        yield from self._found(path, text, stamp, whose, said, own, its)
+                        version = layout.versions.get(name, 0)
+                        yield from self._found(path, text, stamp, whose, said, own, its, version)
                     elif len(text) > self.most:
                         self._refuse(owner / name, "a zip larger than one notebook may be")
                     else:
                         yield from self._zip(io.BytesIO(text), whose, stamp, said)
-                if own and not taken and len(self.refused) == refused:
+                if own and not taken and (len(self.refused), len(self._others)) == (refused, others):
                     self._refuse(called, "it holds no notebook")
         except UNREADABLE:
             self._refuse(called, "cannot be read as a zip: it is damaged, or none")
@@ -328,8 +412,29 @@ class Reader:
                 return {}
         return found
 
+    def _layout(self, archive: zipfile.ZipFile, members: dict[PurePosixPath, zipfile.ZipInfo], called: str) -> Layout:
+        """How a zip is laid out that is a download."""
+
+        def read(path: PurePosixPath, most: int) -> bytes:
+            member = members.get(path)
+            if member is None or _locked(member):
+                return b""
+            with suppress(*UNREADABLE), archive.open(member) as file:
+                return file.read(most)
+            return b""
+
+        layout = layout_of(self.course, [*members], read, self.is_known, called)
+        self.notes += layout.notes
+        return layout
+
     def _member(
-        self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: PurePosixPath, own: bool
+        self,
+        archive: zipfile.ZipFile,
+        member: zipfile.ZipInfo,
+        path: PurePosixPath,
+        own: bool,
+        owner: PurePosixPath,
+        names: Names,
     ) -> bytes | None:
         """What a member of a zip holds, or None if it is refused."""
         if is_noise(path):
@@ -339,8 +444,14 @@ class Reader:
             self._refuse(path, "its path leads out of the zip")
         elif stat.S_ISLNK(member.external_attr >> 16):
             self._refuse(path, "a link, not followed")
-        elif suffix not in (".ipynb", ".zip") or (suffix == ".zip" and own):
+        elif suffix == ".zip" and own:
             self._refuse(path, "not a notebook; ask for the .ipynb file")
+        elif suffix not in (".ipynb", ".zip"):
+            text = b""
+            if TEXT_ENTRY.search(path.name) and not _locked(member):
+                with suppress(*UNREADABLE), archive.open(member) as file:
+                    text = file.read(MAX_TEXT)
+            self._other(path, owner, names, text)
         elif _locked(member):
             self._refuse(path, _locked(member))
         else:
@@ -360,6 +471,15 @@ class Reader:
         except (ValueError, OverflowError):
             self._refuse(member.filename, "has no valid time; the zip's own is used")
             return when
+
+
+def _content(folder: Path, path: PurePosixPath | str, most: int) -> bytes:
+    """So many bytes of a plain file in a folder at most; b"" if there is none that can be read."""
+    with suppress(OSError):
+        if stat.S_ISREG((folder / path).lstat().st_mode):
+            with (folder / path).open("rb") as file:
+                return file.read(most)
+    return b""
 
 
 def is_text(name: str) -> bool:

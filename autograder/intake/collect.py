@@ -12,7 +12,8 @@ import json
 import os
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autograder import limited
@@ -40,6 +41,7 @@ class Collected:
     new: list[tuple[NotebookEntry, str]] = field(default_factory=list)  # whose latest hand-in is another one now
     refused: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what somebody should know of whose they are, and of when
+    groups: dict[tuple[str, str], list[str]] = field(default_factory=dict)  # students, by notebook and group's name
 
 
 def require_hand_ins(course: Course, source: Path) -> None:
@@ -58,7 +60,12 @@ def require_hand_ins(course: Course, source: Path) -> None:
 
 
 def collect(
-    course: Course, source: Path, only: NotebookEntry | None = None, whose: str = "", zip_names: str = ""
+    course: Course,
+    source: Path,
+    only: NotebookEntry | None = None,
+    whose: str = "",
+    zip_names: str = "",
+    chosen: Sequence[NotebookEntry] = (),
 ) -> Collected:
     """Take every hand-in that `source` holds; the rest is named in the result, and nothing stops the others.
 
@@ -66,6 +73,7 @@ def collect(
         only: the notebook that files of other names are taken for.
         whose: all of it is this student's.
         zip_names: the code page of zips that do not say in which encoding they hold their names; "": it is guessed.
+        chosen: only these notebooks are taken; (): all are.
 
     Raises:
         CourseError: there is no such zip, folder, notebook, student or code page, or the folder holds the course
@@ -75,9 +83,10 @@ def collect(
     require_encoding(zip_names)
     result = Collected()
     named = _Names(course, source, result, whose, zip_names)
-    packed: set[tuple[object, str]] = set()
+    packed: set[tuple[object, str, str]] = set()
     called: dict[tuple[str, str], tuple[Claim, Found]] = {}
-    for found in Reader(course, result.refused, result.notes, zip_names, named.is_known).files(source):
+    reader, others = Reader(course, result.refused, result.notes, zip_names, named.is_known), 0
+    for found in _of_each(reader.files(source), whose):
         path = line(found.path, 300)
         inside = _exercises_of(course, found.text)
         entry = _named(course, found) or only or next(iter(inside), None)
@@ -90,6 +99,9 @@ def collect(
                 f"{path}: it would be {entry.name}, but its exercises are those of {which}: ask for the right file, or "
                 f"rename it"
             )
+            continue
+        if chosen and entry not in chosen:
+            others += 1
             continue
         claim = found.claim
         owner = "all of it" if whose else found.owner
@@ -109,11 +121,13 @@ def collect(
                 f"counts; if that is another student, `autograder remove {student} {entry.number} --yes`, and put each "
                 "into a folder with its student's name"
             )
-        if (found.packed or whose) and (owner, entry.name) in packed:
+        if claim.group and student not in (group := result.groups.setdefault((entry.name, claim.group), [])):
+            group.append(student)
+        if (found.packed or whose) and (owner, student, entry.name) in packed:
             do = "if the zip holds several students' files, collect it by itself"
             result.refused.append(f"{path}: a second {entry.name} in the zip of {student}; {do}")
         else:
-            packed.add((owner, entry.name))
+            packed.add((owner, student, entry.name))
             if not found.text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
                 result.notes.append(
                     f"{path}: it is no notebook ({len(found.text)} bytes); if it is the latest of {student} it counts, "
@@ -130,11 +144,26 @@ def collect(
                 if bad.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                     raise
                 result.refused.append(f"{path}: cannot be kept ({bad.strerror})")
-    if not result.taken and not result.refused:
+    if others:
+        which = " and ".join(one.number for one in chosen)
+        result.notes.append(f"{others} files of other notebooks are left out: only {which} is taken")
+    for (notebook, name), students in result.groups.items():
+        result.notes.append(
+            f"{notebook}: {name} is a group, and each member is graded by itself: {', '.join(students)}"
+        )
+    if not result.taken and not result.refused and not others:
         result.refused.append(f"{source}: it is empty, or holds no notebook and no zip")
     result.refused = [line(one) for one in result.refused]
     result.notes = [line(one) for one in dict.fromkeys(result.notes)]
     return result
+
+
+def _of_each(files: Iterator[Found], whose: str) -> Iterator[Found]:
+    """Every file, once for each student who has handed it in."""
+    for found in files:
+        yield found
+        for member in () if whose else found.claim.members:
+            yield replace(found, claim=replace(member, group=found.claim.group))
 
 
 def slug(name: str) -> str:
@@ -212,6 +241,8 @@ class _Names:
 
     def told_time(self, found: Found, entry: NotebookEntry) -> bool:
         """Whether the time of this file is when it was handed in; somebody is told what zone it was read in."""
+        if found.claim.when:
+            return True
         row = found.claim.platform
         one = (row.name, found.download) if row else None
         if row and (row.times == "none" or (row.times == "differing" and one not in self.differing)):
@@ -276,6 +307,7 @@ class _Names:
     def _listed_student(self, known: roster.Roster, claim: Claim, entry: NotebookEntry) -> str:
         """The folder of a student of the roster."""
         lasting = claim.platform is None or claim.platform.numbers != "assignment"
+        claim = replace(claim, name=next(filter(known.has, claim.others), claim.name))
         if claim.platform and claim.name.casefold() in claim.platform.hidden and not known.has(claim.name, claim.id):
             raise CourseError(
                 f"{claim.platform.name} hides the names in this download, and `{claim.name}` is everybody: reveal the "
@@ -289,6 +321,12 @@ class _Names:
                 "student: write the platform's numbers into platform_ids, of one student or of two"
             )
         self._remember(student, claim, entry)
+        if claim.platform and claim.platform.name == "Canvas" and _is_strange(claim.name, known.students[student]):
+            self.result.notes.append(
+                f"{student}: Canvas's number {claim.id} is theirs, and this download calls it {claim.name}. If that is "
+                f"a group, its file is filed under {student} alone: give it to the other members with `autograder "
+                "collect FILE --student ID`"
+            )
         older = slug(claim.student())
         if older != student and (self.course.tree / "handins" / older / entry.name).exists():
             self.result.notes.append(
@@ -319,6 +357,14 @@ class _Names:
     def _remember(self, student: str, claim: Claim, entry: NotebookEntry) -> None:
         if claim.id and not self._number(student, entry):
             course_tree.write(self._number_path(student, entry), claim.id)
+
+
+def _is_strange(name: str, student: roster.Student) -> bool:
+    """Whether Canvas's name has nothing of a student's: it writes a group's name with the number of one member."""
+    words = roster.plain(f"{student.first_name} {student.last_name}")
+    own = [roster.plain(word) for word in re.split(r"[\s-]+", f"{student.first_name} {student.last_name}")]
+    called = roster.plain(name)
+    return bool(words) and called not in student.names() and not any(len(one) > 1 and one in called for one in own)
 
 
 def _file_of(course: Course, name: str) -> str:

@@ -1,10 +1,11 @@
 """What names in a download say: learning platforms', students' and systems'."""
 
+import datetime
 import itertools
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -12,7 +13,8 @@ from pathlib import PurePosixPath
 from autograder.course import Course, Platform
 from utils.experiments.student import letters
 
-CANVAS_QUIZ = "Canvas quiz"
+CANVAS_QUIZ, GOOGLE = "Canvas quiz", "Google Classroom"
+BRIGHTSPACE = r"^\d+-\d+ - (?P<name>.+?) - (?P<time>[A-Z][a-z]{2} \d{1,2}, \d{4} \d{1,2})(?P<minutes>\d\d [AP]M)"
 MOODLE = re.compile(r"^(?P<name>.+?)_(?P<id>\d+)_assignsubmission_[a-z]+_?(?P<file>.*)$")
 # More rows can stand in course.toml, as [[platforms]].
 PLATFORMS = (
@@ -45,7 +47,7 @@ PLATFORMS = (
         files=(
             # A user's name may have underscores, and then part of it is read as the title's.
             re.compile(
-                r"^(?P<title>.+?)_(?P<name>(?P<id>[^_]+))_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<file>.+))?$"
+                r"^(?P<title>.+?)_(?P<name>(?P<id>[^_]+))_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_(?P<file>.+)|\.txt)?$"
             ),
         ),
         times="name",
@@ -60,7 +62,34 @@ PLATFORMS = (
         once="_assignsubmission_",
         hidden=("participant", "participante", "partecipante", "teilnehmer", "teilnehmerin", "deelnemer", "deltagare"),
     ),
+    # a folder "NUMBER-NUMBER - NAME - TIME", or the same before the file's name. Minutes are the last two digits.
+    Platform(
+        name="Brightspace",
+        files=(re.compile(f"{BRIGHTSPACE} - (?P<file>.+)$"),),
+        folders=(re.compile(f"{BRIGHTSPACE}$"),),
+        times="name",
+        time_format="%b %d, %Y %I:%M %p",
+    ),
+    # a folder "LAST, FIRST(USER)"; a file timestamp.txt in it says when, see `layouts`
+    Platform(
+        name="Sakai",
+        folders=(re.compile(r"^(?P<name>[^(),]+,[^()]*)\((?P<id>[^()\s]+)\)$"),),
+        numbers="student",
+        times="none",
+    ),
+    # NAME - FILE, as Google Classroom calls the copies that it makes of a file for each student
+    Platform(
+        name=GOOGLE,
+        files=(re.compile(r"^(?:(?:Copy of|Copie de|Kopie von|Copia de) )*(?P<name>.+?) - (?P<file>.+)$"),),
+        times="none",
+    ),
 )
+SAKAI = next(row for row in PLATFORMS if row.name == "Sakai")
+# What these say is in files and folders of their own, see `layouts`; a pattern of names alone would be anybody's.
+_NEVER = (re.compile(r"(?!)(?P<name>)"),)
+GRADESCOPE = Platform(name="Gradescope", folders=_NEVER, numbers="student", times="none")
+TEAMS = Platform(name="Teams", folders=_NEVER, times="none")
+GITHUB = Platform(name="GitHub Classroom", folders=_NEVER, times="none")
 # What systems make of the name of a file that is copied, or saved twice. It names nobody.
 COPY_BEFORE = re.compile(
     r"^(copy[ _]of|copie[ _]de|kopie[ _]von|c[oó]pia[ _]d[ie]|kopia|copy|copie|kopie)(?=[\s_]|$)", re.I
@@ -109,6 +138,10 @@ class Claim:
     title: str = ""  # the assignment's, on the platform
     doubt: str = ""  # why nobody knows whose it is, and what to do
     shared: bool = False  # several files of the download that may be of several students have this name
+    when: datetime.datetime | None = None  # when it was handed in, as a file of the platform says
+    others: tuple[str, ...] = ()  # what else the platform calls the student
+    members: tuple["Claim", ...] = ()  # the other students who have handed this in together
+    group: str = ""  # what their group is called
 
     def student(self) -> str:
         """Name and number, where a number goes with the name for ever."""
@@ -153,9 +186,22 @@ def containers(course: Course, paths: list[PurePosixPath], is_known: Callable[[s
         if not is_known(folder) and any(is_known(own_name(course, path)) for path in below if len(path.parts) == 1):
             continue
         keys = {_key(course, path) for path in below}
-        if "" in keys or len(keys) < 2 or any(_reading(row, f"{folder}/") for row in known_platforms(course)):
+        rows = known_platforms(course)
+        one = len(keys) < 2 and not all(folder_of(course, path, rows) for path in below)
+        if "" in keys or one or any(_reading(row, f"{folder}/") for row in rows):
             return above
     return 0
+
+
+def folder_of(course: Course, path: PurePosixPath, rows: Iterable[Platform]) -> str:
+    """The folder of a path that names a student as a platform does; "" if it has none."""
+    folder = next(iter(_folders(course, path)), "")
+    return folder if folder and any(_reading(row, f"{folder}/") for row in rows) else ""
+
+
+def folder_claim(row: Platform, folder: str) -> Claim | None:
+    """What a platform says in the name of a student's folder."""
+    return _reading(row, f"{folder}/")
 
 
 def _key(course: Course, path: PurePosixPath) -> str:
@@ -209,8 +255,16 @@ class Names:
     The download tells: its platform reads all that the other reads in it, and more. Else nobody knows whose that is.
     """
 
-    def __init__(self, course: Course, paths: Iterable[PurePosixPath]):
-        self.course, self.rows = course, known_platforms(course)
+    def __init__(
+        self,
+        course: Course,
+        paths: Iterable[PurePosixPath],
+        is_known: Callable[[str], bool] = lambda name: False,
+        stated: Mapping[str, Claim] | None = None,
+    ):
+        """See `layouts.layout_of`; `stated` is what files and folders of the platform say of a student's folder."""
+        self.course, self.rows, self.is_known = course, known_platforms(course), is_known
+        self.stated = {unicodedata.normalize("NFC", folder): claim for folder, claim in (stated or {}).items()}
         self.paths = [_composed(path) for path in paths if not is_noise(path)]
         parts = {platform_part(course, path) for path in self.paths}
         self.read = [{part for part in parts if _reading(row, part)} for row in self.rows]
@@ -222,12 +276,18 @@ class Names:
     def claim(self, path: PurePosixPath) -> Claim:
         """Whose it says to be: the topmost folder that is no notebook's, else the file's name."""
         path = _composed(path)
+        if len(path.parts) > 1 and path.parts[0] in self.stated:
+            return self.stated[path.parts[0]]
         part = platform_part(self.course, path)
         claims = {place: claim for place, row in enumerate(self.rows) if (claim := _reading(row, part))}
         for place in [one for one in claims if self.rows[one].form_of]:
             whole = next(one for one, row in enumerate(self.rows) if row.name == self.rows[place].form_of)
             if self.read[place] == self.read[whole] and len(self.read[place]) > 1:
                 claims.pop(whole, None)
+        for place in [one for one in claims if self.rows[one].name == GOOGLE]:
+            # Anybody may write " - ": other platforms go before, and in a plain folder it is a name like others.
+            if len(claims) > 1 or self.plain or _is_nobody(self.course, claims[place].name):
+                claims.pop(place)
         if not claims:
             return self._unplaced(path)
         if (
@@ -240,11 +300,44 @@ class Names:
             return Claim("", doubt=f"its name is as {which} has it, and others beside it have no such names: {TELL}")
         best = [one for one in claims if all(self.read[one] >= self.read[other] for other in claims)]
         if best and (len(best) == 1 or best[0] < len(self.course.platforms)):  # the course's own rows go before ours
-            return self._whole(claims[best[0]], part)
+            return self._in_group(self._whole(claims[best[0]], part))
         several = " or ".join(f"{self.rows[place].name}'s, of {claim.name}" for place, claim in claims.items())
         return Claim(
             "", doubt=f"it may be {several}: collect a platform's whole download at once, and nothing beside it; {TELL}"
         )
+
+    def _in_group(self, claim: Claim) -> Claim:
+        """A claim with the student's name alone, where Moodle writes that of a group and a hyphen before it."""
+        if not claim.platform or claim.platform.name != "Moodle" or self.is_known(claim.name):
+            return claim
+        parts = claim.name.split("-")
+        splits = [("-".join(parts[:place]), "-".join(parts[place:])) for place in range(1, len(parts))]
+        group, name = next((one for one in splits if self.is_known(one[1])), ("", ""))
+        if not name:
+            group, name = next((one for one in splits if one[0] in self._groups and one[1]), ("", ""))
+        return replace(claim, name=name, group=group) if name else claim
+
+    @cached_property
+    def _groups(self) -> set[str]:
+        """What groups are called in a download of Moodle in which each name begins with one, as far as names tell.
+
+        A name such as Anne-Marie Li has a hyphen, too. So each name of the download must have one, and what stands
+        before it be no first name: it has a digit or several words, or several such groups have several members.
+        """
+        moodle = next(row for row in self.rows if row.name == "Moodle")
+        claims = [_reading(moodle, platform_part(self.course, path)) for path in self.paths]
+        names = {(one.name, one.id) for one in claims if one and one.name}
+        if len(names) < 2 or not all("-" in name for name, _ in names):
+            return set()
+        heads: Counter[str] = Counter()
+        for name, _ in names:
+            parts = name.split("-")
+            heads.update("-".join(parts[:place]) for place in range(1, len(parts)))
+        shared = {head for head, times in heads.items() if times > 1}
+        certain = {head for head in shared if not head.replace("-", "").isalpha()}
+        if not certain:
+            return shared if len(shared) > 1 else set()
+        return certain | {head for name, _ in names if not (head := name.split("-")[0]).isalpha()}
 
     def is_shared(self, path: PurePosixPath) -> bool:
         """Whether files that may be of other students have the same name, or the same lasting number, as this one."""
@@ -339,6 +432,7 @@ def _claim(row: Platform, found: re.Match[str]) -> Claim:
     within = bool(stated.get("id")) and found.end("id") <= found.end("name")
     # Canvas leaves no spaces and hyphens of a name in an assignment's download, and writes them otherwise in a quiz's.
     name = re.sub("[_-]", "", stated["name"]) if row.name == CANVAS_QUIZ else stated["name"]
+    minutes = f":{stated['minutes']}" if "minutes" in stated else ""
     return Claim(
         name,
         stated.get("id", ""),
@@ -346,7 +440,7 @@ def _claim(row: Platform, found: re.Match[str]) -> Claim:
         within,
         bool(stated.get("late")),
         int(stated.get("attachment") or 0),
-        stated.get("time", ""),
+        stated.get("time", "") + minutes,
         stated.get("title", ""),
     )
 
