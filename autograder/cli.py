@@ -1085,7 +1085,7 @@ def print_records(records: list) -> None:
     for record in records:
         points = f"{record.score:g} of {record.points:g}" if record.status == "graded" else record.status
         table.add_row(
-            record.student, record.notebook, points, record.reason or "; ".join([*record.flags, *record.remarks])
+            record.student, record.notebook, points, record.reason or "; ".join([*record.flags, *record.other_remarks])
         )
     console.print(table, markup=False)
 

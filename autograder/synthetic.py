@@ -58,7 +58,7 @@ class Made:
 
 
 def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
-    """Twelve hand-ins of a notebook: right, wrong, broken, hostile."""
+    """Thirteen hand-ins of a notebook: right, wrong, broken, hostile."""
     maker = Maker(course, entry)
     points = maker.points
     numbers = [number for number in points if number != maker.results]  # those that are graded from code
@@ -98,6 +98,7 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
             whole - points[middle],
             maker.runs("Kit Killer"),
         ),
+        Made("Lou Converted", maker.converted(), whole, maker.runs("Lou Converted")),
         Made("Zoë Müller", maker.file(change=maker.noisy), whole, maker.runs("Zoë Müller")),
     ]
 
@@ -187,6 +188,19 @@ class Maker:
             if cell.id.startswith("check_"):
                 cell.outputs = [nbformat.v4.new_output("execute_result", data={"text/plain": "2.0"}, execution_count=1)]
                 cell.metadata.nbgrader.points = 100
+
+    def converted(self) -> bytes:
+        """A hand-in that a converter wrote: no cell has an id or metadata, and each answer has a helper beside it."""
+        helped = {
+            number: f"def helper_{number.replace('.', '_')}():\n    return None\n\n\n{self.reference[number]}"
+            for number in self.points
+        }
+        plain = json.loads(self.file(helped))
+        plain["nbformat_minor"], plain["metadata"] = 4, {}
+        for cell in plain["cells"]:
+            del cell["id"]
+            cell["metadata"] = {}
+        return json.dumps(plain).encode()
 
     def noisy(self, notebook: NotebookNode) -> None:
         """Lose all ids and metadata, as some editors do, warn on stderr and print a lot; all of it costs nothing."""

@@ -82,12 +82,12 @@ def test_a_cell_that_kills_only_when_it_is_run_again_is_left_out(patient):
     replayed = []
     run = kernel.Kernel.run
 
-    def deadly(self, source):
+    def deadly(self, source, *how):
         if source == maker.reference[wanted[0]]:
             replayed.append(source)
             if len(replayed) == 2:
                 self._kill("it took too long")
-        return run(self, source)
+        return run(self, source, *how)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel.Kernel, "run", deadly)
@@ -103,7 +103,7 @@ def test_what_ran_into_the_time_limit_is_not_run_again(patient):
     runs = []
     run = kernel.Kernel.run
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel.Kernel, "run", lambda self, source: runs.append(source) or run(self, source))
+        patch.setattr(kernel.Kernel, "run", lambda self, source, *how: runs.append(source) or run(self, source, *how))
         said = judged(patient, {wanted[0]: sleepy, wanted[1]: DEATHS["dies in its cell"][0]})
     assert [one.exercise for one in said.verdicts if not one.score] == wanted[:2]
     assert runs.count(sleepy) == 1
@@ -114,13 +114,13 @@ def test_what_ran_before_is_run_again_only_within_the_notebooks_time(patient, mo
     wanted, kernels, again, late = list(names(patient)), [], [], [0.0]
     run = kernel.Kernel.run
 
-    def noted(self, source):
+    def noted(self, source, *how):
         if self not in kernels:
             kernels.append(self)
         if len(kernels) > 1:
             again.append(source)
             late[0] = 2 * patient.limits.notebook_seconds
-        return run(self, source)
+        return run(self, source, *how)
 
     monkeypatch.setattr(kernel.Kernel, "run", noted)
     monkeypatch.setattr(judge, "time", types.SimpleNamespace(monotonic=lambda: time.monotonic() + late[0]))
@@ -140,11 +140,11 @@ def test_a_kernel_that_the_machine_killed_costs_nothing(patient, moment, times):
         numbers.append(fork(*given))
         return numbers[-1]
 
-    def killed(self, what):
+    def killed(self, what, *how):
         done.append(what)
         if len(done) in times:
             os.kill(numbers[-1], signal.SIGKILL)
-        return work(self, what)
+        return work(self, what, *how)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(launch, "fork_kernel", noted)

@@ -5,6 +5,7 @@ Cells run in a sandboxed kernel; checks run here, and ask that kernel for plain 
 
 import ast
 import dataclasses
+import itertools
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -16,16 +17,18 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 
 from autograder import limited
+from autograder.author.answers import preamble
 from autograder.author.checks import PrivateCheck, private_checks, public_checks, whole_verdict
 from autograder.course import Course, cell_id, exercise_of
+from autograder.grading import fingerprints
 from autograder.grading.records import GradedVerdict, HandIn
 from autograder.intake.collect import unpack
 from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, Ran, open_kernel
-from utils.grading import forbidden
+from utils.grading import forbidden, protocol
 from utils.grading.check import Check, Scoreboard
 from utils.grading.remote import StudentError
 from utils.grading.results_check import ResultsCheck
-from utils.grading.verdict import Outcome, Verdict
+from utils.grading.verdict import Outcome, Verdict, legible
 
 MAX_KERNELS = 43  # two for each exercise of the longest notebook, SECOND_CHANCES more; all share the notebook's time
 SECOND_CHANCES = 3  # the machine kills few kernels, and a hand-in that kills its own soon has had them
@@ -37,6 +40,9 @@ UNDEFINED = re.compile(r"['`](\w+)['`] is not defined")
 NOT_THERE = "` is not defined"  # as the kernel says it of what a check asks for; Python has other quotes for the rest
 NO_MEMORY = ("MemoryError", "of memory", "allocate memory")  # Python's, ours, torch's
 SCOREBOARD = "scoreboard(checks)"
+SETUP = "setup"  # the id of the set-up cell
+MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+MAX_FAILED = 5  # lines of a cell of which a remark tells
 # What a kernel is told before anything of the hand-in runs: whose numbers its cells show. The judge draws its own.
 ANSWER_FOR = "from utils import variants; variants.answer_for(*{!r}); del variants"
 T = TypeVar("T")
@@ -84,6 +90,9 @@ def judge(
         whose = hand_in.names or (hand_in.student,) if own else ()
         session = _Session(course.running([entry]), (trusted, server), stack, judged, hand_in.drawn_for, whose)
         put_off: list[NotebookNode] = []
+        released = _Released(hand_in.release, notebook)
+        for cell in released.first:
+            session.run(cell)
         for exercise, cells in _sections(notebook):
             mine = [cell for cell in cells if _runs(cell)]
             if only and not left:
@@ -92,8 +101,11 @@ def judge(
                 for cell in mine:
                     if cell.id in shown:
                         put_off.append(cell)
-                    else:
-                        session.run(cell)
+                    elif not (cell.id == SETUP and released.first):
+                        resume, every = released.resume(cell), cell.id in released.begin
+                        refused = released.changed(cell) and session.refuse(cell)
+                        ran = refused or session.run(cell, resume, every)
+                        put_off += released.instead_of(cell, ran)
                 continue
             started, session.exercise = time.monotonic(), exercise
             left.discard(exercise)
@@ -219,6 +231,46 @@ def may_define(source: str, told: str) -> bool:
     return "*" in bound or not missing.isdisjoint(bound)
 
 
+class _Released:
+    """What was released beside the answers of a notebook: its set-up, its imports, and cells that show what answers do.
+
+    Of these cells a student's own version runs, as at home. But a line that fails in grading, such as the import of a
+    package that is missing here, must not cost the names that were released.
+    """
+
+    def __init__(self, release: str, notebook: NotebookNode):
+        cells = fingerprints.released(release).cells if release else []
+        plain = [cell for cell in cells if cell.cell_type == "code" and "nbgrader" not in cell.metadata]
+        self._sources = {cell.id: cell.source for cell in plain if _runs(cell)}
+        imports = preamble(fingerprints.released(release)) if release else []
+        self._imports = {cell.id for cell in imports}
+        self.begin = {cell.id for cell in _beginning(notebook)}
+        # What runs before all else: set-up and imports as released, unless the hand-in has them, and nothing before.
+        self.first: list[NotebookNode] = []
+        wanted = [cell for cell in cells if cell.id == SETUP or cell.id in self._imports]
+        there = [(cell.id, cell.source) for cell in _beginning(notebook) if cell.cell_type == "code"]
+        if there[: len(wanted)] != [(cell.id, cell.source) for cell in wanted]:
+            self.first = [new_code_cell(cell.source, id=cell.id) for cell in wanted]
+
+    def resume(self, cell: NotebookNode) -> str:
+        """After which errors of a cell its next statement runs all the same, see `autograder.sandbox.kernel`."""
+        return protocol.ALWAYS if cell.id in self.begin or cell.id in self._sources else protocol.IMPORTS
+
+    def changed(self, cell: NotebookNode) -> bool:
+        """Whether it is a released cell with another text."""
+        return self._sources.get(cell.id, cell.source) != cell.source
+
+    def instead_of(self, cell: NotebookNode, ran: Ran) -> list[NotebookNode]:
+        """The released version of a cell that was changed and failed, for whoever misses a name that it defines."""
+        wanted = bool(ran.error) and self.changed(cell) and cell.id not in self._imports
+        return [new_code_cell(self._sources[cell.id], id=cell.id)] if wanted else []
+
+
+def _beginning(notebook: NotebookNode) -> list[NotebookNode]:
+    """The cells before the first exercise."""
+    return list(itertools.takewhile(lambda cell: not cell.id.startswith("exercise_"), notebook.cells))
+
+
 class Reader:
     """Reads the cells of one hand-in, for `forbidden`, in a process that has so much time and memory for all of them.
 
@@ -290,7 +342,7 @@ def _verdict(check: Check, source: str, ran: list[Ran], session: "_Session") -> 
             return dataclasses.replace(verdict, outcome=Outcome.BLANK, message="", parts=())
         stopped = next((one.error for one in ran if one.error), "")
         if stopped:
-            return dataclasses.replace(verdict, message=f"its cell stopped: {stopped}", parts=())
+            return dataclasses.replace(verdict, message=f"its cell stopped: {advised(stopped)}", parts=())
         if not source.strip():
             return dataclasses.replace(verdict, outcome=Outcome.BLANK, message="", parts=())
     return verdict
@@ -302,6 +354,15 @@ def _write(cell: NotebookNode, verdict: Verdict) -> None:
         new_output("stream", name="stdout", text=verdict.sentence() + "\n"),
         new_output("execute_result", data={"text/plain": f"{verdict.score:g}"}, execution_count=None),
     ]
+
+
+def advised(error: str) -> str:
+    """An error, and what to do if it is one of a package that is not installed where notebooks are graded."""
+    package = MISSING.search(error)
+    if not package:
+        return error
+    name = package[1].split(".")[0]
+    return f"{error}. {name} is not installed where notebooks are graded: answer without it, or ask your instructor"
 
 
 class _Session:
@@ -318,7 +379,8 @@ class _Session:
     ):
         self.course, self.how, self.stack, self.judged, self.key = course, how, stack, judged, key
         self.whose = whose  # what the student may be called, if numbers are drawn from that
-        self.history: list[NotebookNode] = [new_code_cell(ANSWER_FOR.format(whose))] if whose else []
+        # What ran before, each with the errors after which it goes on.
+        self.history = [(new_code_cell(ANSWER_FOR.format(whose)), protocol.NEVER)] if whose else []
         self.cells: list[forbidden.Cell] = []  # all that ran, as `forbidden` reads them
         self._reader = Reader()
         self.exercise = ""  # the one that is being judged
@@ -328,23 +390,28 @@ class _Session:
         self.deadline = time.monotonic() + course.limits.notebook_seconds
         self._kernel: Kernel | None = None
 
-    def run(self, cell: NotebookNode) -> Ran:
-        """Run a cell; what it printed becomes its outputs."""
+    def run(self, cell: NotebookNode, resume: str = protocol.IMPORTS, every: bool = False) -> Ran:
+        """Run a cell; what it printed becomes its outputs. `resume` is as in `Kernel.run`.
+
+        There is a remark on each line that failed for want of a package, or with `every` on each that failed.
+        """
         self.cells.append(self._reader.read(cell.source))
         try:
-            ran = self._twice(cell)
+            ran = self._twice(cell, resume)
         except StudentError as stopped:
             if isinstance(stopped, KernelGone):
                 self._discard_kernel(self._where(cell), stopped)
-            ran = Ran(error=str(stopped), refused=str(stopped))
+            ran = Ran(errors=[str(stopped)], lines=[""], refused=str(stopped))
             ran.outputs.append(new_output("error", ename="Stopped", evalue=str(stopped), traceback=[str(stopped)]))
         else:
             if ran.refused:
                 self.judged.remarks.append(f"{self._where(cell)}: {ran.refused}")
-            if ran.error.startswith(NO_MEMORY[0]):  # what it holds would be missing in every later exercise
+            else:
+                self._tell_of(cell, ran, every)
+            if any(error.startswith(NO_MEMORY[0]) for error in ran.errors):  # what it holds would be missing later
                 self._discard_kernel(self._where(cell), KernelGone("your code ran out of memory"))
             elif not ran.refused or ran.seconds < self.course.limits.cell_seconds:  # else it would run into it again
-                self.history.append(cell)
+                self.history.append((cell, resume))
             else:
                 self.burdened = True
         if len(ran.outputs) > self.outputs >= 0:
@@ -353,6 +420,24 @@ class _Session:
         self.outputs -= len(ran.outputs)
         if ran.seconds > self.judged.slowest[1]:
             self.judged.slowest = (cell.id, round(ran.seconds, 2))
+        return ran
+
+    def refuse(self, cell: NotebookNode) -> Ran | None:
+        """Leave out a cell that Python refuses to read, with the error as its output; None if it does not.
+
+        Run all the same, it would define nothing, and each of its words would count as if it were used.
+        """
+        try:
+            error, line = limited.call(
+                forbidden.syntax_error, cell.source, seconds=READING_SECONDS, memory_mb=READING_MB
+            )
+        except limited.TooCostly:
+            return None
+        if not error:
+            return None
+        ran = Ran(errors=[legible(error, 1000)], lines=[legible(line, 200)])
+        cell.outputs = [new_output("error", ename="SyntaxError", evalue=ran.error, traceback=[ran.error])]
+        self._tell_of(cell, ran, every=True)
         return ran
 
     def ask(self, request: bytes) -> bytes:
@@ -382,14 +467,22 @@ class _Session:
         if self._kernel:
             self._discard_kernel(f"exercise {self.exercise}", KernelGone("an earlier cell left it no memory"))
 
-    def _twice(self, cell: NotebookNode) -> Ran:
+    def _tell_of(self, cell: NotebookNode, ran: Ran, every: bool) -> None:
+        failed = dict(zip(ran.errors, ran.lines, strict=True))
+        if not every:
+            failed = {error: line for error, line in failed.items() if MISSING.search(error)}
+        for error, line in itertools.islice(failed.items(), MAX_FAILED):
+            where = f"`{line}` failed" if line else "failed"
+            self.judged.remarks.append(f"{self._where(cell)}: {where} ({advised(error)})")
+
+    def _twice(self, cell: NotebookNode, resume: str) -> Ran:
         """Run a cell; once more in another kernel if it dies of nothing that we know."""
         try:
-            return self._living().run(cell.source)
+            return self._living().run(cell.source, resume)
         except KernelDied as died:
             if not self._another_chance(died, self._where(cell)):
                 raise
-        return self._living().run(cell.source)
+        return self._living().run(cell.source, resume)
 
     def _another_chance(self, gone: KernelGone, where: str) -> bool:
         if not isinstance(gone, KernelDied) or not self.chances:
@@ -406,13 +499,13 @@ class _Session:
             self._kernel = self.stack.enter_context(open_kernel(self.course, *self.how))
             self._kernel.deadline = self.deadline
             self.kernels += 1
-            for cell in self.history:
+            for cell, resume in self.history:
                 self._must_be_in_time()  # else each of them could take a kernel's patience, in one kernel after another
                 try:
-                    self._kernel.run(cell.source)
+                    self._kernel.run(cell.source, resume)
                 except KernelGone as gone:  # its fault, and not that of the cell which we were about to run
                     if not self._another_chance(gone, f"{self._where(cell)}, run again"):
-                        self.history.remove(cell)
+                        self.history.remove((cell, resume))
                         self._discard_kernel(f"{self._where(cell)}, run again and now left out", gone)
                     break
         return self._kernel

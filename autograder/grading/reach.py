@@ -13,7 +13,7 @@ from autograder.course import FOLDER, HELPERS, ROOT
 # Modules of autograder that reach verdicts.
 GRADER = (
     *("author/checks", "author/parts", "grading/judge", "intake/reading", "intake/restore"),
-    *("sandbox/kernel", "sandbox/kernel_main", "sandbox/withheld"),
+    *("sandbox/kernel", "sandbox/kernel_main", "sandbox/stand_ins", "sandbox/withheld"),
 )
 MODULE = re.compile(rf"(?:{'|'.join(HELPERS)})(?:\.\w+)+")  # named in a string, as importlib is given one
 

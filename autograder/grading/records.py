@@ -15,6 +15,7 @@ from autograder.gradebook import course_tree, roster
 from autograder.grading.fingerprints import combined_digest, fingerprints, with_names
 from autograder.grading.surroundings import Surroundings
 from autograder.intake.origins import names_of
+from autograder.intake.reading import LOOK
 from utils import variants
 from utils.experiments.standing import NO_STANDING, Standing
 from utils.grading.verdict import Verdict, legible
@@ -65,6 +66,11 @@ class Record:
     def points(self) -> float:
         """The points that there were."""
         return sum(one.points for one in self.verdicts)
+
+    @property
+    def other_remarks(self) -> list[str]:
+        """The remarks that are not among `flags`, too."""
+        return [remark for remark in self.remarks if not remark.startswith(LOOK)]
 
     def stated(self) -> dict[str, Any]:
         """For whoever reads it elsewhere: all of it, with the scores, which follow from the verdicts."""
@@ -203,11 +209,12 @@ def jobs(
 
 
 def flags(course: Course, job: Job, done: Record) -> list[str]:
-    """What the instructor should look at: runs that are also another's, answers to another id's numbers.
+    """What the instructor should look at: runs that are also another's, cells that only a person can place, and answers
+    to another id's numbers.
 
-    The latter imports the checks, and torch with them, where there is such an answer; `noted_flags` never does.
+    The last imports the checks, and torch with them, where there is such an answer; `noted_flags` never does.
     """
-    found = [*job.copied.flags]
+    found = [*job.copied.flags, *_to_look_at(done)]
     for one in done.verdicts:
         if one.another:
             whose = _with_numbers(course, job, one)
@@ -220,7 +227,14 @@ def flags(course: Course, job: Job, done: Record) -> list[str]:
 
 def noted_flags(job: Job) -> list[str]:
     """The same as far as it is known without the checks: what was found when the hand-in was graded last."""
-    return [*job.copied.flags, *(flag for flag in (job.known.flags if job.known else ()) if flag.startswith(ANOTHERS))]
+    if job.known is None:
+        return [*job.copied.flags]
+    noted = [flag for flag in job.known.flags if flag.startswith(ANOTHERS)]
+    return [*job.copied.flags, *_to_look_at(job.known), *noted]
+
+
+def _to_look_at(done: Record) -> list[str]:
+    return [remark.removeprefix(LOOK) for remark in done.remarks if remark.startswith(LOOK)]
 
 
 def _with_numbers(course: Course, job: Job, verdict: Verdict) -> str:

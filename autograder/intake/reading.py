@@ -4,7 +4,11 @@ Imports nothing heavy. No message quotes the file, nor the error of a parser, wh
 """
 
 import ast
+import contextlib
+import io
 import json
+import re
+import tokenize
 from collections.abc import Collection
 from typing import Any
 
@@ -12,7 +16,9 @@ TYPES = ("code", "markdown", "raw")
 MAX_CELLS = 2000
 MAX_TEXT = 1_000_000  # characters of all cells; Python's parser takes a kilobyte for two of them
 MAX_DIGITS = 20
+LOOK = "for a person to look at: "  # how a remark begins on what only a person can decide
 CURRENT = 4  # the notebook format that is read as it is
+MAGIC = re.compile(r"\s*[%!?]")  # how a line begins that is IPython's
 MAX_SHOWN = 1_500_000  # characters of all outputs that are kept for a person to look at
 MAX_SHOWN_TEXT = 10_000  # of one that is text
 EACH = 200  # characters that an output costs besides its own, however short it is
@@ -63,15 +69,43 @@ def cells(text: bytes, shown: Collection[str] = ()) -> tuple[list[Cell], int]:
 
 
 def defines(sources: list[str]) -> list[list[str]]:
-    """The functions and classes that each of these cells defines at its top level."""
-    kinds = (ast.FunctionDef, ast.ClassDef)
+    """The names that each of these cells gives to something at its top level: functions, classes, `name = ...`.
+
+    Lines that are IPython's, not Python's, are left out.
+    """
     found = []
     for source in sources:
         try:
-            found.append([node.name for node in ast.parse(source).body if isinstance(node, kinds)])
+            body = ast.parse("\n".join("" if MAGIC.match(line) else line for line in source.splitlines())).body
         except (SyntaxError, ValueError, RecursionError):
-            found.append([])
+            body = []
+        names = []
+        for node in body:
+            match node:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                    names.append(name)
+                case ast.Assign(targets=targets):
+                    names += [one.id for one in targets if isinstance(one, ast.Name)]
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()):
+                    names.append(name)
+        found.append(names)
     return found
+
+
+def remarks_in(sources: list[str]) -> list[str]:
+    """The comments of each of these cells of code, and its strings that stand alone: what it says to a person."""
+    return [_remarks_in(source) for source in sources]
+
+
+def _remarks_in(source: str) -> str:
+    said = []
+    with contextlib.suppress(tokenize.TokenError, SyntaxError, IndentationError):
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT and not token.string.startswith("#!"):
+                said.append(token.string.lstrip("# \t"))
+            elif token.type == tokenize.STRING and token.line.lstrip().startswith(token.string.splitlines()[0]):
+                said.append(token.string.strip("rRuUbBfF").strip("'\"").strip())
+    return "\n".join(line for line in said if line.strip())
 
 
 def parsed_runs(files: dict[str, bytes]) -> list[str]:

@@ -7,7 +7,10 @@ id, by their text or by what they define; everything else about them (type, tags
 comes from the release, and of a locked cell its text, too.
 """
 
-from collections.abc import Collection, Iterator
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 import nbformat
@@ -16,13 +19,17 @@ from nbformat.v4 import new_output
 
 from autograder import html_cleaning, limited
 from autograder.author.answers import preamble
+from autograder.course import exercise_of
 from autograder.intake import reading
-from autograder.intake.reading import MAX_CELLS, Ungradable
+from autograder.intake.reading import LOOK, MAX_CELLS, Ungradable
 from utils.grading.verdict import legible
 
 READ_SECONDS = 10.0
 PARSE_SECONDS = 5.0
 READ_MB = 1024
+ELSEWHERE = "# This answer is in another cell."
+CHECK = re.compile(r"\A\s*(checks\.\w+\()")
+LABEL = re.compile(r"^#+ +.+$|^\*\*(?:Exercise|Question) [\w.]+\*\*", re.MULTILINE)
 AS_HANDED_IN = "(as handed in; grading did not run this cell)\n"
 
 
@@ -55,8 +62,10 @@ def restore(handed_in: "Handed", release: NotebookNode) -> tuple[NotebookNode, l
     cells = [replace(cell) for cell in handed_in.cells]
     if handed_in.dropped:
         remarks.append(f"dropped {handed_in.dropped} cells that are no notebook cells")
-    _match(cells, release, remarks)
-    notebook = _assemble(cells, release, remarks)
+    elsewhere = _match(cells, release, remarks)
+    _written_elsewhere(cells, release, remarks)
+    _answers_below(cells, release, remarks)
+    notebook = _assemble(cells, release, remarks, elsewhere)
     _restore_released(notebook, release, remarks)
     outputs = {cell.match: cell.outputs for cell in cells if cell.match and cell.outputs}
     for cell in notebook.cells:
@@ -98,7 +107,7 @@ class Handed:
     dropped: int = 0
 
 
-@dataclass
+@dataclass(eq=False)
 class _Handed:
     """A cell as it was handed in: its type, its text, what it may be called."""
 
@@ -109,8 +118,13 @@ class _Handed:
     match: str = ""
 
 
-def _match(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> None:
-    """Give each handed-in cell the id of the released cell that it is; the last of several wins."""
+def _match(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> set[str]:
+    """Give each handed-in cell the id of the released cell that it is; the last of several wins.
+
+    A cell goes by its id; without a known one by its text, by what it defines, by the heading, exercise or question in
+    its text, and last by its neighbours. No cell is taken twice, and none that goes by an id is taken for another.
+    Answers with the missing exercises whose names other cells define.
+    """
     released = {cell.id: cell for cell in release.cells}
     taken: dict[str, _Handed] = {}
     for cell in reversed(cells):
@@ -120,30 +134,208 @@ def _match(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> N
                 remarks.append(f"cell {name} is there more than once: the last one counts")
         elif name:
             cell.match, taken[name] = name, cell
-    by_text = {_squeezed(cell.source): cell.id for cell in release.cells if cell.id not in taken}
-    lost = [cell for cell in reversed(cells) if not cell.match and not any(name in taken for name in cell.names)]
-    unknown = [cell for cell in lost if _squeezed(cell.source) not in by_text]
-    asked = ("exercise_", "stretch_")
-    exercises = [cell for cell in release.cells if cell.id.startswith(asked)] if unknown else []
-    theirs, ours = _defines([cell.source for cell in unknown]), _defines([cell.source for cell in exercises])
-    by_definition = {defined: cell.id for defined, cell in zip(ours, exercises, strict=True) if defined}
-    defined = {id(cell): by_definition.get(names, "") for cell, names in zip(unknown, theirs, strict=True)}
-    found = 0
-    for cell in lost:
-        if any(name in taken for name in cell.names):
-            continue
-        name = defined.get(id(cell)) or by_text.get(_squeezed(cell.source), "")
-        if name and name not in taken:
+    found: list[str] = []
+
+    def take(cell: _Handed, name: str) -> None:
+        if name and name not in taken and not cell.match:
             cell.match, taken[name] = name, cell
-            found += "nbgrader" in released[name].metadata
+            found.extend([name] if "nbgrader" in released[name].metadata else [])
+
+    def lost() -> list[_Handed]:
+        return [cell for cell in reversed(cells) if not cell.match and not any(name in taken for name in cell.names)]
+
+    texts = Counter(_squeezed(cell.source) for cell in release.cells)
+    by_text = {_squeezed(cell.source): cell.id for cell in release.cells if texts[_squeezed(cell.source)] == 1}
+    for cell in lost():
+        take(cell, by_text.get(_squeezed(cell.source), ""))
+    elsewhere = _by_definition(lost(), [cell for cell in release.cells if cell.id not in taken], take)
+    by_label = _by_label(release)
+    for cell in lost():
+        take(cell, next((by_label[one] for one in _labels(cell.cell_type, cell.source) if one in by_label), ""))
+    _by_neighbours(cells, lost(), release, taken, take, remarks)
     if found:
-        remarks.append(f"{found} graded cells had lost their ids: found by their text")
+        remarks.append(f"{len(found)} graded cells had lost their ids: found by their text, names or neighbours")
     if not any(name.startswith("exercise_") for name in taken):
         raise Ungradable("this is another notebook: not one of its exercise cells is there")
+    return elsewhere - taken.keys()
 
 
-def _assemble(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> NotebookNode:
-    """Put the graded and locked cells into the order of the release, each with the cells that follow it."""
+def _by_definition(lost: list[_Handed], missing: list[NotebookNode], take: Callable[[_Handed, str], None]) -> set[str]:
+    """Find the answers to exercises by the names that they define: those alone, else those and the fewest others.
+
+    Answers with the exercises whose names are defined in cells that are other answers, or in several.
+    """
+    asked = [cell for cell in missing if cell.id.startswith(("exercise_", "stretch_"))]
+    code = [cell for cell in lost if cell.cell_type == "code"] if asked else []
+    if not code:
+        return set()
+    theirs, ours = _defines([cell.source for cell in code]), _defines([cell.source for cell in asked])
+    twice = {names for names, times in Counter(ours).items() if times > 1}
+    wanted = {cell.id: names for cell, names in zip(asked, ours, strict=True) if names and names not in twice}
+    for cell, names in zip(code, theirs, strict=True):
+        take(cell, next((name for name, some in wanted.items() if some == names), ""))
+    for name, some in wanted.items():
+        larger = [
+            (len(names - some), place)
+            for place, (cell, names) in enumerate(zip(code, theirs, strict=True))
+            if some <= names and not cell.match
+        ]
+        if larger:
+            take(code[min(larger)[1]], name)
+    return {name for name, some in wanted.items() if some <= frozenset().union(*theirs)}
+
+
+def _by_neighbours(
+    cells: list[_Handed],
+    lost: list[_Handed],
+    release: NotebookNode,
+    taken: dict[str, _Handed],
+    take: Callable[[_Handed, str], None],
+    remarks: list[str],
+) -> None:
+    """Find the answers that are left by their place: below the text that asks, above the cell that checks.
+
+    Where several answers are missing between two cells that are known, nobody can tell which is which: a person looks.
+    """
+    order = [cell.id for cell in release.cells]
+    place = {cell.match: number for number, cell in enumerate(cells) if cell.match}
+    for number, source in enumerate(release.cells):
+        name = source.id
+        if name in taken or not name.startswith(("exercise_", "written_")):
+            continue
+        before, after = order[number - 1] if number else "", next(iter(order[number + 1 :]), "")
+        if name.startswith("written_"):
+            first = place.get(before, len(cells))
+            last = min((there for there in place.values() if there > first), default=len(cells))
+            texts = [cell for cell in cells[first + 1 : last] if cell in lost and cell.cell_type != "code"]
+            beside = [cell for cell in texts if cell.source.strip()][:1]
+        else:
+            first = next((place[one] for one in reversed(order[:number]) if one in place), -1)
+            last = min((there for there in place.values() if there > first), default=len(cells))
+            beside = [cell for cell in cells[first + 1 : last] if cell in lost and cell.cell_type == "code"]
+            beside = [cell for cell in beside if cell.source.strip()]
+            begin = order.index(cells[first].match) + 1 if first >= 0 else 0
+            end = order.index(cells[last].match) if last < len(cells) else len(order)
+            asked = [one for one in order[begin:end] if one.startswith("exercise_") and one not in taken]
+            is_known = before in place or order[end:][:1] == [after]  # anything of this section
+            if beside and not (is_known and asked == [name]):
+                remarks.append(
+                    f"{LOOK}no cell of exercise {exercise_of(name)} was found, and {len(beside)} cells that belong to "
+                    "nothing stand where it may be"
+                )
+                continue
+        if beside:
+            take(beside[-1], name)
+            place[name] = cells.index(beside[-1])
+
+
+def _by_label(release: NotebookNode) -> dict[str, str]:
+    """The ids of released cells by their labels, as far as each is in one cell only."""
+    labels = [(one, cell.id) for cell in release.cells for one in _labels(cell.cell_type, cell.source)]
+    times = Counter(one for one, _ in labels)
+    return {one: name for one, name in labels if times[one] == 1}
+
+
+def _labels(cell_type: str, source: str) -> list[str]:
+    """The headings of a text, and the exercises and questions that it asks; of code the check with which it begins."""
+    found = CHECK.findall(source)[:1] if cell_type == "code" else LABEL.findall(source)
+    return list(dict.fromkeys("".join(one.split()) for one in found))
+
+
+def _written_elsewhere(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> None:
+    """Put what a student wrote beside a question into its cell, where that is as released: so a person marks it.
+
+    It may stand below the cell, above it, in the cell with the question, or in comments of code.
+    """
+    released = {cell.id: cell for cell in release.cells}
+    order = [cell.id for cell in release.cells]
+    used: set[int] = set()  # no text answers two questions
+    for number, source in enumerate(release.cells):
+        name, asked = source.id, order[number - 1] if number else ""
+        if not name.startswith("written_"):
+            continue
+        at = {cell.match: place for place, cell in enumerate(cells) if cell.match}
+        answered = cells[at[name]] if name in at else None
+        if answered and _squeezed(answered.source) not in ("", _squeezed(source.source)):
+            continue
+        first = at.get(asked, at.get(name, -1))
+        if first < 0:
+            continue
+        begin = max(first, at.get(name, first))
+        last = next((place for place in range(begin + 1, len(cells)) if cells[place].match), len(cells) - 1)
+        near = [cell for cell in cells[first:last] if cell.match != name]
+        near += [cell for cell in cells[last : last + 1] if not cell.match or cell.cell_type == "code"]
+        above = list(itertools.takewhile(lambda cell: not cell.match, reversed(cells[:first])))[::-1]
+        for some in (near, above):
+            said = [(cell, _said_in(cell, released.get(cell.match))) for cell in some if id(cell) not in used]
+            said = [(cell, text) for cell, text in said if text and _squeezed(text) != _squeezed(source.source)]
+            if not said:
+                continue
+            text = "\n\n".join(text for _, text in said)
+            if answered:
+                answered.source = text
+            else:
+                cells.insert(first + 1, _Handed("markdown", text, [], [], name))
+            used |= {id(cell) for cell, _ in said}
+            moved = [cell for cell, _ in said if not cell.match and cell.cell_type != "code"]
+            cells[:] = [cell for cell in cells if not any(cell is one for one in moved)]
+            remarks.append(
+                f"{LOOK}the cell of question {exercise_of(name)} was left empty, and what is written beside it was "
+                "put there to be marked"
+            )
+            break
+
+
+def _answers_below(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> None:
+    """Remark on exercises whose cell is as released, while a cell below their check defines what they ask for."""
+    released = {cell.id: cell for cell in release.cells}
+    blank = {
+        cell.match: place
+        for place, cell in enumerate(cells)
+        if cell.match.startswith("exercise_") and cell.source == released[cell.match].source
+    }
+    own = [(place, cell) for place, cell in enumerate(cells) if not cell.match and cell.cell_type == "code"]
+    if not blank or not own:
+        return
+    theirs, ours = _defines([cell.source for _, cell in own]), _defines([released[name].source for name in blank])
+    checks = {cell.match: place for place, cell in enumerate(cells) if cell.match.startswith("check_")}
+    for (name, place), some in zip(blank.items(), ours, strict=True):
+        end = checks.get(name.replace("exercise_", "check_"), place)
+        if some and any(there > end and some <= names for (there, _), names in zip(own, theirs, strict=True)):
+            remarks.append(
+                f"{LOOK}the cell of exercise {exercise_of(name)} is as released, and a cell further down defines its "
+                "names: grading runs a notebook from top to bottom"
+            )
+
+
+def _said_in(cell: _Handed, source: NotebookNode | None) -> str:
+    """What a student says in a cell to a person: the text, or comments of code, that were not released."""
+    if source is not None and ("nbgrader" in source.metadata or source.source == cell.source):
+        return ""
+    if cell.cell_type == "code":
+        text, known = _comments([cell.source, source.source if source else ""])
+    else:
+        text, known = cell.source, source.source if source else ""
+    words = Counter(known.split())
+    new = [line for line in text.splitlines() if Counter(line.split()) - words]
+    return (text if not known else "\n".join(new)).strip()
+
+
+def _comments(sources: list[str]) -> list[str]:
+    """The comments in each of these cells, found in a child."""
+    try:
+        return limited.call(reading.remarks_in, sources, seconds=PARSE_SECONDS, memory_mb=READ_MB)
+    except limited.TooCostly:
+        return ["" for _ in sources]
+
+
+def _assemble(
+    cells: list[_Handed], release: NotebookNode, remarks: list[str], elsewhere: Collection[str] = ()
+) -> NotebookNode:
+    """Put the graded and locked cells into the order of the release, each with the cells that follow it.
+
+    A missing answer whose names are defined `elsewhere` is not put back as released, which would define them again.
+    """
     anchors = [cell.id for cell in release.cells if "nbgrader" in cell.metadata]
     groups: dict[str, list[_Handed]] = {"": []}
     for cell in cells:
@@ -155,6 +347,11 @@ def _assemble(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -
         remarks.append("graded cells were out of order: put back")
     built: list[NotebookNode] = []
     released = {cell.id: cell for cell in release.cells}
+    imports = {cell.id for cell in preamble(release)}
+    for cell in cells:
+        if cell.match in imports and cell.cell_type != "code":
+            cell.cell_type = "code"
+            remarks.append(f"cell {cell.match} with the imports: its cell_type was changed: restored")
     prose = [cell for cell in cells if _is_prose(cell, released.get(cell.match))]
     for cell, source in zip(prose, html_cleaning.markdown([cell.source for cell in prose]), strict=True):
         cell.source = source
@@ -164,6 +361,10 @@ def _assemble(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -
             built.extend(_cell(cell, released, spare) for cell in groups[name])
         else:
             built.append(nbformat.from_dict(released[name]))
+            if name in elsewhere:
+                built[-1].source = ELSEWHERE
+                remarks.append(f"cell {name} is missing, and other cells define its names: they are its answer")
+                continue
             kind = "put back" if _is_locked(released[name]) else "missing: put back without an answer"
             remarks.append(f"cell {name} was deleted: {kind}")
         if name == "setup":  # the imports that every exercise counts on

@@ -56,10 +56,16 @@ class Ran:
     """The result of running one cell: its outputs and its error."""
 
     outputs: list[NotebookNode] = field(default_factory=list)
-    error: str = ""
+    errors: list[str] = field(default_factory=list)  # several if the cell went on after the first, see `Kernel.run`
+    lines: list[str] = field(default_factory=list)  # of the cell, one for each of `errors`: where it was raised
     blank: bool = False
     seconds: float = 0.0
     refused: str = ""  # a limit it broke
+
+    @property
+    def error(self) -> str:
+        """The first error, "" if there is none."""
+        return self.errors[0] if self.errors else ""
 
 
 class Kernel:
@@ -69,15 +75,18 @@ class Kernel:
         self._process, self.limits = process, limits
         self.deadline = time.monotonic() + limits.notebook_seconds
 
-    def run(self, source: str) -> Ran:
+    def run(self, source: str, resume: str = protocol.NEVER) -> Ran:
         """Run one cell.
+
+        `resume` says after which errors its next statement runs all the same: `protocol.NEVER`, as in a notebook,
+        `protocol.IMPORTS`, after what is missing here, or `protocol.ALWAYS`.
 
         Raises:
             KernelGone: it did not survive; the message says why. KernelDied if nothing but its end is known.
         """
         ran, started = Ran(), time.monotonic()
         room = self.limits.output_kb * 1024
-        asked = {"source": source, "characters": room, "outputs": MAX_OUTPUTS, "kinds": list(CLEAN)}
+        asked = {"source": source, "characters": room, "outputs": MAX_OUTPUTS, "kinds": list(CLEAN), "resume": resume}
         reply, late = self._tell(protocol.CELL + wire.dumps(asked, lambda value: 0), self._process.interrupt)
         try:
             items = wire.loads(reply, lambda handle, name: None)
@@ -90,7 +99,8 @@ class Kernel:
             if not collect(item):
                 break
         if late:
-            ran.refused = ran.error = late
+            ran.refused = late
+            ran.errors, ran.lines = [late], [""]
         ran.seconds = time.monotonic() - started
         return ran
 
@@ -212,8 +222,10 @@ class _Collector:
                 elif text:
                     outputs.append(new_output("stream", name=name, text=text))
             case {"kind": "error", "name": str(name), "message": str(message), "lines": list(lines)}:
-                self.ran.error = legible(f"{name}: {message}", 1000)
-                self.ran.blank = (name, message) == ("NotImplementedError", "")
+                self.ran.errors.append(legible(f"{name}: {message}", 1000))
+                line = item.get("line")
+                self.ran.lines.append(legible(line, 200) if type(line) is str else "")
+                self.ran.blank = self.ran.blank or (name, message) == ("NotImplementedError", "")
                 lines = [self._fit(line) for line in lines[: self.lines] if type(line) is str]
                 self.lines -= len(lines)
                 outputs.append(new_output("error", ename=name[:100], evalue=message[:1000], traceback=lines))

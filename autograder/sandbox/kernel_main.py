@@ -9,6 +9,7 @@ import builtins
 import getpass
 import importlib
 import io
+import linecache
 import os
 import signal
 import socket
@@ -23,11 +24,12 @@ from typing import Any, NoReturn
 
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
-from IPython.core.error import StdinNotImplementedError
+from IPython.core.error import StdinNotImplementedError, UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets import Type
 from traitlets.config import Config
 
+from autograder.sandbox import stand_ins
 from utils.grading import dispatch, forbidden, protocol, wire
 
 SETTINGS = Config({"HistoryManager": {"enabled": False}})  # no database of what was typed, nor its thread
@@ -79,13 +81,12 @@ class Outputs:
         self.items.append({"kind": kind, "data": shown})
         self._stop_if_too_much()
 
-    def error(self, kind: type[BaseException], message: str, lines: list[str]) -> None:
-        """Add an error and its traceback."""
+    def error(self, kind: type[BaseException], message: str, lines: list[str], line: str = "") -> None:
+        """Add an error, its traceback, and the line of the cell in which it was raised."""
         self._clear_if_asked()
         lines = [self._fit(str(line)) for line in lines]
-        self.items.append(
-            {"kind": "error", "name": kind.__name__[:MAX_LINE], "message": message[:MAX_LINE], "lines": lines}
-        )
+        name, message = kind.__name__[:MAX_LINE], message[:MAX_LINE]
+        self.items.append({"kind": "error", "name": name, "message": message, "lines": lines, "line": line[:MAX_LINE]})
 
     def put_first(self, name: str, text: str) -> None:
         """Add what was printed past Python, before all else: nobody knows when it was."""
@@ -113,8 +114,13 @@ class Outputs:
         self.characters -= len(text)
         return kept
 
+    @property
+    def too_much(self) -> bool:
+        """Whether the cell has put out more than may be kept."""
+        return self.characters < 0 or len(self.items) > self.outputs
+
     def _stop_if_too_much(self) -> None:
-        if self.characters < 0 or len(self.items) > self.outputs:
+        if self.too_much:
             raise KeyboardInterrupt(TOO_MUCH)
 
 
@@ -179,9 +185,31 @@ class HandInShell(InteractiveShell):
     display_pub_class = Type(Publisher)
     displayhook_class = Type(Hook)
 
+    guest = False  # whether it runs a hand-in of another course, as stock nbgrader would
+
     def __init__(self, **options: Any):
         self.outputs = Outputs()
+        self.resume, self._imports_failed = protocol.NEVER, False
         super().__init__(**options)
+
+    async def run_code(self, code_obj: Any, result: Any = None, *, async_: bool = False) -> bool:
+        """Run a statement of a cell; whether the cell ends with it, because it failed and `resume` says so."""
+        failed = await super().run_code(code_obj, result, async_=async_)
+        error = result.error_in_exec if failed and result is not None else None
+        return failed and (self.outputs.too_much or not self._goes_on_after(error))
+
+    def _goes_on_after(self, error: BaseException | None) -> bool:
+        missing = isinstance(error, ImportError | UsageError)
+        self._imports_failed = self._imports_failed or missing
+        if self.resume == protocol.ALWAYS:
+            return isinstance(error, Exception) and not isinstance(error, MemoryError | NotImplementedError)
+        return self.resume == protocol.IMPORTS and (
+            missing or (self._imports_failed and isinstance(error, NameError))  # what was to be imported
+        )
+
+    def enable_matplotlib(self, gui: str | None = None) -> Any:
+        """Draw into the notebook, whatever was asked for: there is no window, and nobody to click into a figure."""
+        return super().enable_matplotlib(gui if self.guest else "inline")
 
     def enable_gui(self, gui: str | None = None) -> None:
         """Do nothing: there is no window system for a GUI event loop."""
@@ -197,10 +225,21 @@ class HandInShell(InteractiveShell):
         return kind, error, trace
 
     def _showtraceback(self, etype: type[BaseException], evalue: BaseException, stb: list[str]) -> None:
-        self.outputs.error(etype, str(evalue), stb)
+        self.outputs.error(etype, str(evalue), stb, self._line_of(evalue))
 
-    def execute(self, source: str) -> None:
-        """Run a cell; only while it runs, an interrupt reaches it."""
+    def _line_of(self, error: BaseException) -> str:
+        """The line of a cell in which an error was raised; "" if there is none."""
+        trace = error.__traceback__
+        while trace:
+            name = trace.tb_frame.f_code.co_filename
+            if self.compile.format_code_name(name):
+                return linecache.getline(name, trace.tb_lineno).strip()
+            trace = trace.tb_next
+        return ""
+
+    def execute(self, source: str, resume: str = protocol.NEVER) -> None:
+        """Run a cell; only while it runs, an interrupt reaches it. `resume` is as in `autograder.sandbox.kernel`."""
+        self.resume = resume
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             ran = self.run_cell(source, store_history=True)
@@ -264,10 +303,12 @@ def serve(shell: HandInShell, fileno: int, guest: bool = False) -> None:
     sys.stdout, sys.stderr = (Stream(name, shell.outputs) for name in ("stdout", "stderr"))
     builtins.input = getpass.getpass = _nobody_types
     sys.argv = [""]
+    shell.guest = guest
     if guest:
         forget_course()
         keep_streams()
     else:
+        stand_ins.offer()
         threading.setprofile(forbidden.note_in_threads)
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules beside the notebook, as in Jupyter
@@ -281,7 +322,7 @@ def serve(shell: HandInShell, fileno: int, guest: bool = False) -> None:
             if request.startswith(protocol.CELL):
                 asked = wire.loads(request[len(protocol.CELL) :], lambda handle, name: None)
                 shell.outputs.begin(asked["characters"], asked["outputs"], asked["kinds"])
-                shell.execute(asked["source"])
+                shell.execute(asked["source"], protocol.NEVER if guest else asked["resume"])
                 if guest:
                     take_streams(shell.outputs)
                 protocol.send(line, shell.outputs.packed())

@@ -197,6 +197,7 @@ def _environment(profile: str, gpu: bool) -> dict[str, str]:
             "MPLCONFIGDIR": "/tmp/matplotlib",
             "IPYTHONDIR": "/tmp/ipython",
             "XDG_CACHE_HOME": "/tmp/cache",
+            "PIP_RETRIES": "0",  # there is no network: pip gives up at once
             "COURSE_PROFILE": profile,
         }
     )

@@ -115,6 +115,17 @@ def as_python(source: str) -> str:
     return TransformerManager().transform_cell(source)
 
 
+def syntax_error(source: str) -> tuple[str, str]:
+    """Why Python refuses a cell as IPython hands it over, and the line where; ("", "") if it does not."""
+    try:
+        ast.parse(as_python(source))
+    except SyntaxError as error:
+        return f"{type(error).__name__}: {error.msg} (line {error.lineno})", (error.text or "").strip()
+    except (ValueError, RecursionError, MemoryError, RuntimeError):  # as in `read_cell`
+        pass
+    return "", ""
+
+
 def used(cells: Iterable[Cell], names: Sequence[str], forbids: Collection[str]) -> str | None:
     """The first forbidden name in the definitions of `names` and of all that these mention; None if there is none.
 

@@ -4,7 +4,9 @@ A message is its length in four bytes, big-endian, and then so many bytes; none 
 The kernel speaks first: an empty message says that it is ready. Then the judge asks and the kernel replies, in turn,
 until the judge closes the line. There are two kinds of requests:
 
-- `CELL` and plain data of `wire`: run a cell. The reply is its outputs, as plain data.
+- `CELL` and plain data of `wire`: run a cell. The reply is its outputs, as plain data. The request also states after
+  which errors the next statement of the cell still runs: `NEVER`, as in a notebook; `IMPORTS`, after an import or a
+  magic that is missing here, and where its name is missing then; `ALWAYS`, after every error of the cell's own.
 - plain data of `wire`: a question of a check, as `dispatch.answer` states it, with its reply.
 """
 
@@ -13,6 +15,7 @@ from typing import Protocol
 from utils.grading import wire
 
 CELL = b"cell"
+NEVER, IMPORTS, ALWAYS = "never", "imports", "always"
 
 
 class Line(Protocol):
