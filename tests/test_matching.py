@@ -6,10 +6,12 @@ import json
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbgrader.utils import determine_grade
 
 from autograder import course
 from autograder.author import answers, build
 from autograder.course import cell_id
+from autograder.grading.records import GRADED, Job, Record, noted_flags
 from autograder.intake import restore
 from autograder.intake.reading import LOOK
 
@@ -260,3 +262,16 @@ def test_an_answer_in_its_cell_takes_nothing_from_beside_it():
     whole, remarks = restored(notebook)
     assert find(whole, W).source == f"{MINE} ({W})" and remarks == []
     assert any(cell.source == "A note of mine." for cell in whole.cells)
+
+
+def test_what_was_put_into_the_cell_waits_for_a_mark():
+    """By nbgrader's own rule; the cell as released has its 0 points, and waits for nobody."""
+    notebook = solved(written="")
+    whole, _ = restored(notebook)
+    assert determine_grade(find(whole, W)) == (0, 2)
+    beside("below", notebook, "", W)
+    whole, remarks = restored(notebook)
+    assert determine_grade(find(whole, W)) == (None, 2)
+    done = Record("ada", ENTRY.name, GRADED, remarks=remarks)
+    (flag,) = noted_flags(Job(ENTRY, "ada", "", "", {}, done))
+    assert "question 1.W1 was left empty" in flag and done.other_remarks == []
