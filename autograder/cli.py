@@ -218,6 +218,7 @@ def collect(
 
 
 Student = Annotated[list[str] | None, typer.Option(help="Only this student; may be given again.")]
+Reason = Annotated[str, typer.Option(help="Why, for the log; students do not see it.")]
 Workers = Annotated[int, typer.Option(min=1, help="How many hand-ins are graded at a time on this machine.")]
 Cluster = Annotated[str, typer.Option(help="A dask scheduler to grade on, tcp://host:port.")]
 Trust = Annotated[
@@ -240,6 +241,10 @@ def grade(
     workers: Workers = 2,
     cluster: Cluster = "",
     again: Annotated[bool, typer.Option("--again", help="Grade again also what is up to date.")] = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="Change published verdicts too, where today's checks judge otherwise.")
+    ] = False,
+    reason: Reason = "",
     trust_submissions: Trust = False,
     gpus: Gpus = "",
     dashboard: Dashboard = False,
@@ -247,7 +252,8 @@ def grade(
 ) -> None:
     """Run the hand-ins in sandboxed kernels, judge them, and record the scores in nbgrader's gradebook.
 
-    Grades only what is new or changed; interrupt it at any time and give the same command again.
+    Grades only what is new or changed; interrupt it at any time and give the same command again. Published verdicts
+    stay when the course was upgraded: what would change is shown, and --update changes it.
     Ends with status 1 if a hand-in could not be graded: the report says which and why.
     """
     course = begin(notebooks, cluster, trust_submissions, dashboard)
@@ -271,7 +277,24 @@ def grade(
             print_json(record)
 
     options = Options(workers, cluster, trust_submissions, devices(gpus), dashboard)
-    records = grading.grade(course, entries, student, options, again, on_record, meanwhile)
+    previews: list[tuple[Record, Record]] | None = None
+
+    def on_preview(pairs: list[tuple[Record, Record]]) -> None:
+        nonlocal previews
+        previews = pairs
+
+    records = grading.grade(
+        course,
+        entries,
+        student,
+        options,
+        again,
+        on_record,
+        meanwhile,
+        update=update,
+        on_preview=None if json else on_preview,
+        reason=reason,
+    )
     if json:
         for record in records:
             if (record.notebook, record.student) not in new:
@@ -281,6 +304,8 @@ def grade(
         from autograder.reports import report as reporting
 
         print_records(records)
+        if previews is not None:
+            print_previews(previews)
         print_to_mark({entry.name: progress.to_mark(course, entry) for entry in entries})
         console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
     if not records and not json:
@@ -347,6 +372,7 @@ def regrade(
         list[str] | None, typer.Option(help="Only this one, 1.2; may be given again. Default: whose checks changed.")
     ] = None,
     student: Student = None,
+    reason: Reason = "",
     workers: Workers = 2,
     cluster: Cluster = "",
     trust_submissions: Trust = False,
@@ -368,7 +394,7 @@ def regrade(
 
     known_students(course, course.select(wanted), student)
     options = Options(workers, cluster, trust_submissions, devices(gpus), dashboard)
-    pairs = grading.regrade(course, course.select(wanted), exercise or (), student, options)
+    pairs = grading.regrade(course, course.select(wanted), exercise or (), student, options, reason=reason)
     done = [(before, after) for before, after in pairs if after.status == GRADED]
     if json:
         for before, after in done:
@@ -546,6 +572,7 @@ def audit(
     confirm: Annotated[str, typer.Option(metavar="STUDENT", help="Decide: these runs do not count.")] = "",
     acquit: Annotated[str, typer.Option(metavar="STUDENT", help="Decide: they count; nothing is flagged.")] = "",
     undo: Annotated[str, typer.Option(metavar="STUDENT", help="Take a decision back.")] = "",
+    reason: Reason = "",
 ) -> None:
     """Train a sample of the handed-in runs again, and compare. Ends with status 1 if one does not agree.
 
@@ -570,7 +597,7 @@ def audit(
         if len({student for student, _, _ in asked}) < len(asked):
             raise CourseError("two decisions about one student: give one of --confirm, --acquit and --undo")
         for student, counts, means in asked:
-            copied_runs.decide(course, entry, student, counts)
+            copied_runs.decide(course, entry, student, counts, reason)
             console.print(f"noted: the runs of {student} {means}", soft_wrap=True)
         console.print(f"`autograder grade {entry.number}` applies it")
         return
@@ -712,6 +739,7 @@ def group(
     ] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Take the last --apply back; may be given again.")] = False,
     names: Annotated[bool, typer.Option("--names", help="Name the students on the page.")] = False,
+    reason: Reason = "",
 ) -> None:
     """Show written answers in groups of like ones; mark a group at once, with undo.
 
@@ -722,7 +750,7 @@ def group(
 
     course = load()
     if undo:
-        taken, changed = groups.undo(course, question)
+        taken, changed = groups.undo(course, question, reason)
         console.print(f"group {taken.group}: {len(taken.after) - len(changed)} answers have their marks of before")
         if changed:
             console.print(f"{len(changed)} left as they are: somebody marked them since")
@@ -730,7 +758,7 @@ def group(
     if apply is not None:
         if score is None:
             raise CourseError("with --apply, give --score")
-        marked, notes = groups.apply(course, question, apply, score, comment, overwrite)
+        marked, notes = groups.apply(course, question, apply, score, comment, overwrite, reason)
         console.print(f"{marked} answers have {score:g} points; `autograder group {question} --undo` takes that back")
         for line in notes:
             console.print(line, markup=False, soft_wrap=True)
@@ -1058,23 +1086,44 @@ def print_audited(done: list) -> None:
 
 def print_changes(pairs: list) -> None:
     """A line per verdict that is another one, and how many hand-ins and scores changed."""
+    scores = print_verdicts(pairs)
+    summary = f"{len(pairs)} hand-in{'s' * (len(pairs) != 1)} graded again, {scores} score{'s' * (scores != 1)} changed"
+    console.print(f"{summary}; the others and all manual scores stay")
+
+
+def print_previews(pairs: list) -> None:
+    """What today's checks would change in published verdicts, which stay."""
+    if not pairs:
+        console.print("The course changed since verdicts were published. Today's checks would change none of them.")
+        return
+    scores = print_verdicts(pairs)
+    console.print(
+        f"The course changed since verdicts were published. Nothing of this is recorded: {len(pairs)} hand-ins would "
+        f"have other verdicts, and {scores} another score. `autograder grade --update` changes them, `autograder "
+        "regrade --exercise 1.2` those of one exercise.",
+        soft_wrap=True,
+    )
+
+
+def print_verdicts(pairs: list) -> int:
+    """A line per verdict that is another one, and per score; how many scores are others."""
+    from autograder.grading.grade import changed_verdicts
+
     table = Table(box=None, header_style="bold")
     for heading in ("student", "exercise", "before", "after", "message now"):
         table.add_column(heading, justify="right" if heading in ("before", "after") else "left", overflow="fold")
     scores = 0
     for before, after in pairs:
         scores += before.score != after.score
-        told = {one.exercise: one for one in before.verdicts}
-        for now in after.verdicts:
-            old = told[now.exercise]
-            if (old.score, old.sentence()) != (now.score, now.sentence()):
-                table.add_row(after.student, now.exercise, f"{old.score:g}", f"{now.score:g}", Text(now.sentence()))
+        for number, old, new, sentence in changed_verdicts(before, after):
+            table.add_row(after.student, number, f"{old:g}", f"{new:g}", Text(sentence))
+        if before.status != after.status:
+            table.add_row(after.student, after.notebook, before.status, after.status, Text(after.reason))
         if before.score != after.score:
             table.add_row(after.student, f"{after.notebook} in all", f"{before.score:g}", f"{after.score:g}", "")
     if table.rows:
         console.print(table)
-    summary = f"{len(pairs)} hand-in{'s' * (len(pairs) != 1)} graded again, {scores} score{'s' * (scores != 1)} changed"
-    console.print(f"{summary}; the others and all manual scores stay")
+    return scores
 
 
 def print_records(records: list) -> None:

@@ -5,6 +5,7 @@ import importlib.util
 import math
 import os
 import re
+import sys
 import tomllib
 import zoneinfo
 from collections import Counter
@@ -410,6 +411,11 @@ def _read(path: Path) -> dict[str, Any]:
         raise CourseError(f"{path}: {bad}") from None
 
 
+def another_clone() -> bool:
+    """Whether the current folder's course is a clone of this package, and the command is another clone's."""
+    return FOLDER != ROOT and (FOLDER / "autograder" / "course.py").is_file()
+
+
 def _must_be_ours(path: Path) -> None:
     """Refuse a course that only lies near by: its checks would run as us.
 
@@ -423,6 +429,11 @@ def _must_be_ours(path: Path) -> None:
         )
     if FOLDER == ROOT:
         return
+    if another_clone():
+        raise CourseError(
+            f"{FOLDER} is a clone of its own, and this command belongs to another one, {ROOT} (its environment is "
+            f"{sys.prefix}): set up an environment here with `make .venv/ready` and use that, or go to {ROOT}"
+        )
     # A link to a file of ours is whoever's made it, and what runs as us lies beside course.toml.
     places = [one for one in (FOLDER, path, *(FOLDER / name for name in BESIDE)) if one.exists()]
     owners = {state.st_uid for one in places for state in (one.lstat(), one.stat())}

@@ -8,7 +8,9 @@ import enum
 import glob
 import os
 import re
+import shlex
 import shutil
+import stat
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from autograder.course import FOLDER, ROOT, Course, CourseError
+from autograder.course import FOLDER, ROOT, Course, CourseError, another_clone
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LOW_MB, NONE_MB = 2048, 200  # free on the disk of the course tree
@@ -46,14 +48,16 @@ class Finding:
 
 def examine(load: Callable[[], Course]) -> list[Finding]:
     """Everything, in the order of the table; `load` reads the course."""
-    found = [python(), versions(), user_namespaces(), bubblewrap(), system_calls(), sandbox()]
+    found = [python(), versions(), environment(), user_namespaces(), bubblewrap(), system_calls(), sandbox()]
+    if another_clone():  # what its course says is not asked: another clone's program would read it
+        return [*found, browser()]
     try:
         course = load()
     except CourseError as bad:
         why = str(bad).replace("\n", " ")
         return [*found, Finding("course.toml", State.DOES_NOT, why, "Write it as the message says.", True), browser()]
     found.append(Finding("course.toml", State.WORKS, f"{len(course.notebooks)} notebooks"))
-    return [*found, *(one(course) for one in (tree, gradebook, memory, disk, zone, gpu, hub)), browser()]
+    return [*found, *(one(course) for one in (tree, privacy, gradebook, memory, disk, zone, gpu, hub)), browser()]
 
 
 def can_grade(found: list[Finding]) -> bool:
@@ -104,6 +108,35 @@ def packages() -> list[str]:
     stated = [*project["dependencies"], *project["optional-dependencies"]["instructor"]]
     extra = {"extra": "instructor"}
     return [one.name for one in map(Requirement, stated) if one.marker is None or one.marker.evaluate(extra)]
+
+
+def environment() -> Finding:
+    """Whether command, environment and course belong to one clone."""
+    do = (
+        f"Set up an environment in {FOLDER if another_clone() else ROOT} (`make .venv/ready`), and use its .venv; or "
+        "work in the other clone."
+    )
+    if another_clone():
+        found = f"this folder is the clone {FOLDER}, and the command is of another clone, {ROOT}, in {sys.prefix}"
+        return Finding("environment", State.DOES_NOT, found, do, True)
+    installed = _installed_from()
+    if installed and installed.resolve() != ROOT:
+        found = f"{sys.prefix} is the environment of another clone, {installed}, and the program is of {ROOT}"
+        return Finding("environment", State.DOES_NOT, found, do, True)
+    return Finding("environment", State.WORKS, f"{sys.prefix}, with the program of {ROOT}")
+
+
+def _installed_from() -> Path | None:
+    """The clone that was installed into this environment; None if no clone was."""
+    import json
+    from urllib.parse import unquote, urlsplit
+
+    try:
+        stated = json.loads(metadata.distribution("attention-graded").read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:
+        return None
+    editable = stated.get("dir_info", {}).get("editable") is True
+    return Path(unquote(urlsplit(stated["url"]).path)) if editable else None
 
 
 def user_namespaces() -> Finding:
@@ -170,9 +203,38 @@ def tree(course: Course) -> Finding:
     from autograder.gradebook import course_tree
 
     missing = [one.name for one in course.notebooks if not course_tree.place(course, "release", one).exists()]
-    if not missing:
-        return Finding("course tree", State.WORKS, str(course.tree))
-    return Finding("course tree", State.DOES_NOT, f"without {', '.join(missing)}", "Run `autograder build`.", True)
+    if missing:
+        return Finding("course tree", State.DOES_NOT, f"without {', '.join(missing)}", "Run `autograder build`.", True)
+    written = course_tree.settings_path(course)
+    if not written.exists() or written.read_text() != course_tree.settings(course):
+        found = f"{written} is of another place or of an older version: formgrader would go by what it says"
+        return Finding("course tree", State.DOES_NOT, found, "Run `autograder build`, and start formgrader again.")
+    return Finding("course tree", State.WORKS, str(course.tree))
+
+
+def privacy(course: Course) -> Finding:
+    """Whether other users of this machine are kept out of the tree, and whether the course's secret is whole."""
+    from autograder.gradebook.course_tree import SECRET_BYTES
+
+    what = "privacy"
+    if not course.tree.exists():
+        return Finding(what, State.NOT_NEEDED, "there is no course tree yet")
+    mode = stat.S_IMODE(course.tree.stat().st_mode)
+    if mode & 0o077:
+        found = f"others may look into {course.tree} (mode {mode:o}): names, marks, submissions and the secret"
+        return Finding(what, State.DOES_NOT, found, f"Run: chmod 700 {shlex.quote(str(course.tree))}.")
+    secret = course.tree / "secret"
+    if not secret.exists():
+        do = "Put back the copy from your backup; `autograder build` makes a new one, which draws other private inputs."
+        return Finding(what, State.DOES_NOT, f"{secret} is missing", do)
+    mode, size = stat.S_IMODE(secret.stat().st_mode), secret.stat().st_size
+    if mode & 0o077:
+        found = f"others may read {secret} (mode {mode:o})"
+        return Finding(what, State.DOES_NOT, found, f"Run: chmod 600 {shlex.quote(str(secret))}.")
+    if size != SECRET_BYTES:
+        do = "Put back the copy from your backup."
+        return Finding(what, State.DOES_NOT, f"{secret} is damaged: it has {size} bytes", do, True)
+    return Finding(what, State.WORKS, f"{course.tree} is yours alone")
 
 
 def gradebook(course: Course) -> Finding:

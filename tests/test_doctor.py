@@ -15,11 +15,13 @@ from typer.testing import CliRunner
 from autograder import cli, course, doctor
 from autograder.course import CourseError
 from autograder.doctor import State
+from autograder.gradebook import course_tree
 from autograder.sandbox import sandbox, seccomp
 
 MB = 2**20
 ORDER = [
-    *("Python", "packages", "user namespaces", "bubblewrap", "seccomp", "sandbox", "course.toml", "course tree"),
+    *("Python", "packages", "environment", "user namespaces", "bubblewrap", "seccomp", "sandbox", "course.toml"),
+    *("course tree", "privacy"),
     *("gradebook", "memory limits", "disk", "time zone", "CUDA", "hub", "browser"),
 ]
 
@@ -57,6 +59,57 @@ def test_all_is_well_here(known):
         assert states[what] is State.WORKS, found
     assert states["time zone"] is State.WORKS and states["CUDA"] is State.NOT_NEEDED
     assert all(bool(one.do) == (one.state is State.DOES_NOT) for one in found)
+
+
+def test_a_clone_with_another_clones_environment_is_named(tmp_path):
+    """The command of one clone, given in another one, says so, and not that names of modules clash."""
+    clone = tmp_path / "second"
+    (clone / "autograder").mkdir(parents=True)
+    for name in ("course.toml", "autograder/course.py"):
+        shutil.copy(course.ROOT / name, clone / name)
+    call = [sys.executable, "-c", "import sys; sys.path.pop(0); from autograder.cli import main; main()"]
+    kept = {name: value for name, value in os.environ.items() if name != "AUTOGRADER_COURSE"}
+    for words in (["doctor"], ["status"]):
+        ended = subprocess.run(
+            [*call, *words], cwd=clone, env=kept | {"COLUMNS": "400"}, capture_output=True, text=True, check=False
+        )
+        told = " ".join((ended.stdout + ended.stderr).split())
+        assert ended.returncode in (1, 2) and "clone" in told and "choose others" not in told, told
+        if words == ["status"]:  # the table of `doctor` folds its cells
+            assert str(clone) in told and str(course.ROOT) in told and "make .venv/ready" in told, told
+        else:
+            assert "environment does not this folder is the clone" in told and "course.toml" not in told, told
+
+
+def test_a_tree_that_others_may_read_is_named(fresh):
+    secret = fresh.tree / "secret"
+    assert doctor.privacy(fresh).state is State.WORKS and fresh.tree.stat().st_mode & 0o777 == 0o700
+    fresh.tree.chmod(0o750)
+    is_told(doctor.privacy(fresh), "privacy", "mode 750", f"chmod 700 {fresh.tree}")
+    course_tree.build_tree(fresh)
+    assert doctor.privacy(fresh).state is State.WORKS
+    secret.chmod(0o644)
+    is_told(doctor.privacy(fresh), "privacy", "others may read", f"chmod 600 {secret}")
+    secret.chmod(0o600)
+    secret.write_bytes(b"short")
+    is_told(doctor.privacy(fresh), "privacy", "it has 5 bytes", "your backup", stops=True)
+    secret.unlink()
+    is_told(doctor.privacy(fresh), "privacy", "secret is missing", "your backup")
+
+
+def test_settings_of_another_place_are_named(fresh):
+    path = fresh.tree / "nbgrader_config.py"
+    assert doctor.tree(fresh).state is State.WORKS and str(fresh.tree) not in path.read_text()
+    path.write_text(f"c = get_config()\nc.CourseDirectory.root = {str(fresh.tree / 'old')!r}\n")
+    is_told(doctor.tree(fresh), "course tree", "of another place or of an older version", "autograder build")
+    course_tree.build_tree(fresh)
+    assert doctor.tree(fresh).state is State.WORKS
+
+
+def test_a_program_of_another_clone_than_was_installed_is_named(monkeypatch, tmp_path):
+    assert doctor.environment().state is State.WORKS
+    monkeypatch.setattr(doctor, "_installed_from", lambda: tmp_path)
+    is_told(doctor.environment(), "environment", f"another clone, {tmp_path}", "make .venv/ready", stops=True)
 
 
 def test_another_python(monkeypatch):

@@ -12,8 +12,9 @@ import pytest
 from helpers import canned, keep, outcome
 
 from autograder import cli, doctor, synthetic
-from autograder.gradebook import course_tree, recording
-from autograder.grading import grade, guard
+from autograder.gradebook import course_tree, journal, mark_log, recording
+from autograder.gradebook.by_hand import HandMark
+from autograder.grading import grade, guard, removal
 from autograder.grading.guard import GradingStopped
 from autograder.grading.records import GRADED, load_record
 from autograder.reports import exports, feedback, report
@@ -123,6 +124,31 @@ def test_both_databases_hold_the_same(elsewhere):
     assert outcome(elsewhere) == outcome(on_sqlite)
     keep(elsewhere, *result)
     assert outcome(elsewhere) == outcome(on_sqlite)
+
+
+def test_a_server_logs_marks_whoever_writes_them(server, elsewhere):
+    course_tree.enter(elsewhere, elsewhere.notebooks[0])
+    keep(elsewhere, *canned(elsewhere))
+    (entry,) = elsewhere.notebooks
+    cell = "written_1_W1"
+    with recording.open_recorder(elsewhere) as recorder:
+        recorder.mark(entry, cell, {"ada": HandMark()}, {"ada": HandMark(1, False, "so")}, "group 1.W1 --apply 1")
+    server.sql("update grade set manual_score = 2 where manual_score = 1")
+    removal.remove(elsewhere, entry, "ada", "twice")
+    found = [
+        (one["what"], one["before"], one["after"], one["account"], one["reason"])
+        for one in mark_log.changes(course_tree.database(elsewhere))
+    ]
+    who = journal.account()
+    assert found[0][0] == mark_log.BEGIN
+    assert sorted(found[1:3]) == [
+        ("comment", None, "so", who, "group 1.W1 --apply 1"),
+        ("score", None, "1", who, "group 1.W1 --apply 1"),
+    ]
+    assert found[3] == ("score", "1", "2", "database user teacher", None)
+    removed = (who, "remove ada 01: twice")
+    assert sorted(found[4:]) == [("comment", "so", None, *removed), ("score", "2", None, *removed)]
+    assert {one["student"] for one in mark_log.changes(course_tree.database(elsewhere))} == {None, "ada"}
 
 
 def test_a_server_that_starts_anew_is_waited_for(server, elsewhere, monkeypatch):

@@ -91,6 +91,11 @@ def test_a_check_that_gives_more_points_asks_for_a_new_tree_and_then_gives_them(
         with pytest.raises(CourseError, match="run `autograder build`"):
             run()
     assert {student: load_record(graded, entry, student) for student in before} == before
+    with pytest.raises(CourseError, match=r"text of 1\.1 states 2 points, and its check or marker gives 3"):
+        course_tree.build_tree(graded)
+    read, price = build._read, f"**Exercise {first}** ({{:g}} points".format
+    assert price(check.points - 1) in (course.folder_of(entry) / "notebook.py").read_text()
+    monkeypatch.setattr(build, "_read", lambda text: read(text.replace(price(check.points - 1), price(check.points))))
     course_tree.build_tree(graded)
     pairs = grade.regrade(graded, [entry], [first])
     assert [after.verdicts[0].score for _, after in pairs] == [check.points] * 2

@@ -69,7 +69,7 @@ def test_a_hand_in_is_removed_everywhere_and_kept(known):
     entry = known.notebooks[0]
     before = named(known, "Copie_de")
     others = named(known, "ada")
-    assert before == others and len(before) == 9 and all(before.values()), before
+    assert before == others and len(before) == 10 and all(before.values()), before
     with Gradebook(course_tree.database(known), known.course_id) as gradebook:
         gradebook.find_submission_notebook(entry.name, entry.name, "Copie_de").grades[0].manual_score = 1.5
         gradebook.db.commit()

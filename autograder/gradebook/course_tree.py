@@ -9,10 +9,11 @@ import datetime
 import json
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autograder import html_cleaning
+from autograder import html_cleaning, local_settings
 from autograder.course import FOLDER, Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import safe_names
 from utils.files import write
@@ -27,10 +28,11 @@ NBGRADER_CONFIG = """\
 import os
 
 c = get_config()
-os.environ["AUTOGRADER_COURSE"] = {folder!r}
-c.CourseDirectory.root = {root!r}
+root = os.path.dirname(os.path.realpath(__file__))  # a tree that was moved or restored elsewhere is used there
+os.environ["AUTOGRADER_COURSE"] = {folder}
+{local}c.CourseDirectory.root = root
 c.CourseDirectory.course_id = {course_id!r}
-c.CourseDirectory.db_url = {database!r}
+c.CourseDirectory.db_url = {database}
 c.HTMLExporter.sanitize_html = True
 c.SanitizeHTML.tags = {tags!r}
 # Stock commands run no hand-in, see autograder/gradebook/stock.py.
@@ -52,9 +54,11 @@ c.ServerApp.tornado_settings = {{"headers": {{"Content-Security-Policy": {policy
 # Below a written answer they show its mark scheme, and they escape names.
 c.HTMLExporter.preprocessors = ["autograder.gradebook.stock.Shown"]
 try:
+    from autograder.gradebook.mark_log import sign_sessions
     from autograder.gradebook.stock import escape_templates
 
     escape_templates()
+    sign_sessions()  # the log of marks names the account that runs this server
 except Exception as why:  # without this end, Jupyter would ignore this whole file and start all the same
     raise SystemExit(f"formgrader needs autograder and nbgrader in the environment of this server: {{why!r}}")
 """
@@ -151,11 +155,15 @@ def build_tree(course: Course) -> None:
     """
     from autograder.author import build
 
+    protect(course)
     secret(course)
     write_settings(course)
     safe_names.rename_directories(course.tree)
+    from autograder.gradebook import mark_log
+
     with nbgrader_api(course).gradebook as gradebook:
         safe_names.make_safe(gradebook.db.connection())
+        mark_log.install(gradebook.db.connection())  # before formgrader can enter a mark
         gradebook.db.commit()
         entered = {assignment.name for assignment in gradebook.assignments if assignment.notebooks}
         for entry in course.notebooks:
@@ -182,23 +190,48 @@ def build_tree(course: Course) -> None:
         raise CourseError("\n".join(refused))
 
 
+def settings(course: Course) -> str:
+    """nbgrader's configuration of a tree. It names no place of the tree itself, so that the tree can be moved."""
+    folder, local = repr(str(FOLDER)), ""
+    if course.tree.is_relative_to(FOLDER):
+        folder = f"os.path.abspath(os.path.join(root, {os.path.relpath(FOLDER, course.tree)!r}))"
+    if course.local and course.local != FOLDER / local_settings.NAME:
+        local = f'os.environ["AUTOGRADER_LOCAL"] = {str(course.local)!r}\n'
+    return NBGRADER_CONFIG.format(
+        folder=folder,
+        local=local,
+        course_id=course.course_id,
+        tags=html_cleaning.TAGS,
+        database=repr(database(course)) if course.grading.database else 'f"sqlite:///{root}/gradebook.db"',
+        no_kernel=NO_KERNEL,
+    )
+
+
+def settings_path(course: Course) -> Path:
+    """Where nbgrader's configuration of the tree is."""
+    return course.tree / "nbgrader_config.py"
+
+
 def write_settings(course: Course) -> None:
     """Write nbgrader's configuration, which also says what its commands may do to hand-ins, and formgrader's."""
     server = course.tree / "jupyter_server_config.py"
     if not server.exists() or server.read_text() != SERVER_CONFIG.format(policy=POLICY):
         write(server, SERVER_CONFIG.format(policy=POLICY))
-    settings = NBGRADER_CONFIG.format(
-        root=str(course.tree),
-        folder=str(FOLDER),
-        course_id=course.course_id,
-        tags=html_cleaning.TAGS,
-        database=database(course),
-        no_kernel=NO_KERNEL,
-    )
-    path = course.tree / "nbgrader_config.py"
-    if not path.exists() or path.read_text() != settings:
-        write(path, settings)
+    path, text = settings_path(course), settings(course)
+    if not path.exists() or path.read_text() != text:
+        write(path, text)
         path.chmod(0o600)  # the URL of a database may hold a password
+
+
+def protect(course: Course) -> None:
+    """Leave the tree to its owner alone: it holds what students wrote, their names and marks, and the secret.
+
+    A tree of another user, which somebody shares on purpose, is left as it is.
+    """
+    course.tree.mkdir(parents=True, exist_ok=True)
+    state = course.tree.stat()
+    if state.st_uid == os.getuid() and stat.S_IMODE(state.st_mode) & 0o077:
+        course.tree.chmod(0o700)
 
 
 def enter(course: Course, entry: NotebookEntry) -> None:

@@ -33,7 +33,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from autograder import html_cleaning
 from autograder.author import build
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.gradebook import by_hand, course_tree, marks, revision, roster, safe_names
+from autograder.gradebook import by_hand, course_tree, mark_log, marks, revision, roster, safe_names
 from autograder.gradebook.by_hand import HandMark
 
 WAITS = (1.0, 2.0, 4.0)  # seconds: formgrader may hold SQLite's lock, a server may be starting anew
@@ -107,16 +107,32 @@ class Recorder:
                 cell.outputs = [nbformat.v4.new_output("execute_result", data=text, execution_count=None)]
         self.record(entry, student, build.write(notebook))
 
-    def mark(self, entry: NotebookEntry, cell: str, before: dict[str, HandMark], after: dict[str, HandMark]) -> None:
+    def mark(
+        self,
+        entry: NotebookEntry,
+        cell: str,
+        before: dict[str, HandMark],
+        after: dict[str, HandMark],
+        reason: str = "",
+    ) -> None:
         """Enter a person's marks of a cell by student, all of them or none, as formgrader enters one.
+
+        The log of marks gets the account that does it, and the `reason`.
 
         Raises:
             ChangedMeanwhile: somebody's mark is no longer the one of `before`.
             SQLAlchemyError, InvalidEntry: the gradebook cannot be written.
         """
-        _patiently(lambda: self._mark(entry, cell, before, after), self._reconnect)
+        _patiently(lambda: self._mark(entry, cell, before, after, reason), self._reconnect)
 
-    def _mark(self, entry: NotebookEntry, cell: str, before: dict[str, HandMark], after: dict[str, HandMark]) -> None:
+    def _mark(
+        self,
+        entry: NotebookEntry,
+        cell: str,
+        before: dict[str, HandMark],
+        after: dict[str, HandMark],
+        reason: str,
+    ) -> None:
         database = self.gradebook.db.connection()
         sheet = self._sheet(database, entry)
         now, _ = by_hand.held(marks.through(database), entry, cell)
@@ -129,12 +145,14 @@ class Recorder:
             row.student_id: row.id
             for row in database.execute(asked.where(SubmittedNotebook.notebook_id == sheet.notebook))
         }
+        mark_log.sign(database, reason)
         for student, mark in after.items():
             score: dict[str, Any] = {"manual_score": mark.score, "needs_manual_grade": mark.waits}
             comment: dict[str, Any] = {"manual_comment": mark.comment}
             for table, row, values in ((Grade, sheet.grades[cell], score), (Comment, sheet.comments[cell], comment)):
                 place = (table.cell_id == row, table.notebook_id == books[student])
                 database.execute(update(table.__table__).where(*place).values(**values))
+        mark_log.unsign(database)
         self.gradebook.db.commit()
 
     def scores(self, entry: NotebookEntry) -> dict[str, dict[str, float | None]]:
@@ -345,7 +363,14 @@ def open_recorder(course: Course) -> Iterator[Recorder]:
     with gradebook:
         recorder = Recorder(course, gradebook)
         recorder.make_names_safe()
+        _patiently(lambda: _log_marks(gradebook), gradebook.db.remove)
         yield recorder
+
+
+def _log_marks(gradebook: Gradebook) -> None:
+    """Have the gradebook log every mark that a person enters, with whatever program."""
+    mark_log.install(gradebook.db.connection())
+    gradebook.db.commit()
 
 
 def _patiently(use: Callable[[], Any], renew: Callable[[], None]) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.gradebook import course_tree, roster
+from autograder.gradebook import course_tree, journal, roster
 from autograder.intake.collect import RESULTS, unpack
 from autograder.intake.origins import names_of
 from utils.experiments import student as students
@@ -122,8 +122,10 @@ def decisions(course: Course, entry: NotebookEntry) -> dict[str, bool]:
         raise CourseError(f"{path} cannot be read: mend it, or remove it and decide again") from None
 
 
-def decide(course: Course, entry: NotebookEntry, student: str, counts: bool | None) -> None:
+def decide(course: Course, entry: NotebookEntry, student: str, counts: bool | None, reason: str = "") -> None:
     """Note that a student's runs count, do not count, or (None) that nothing is decided; `grade` applies it.
+
+    The log gets the decision, the account that takes it, and the `reason`.
 
     Raises:
         CourseError: this student handed in no runs, or of None, nothing was decided.
@@ -138,6 +140,8 @@ def decide(course: Course, entry: NotebookEntry, student: str, counts: bool | No
     if counts is not None:
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         stated[student] = {"counts": counts, "decided_at": now}
+    means = {True: "count", False: "do not count", None: "are undecided again"}[counts]
+    journal.note(course, f"audit: the runs {means}", reason, student=student, notebook=entry.name)
     course_tree.write_json(path, stated)
 
 

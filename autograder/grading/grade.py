@@ -12,8 +12,8 @@ from tqdm import tqdm
 
 from autograder import html_cleaning
 from autograder.course import Course, CourseError, NotebookEntry, cell_id
-from autograder.gradebook import course_tree, roster
-from autograder.grading import worker
+from autograder.gradebook import course_tree, journal, roster
+from autograder.grading import frozen, history, worker
 from autograder.grading.fingerprints import released
 from autograder.grading.guard import FULL, exclusive_run, explain_failures, where
 from autograder.grading.lateness import settle_records
@@ -30,6 +30,7 @@ from autograder.grading.records import (
     hand_in,
     jobs,
     make_plain,
+    names_digest,
     verdict_path,
 )
 from autograder.grading.surroundings import Surroundings
@@ -52,6 +53,9 @@ def grade(
     again: bool = False,
     on_record: Callable[[Record], None] = lambda record: None,
     meanwhile: Callable[[], None] = lambda: None,
+    update: bool = False,
+    on_preview: Callable[[list[tuple[Record, Record]]], None] | None = None,
+    reason: str = "",
 ) -> list[Record]:
     """Grade what is handed in and not graded yet; the records of all selected hand-ins.
 
@@ -59,6 +63,10 @@ def grade(
     `again`. An interrupted run loses what was being graded then, and nothing else. `on_record` is told
     each record that is new, as soon as it is safe. `meanwhile` is called once the first hand-ins are being graded:
     the time to import what is needed afterwards.
+
+    Verdicts that were published stay when only the course has changed, unless `update` or `again` asks for the new
+    ones; the log then gets what changed, and the `reason`. With `on_preview` they are judged all the same, without
+    recording it, and it is told the records that would differ: as they are, and as they would be.
 
     Raises:
         SandboxError: sandboxes cannot be made here, and the submissions are not trusted.
@@ -74,8 +82,19 @@ def grade(
         settled: list[Job] = []
         waiting: list[Job] = []
         around = Surroundings(course)
+        held: list[Job] = []
+        asked: dict[tuple[str, str], Record] = {}  # published verdicts that somebody asked to change
         for job in (job for entry in entries for job in jobs(course, entry, students, around)):
-            (waiting if again or job.state(options.trusted) else settled).append(job)
+            if frozen.is_frozen(course, job, options.trusted) and job.known:
+                if again or update:
+                    waiting.append(job)
+                    asked[job.entry.name, job.student] = job.known
+                else:
+                    part = frozen.renamed(course, job, around.variants.get(job.entry.name, ()))
+                    (waiting if part else settled).append(part or job)
+                    held += [] if part else [job]
+            else:
+                (waiting if again or job.state(options.trusted) else settled).append(job)
             if job.known and job.known.flags != (now := flags(course, job, job.known)):
                 job.known.flags = now  # another hand-in came, or a person decided
                 course_tree.write_json(verdict_path(course, job.entry, job.student), asdict(job.known))
@@ -89,6 +108,11 @@ def grade(
                 records += run.keep_all(recorder)
                 for entry in entries:
                     settle_records(course, recorder, entry, records)
+        _note_changes(
+            course, "grade --update", reason, [(asked[key], one) for one in records if (key := _of(one)) in asked]
+        )
+        if on_preview and (held := [job for job in held if job not in lost]):
+            on_preview(_previews(course, entries, held, options))
     return sorted(records, key=lambda one: (one.notebook, one.student))
 
 
@@ -99,8 +123,11 @@ def regrade(
     students: list[str] | None = None,
     options: Options = DEFAULT,
     on_record: Callable[[Record], None] = lambda record: None,
+    reason: str = "",
 ) -> list[tuple[Record, Record]]:
     """Judge some exercises again and keep the other verdicts; the records before and after.
+
+    The log gets what changed, and the `reason`.
 
     Without `exercises`, those whose checks changed since. Only hand-ins that are graded and answer
     one of them are run; the others are as they were. New hand-ins are left to `grade`.
@@ -133,9 +160,63 @@ def regrade(
         with _Run(course, entries, options, on_record) as run:
             run.begin(waiting)
             with _recorder(course) as recorder:
-                after = {(one.notebook, one.student): one for one in run.keep_all(recorder)}
-    pairs = ((job.known, after[job.entry.name, job.student]) for job in waiting)
-    return [(before, done) for before, done in pairs if before is not None]
+                after = {_of(one): one for one in run.keep_all(recorder)}
+        found = ((job.known, after[job.entry.name, job.student]) for job in waiting)
+        pairs = [(before, done) for before, done in found if before is not None]
+        _note_changes(course, "regrade", reason, [pair for pair in pairs if pair[1].status == GRADED])
+    return pairs
+
+
+def _of(record: Record) -> tuple[str, str]:
+    """Whose record it is, and of which notebook."""
+    return record.notebook, record.student
+
+
+def changed_verdicts(before: Record, after: Record) -> list[tuple[str, float, float, str]]:
+    """The exercises whose verdict is another one, with the scores before and after and the new sentence."""
+    old = {one.exercise: one for one in before.verdicts}
+    return [
+        (now.exercise, old[now.exercise].score if now.exercise in old else 0.0, now.score, now.sentence())
+        for now in after.verdicts
+        if now.exercise not in old
+        or (old[now.exercise].score, old[now.exercise].sentence()) != (now.score, now.sentence())
+    ]
+
+
+def _note_changes(course: Course, what: str, reason: str, pairs: list[tuple[Record, Record]]) -> None:
+    """Put the table of a change of verdicts into the log: whose, which exercise, before and after."""
+    table = [
+        {"student": after.student, "notebook": after.notebook, "exercise": number, "before": old, "after": new}
+        for before, after in pairs
+        for number, old, new, _ in changed_verdicts(before, after)
+    ]
+    if pairs:
+        journal.note(course, what, reason, judged=len(pairs), changes=table)
+
+
+def _previews(
+    course: Course, entries: list[NotebookEntry], held: list[Job], options: Options
+) -> list[tuple[Record, Record]]:
+    """What today's checks would change in published verdicts; nothing of it is recorded.
+
+    Where they would change nothing, that is noted, so that it is not asked again.
+    """
+    unknown = [job for job in held if frozen.preview(course, job) is None and not job.unreadable]
+    with _Run(course, entries, options, lambda record: None) as run:
+        run.begin(unknown)
+        for job, done in run.look():
+            if not done.retry:
+                frozen.keep_preview(course, job, done)
+    found = []
+    for job in held:
+        seen = frozen.preview(course, job)
+        if seen is None or job.known is None:
+            continue
+        if frozen.same(job.known, seen):
+            _note(course, job, job.known, job.graders)
+        else:
+            found.append((job.known, seen))
+    return found
 
 
 def _note(course: Course, job: Job, known: Record, judged: Collection[str]) -> None:
@@ -222,6 +303,14 @@ class _Run:
             records.append(done)
         return records
 
+    def look(self) -> Iterator[tuple[Job, Record]]:
+        """Each result as it comes, which is kept nowhere."""
+        bar = tqdm(self._answers(), total=len(self._jobs), unit="notebook", disable=None, file=sys.stderr)
+        for job, answer in bar if self._jobs else ():
+            done, _ = _result(answer, job.entry, job.student)
+            make_plain(done)
+            yield job, done
+
     def _answers(self) -> Iterator[tuple[Job, Any]]:
         """Each hand-in with what its worker answered or raised, as it is done."""
         if not self._on_dask:
@@ -271,6 +360,7 @@ def keep(course: Course, recorder: "Recorder", job: Job, done: Record, notebook:
     same = job.known is not None and job.known.hand_in == job.digest
     done.hand_in, done.trusted, done.flags = job.digest, trusted, flags(course, job, done)
     done.graded_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    done.named = names_digest(job.names)
     if done.status == GRADED:
         cells = {cell_id("check", number) for number in job.only} if job.only else None
         recorder.record(entry, student, notebook, not same, cells)
@@ -278,6 +368,7 @@ def keep(course: Course, recorder: "Recorder", job: Job, done: Record, notebook:
         recorder.refuse(entry, student, released(job.release), done.reason)
     if not done.retry:
         done.late_seconds, done.penalty = recorder.settle(entry, student).get(student, (0.0, 0.0))
+        history.note(course, entry, done)
     # Written last: it says that this hand-in is done, whatever happens next.
     blank = {one.exercise for one in done.verdicts if one.outcome is Outcome.BLANK}
     _note(course, job, done, blank.union(job.only) if job.only else job.graders)

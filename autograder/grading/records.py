@@ -3,6 +3,7 @@
 import difflib
 import hashlib
 import hmac
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,7 @@ class Record:
     late_seconds: float = 0.0  # after the deadline, extensions considered
     penalty: float = 0.0  # points that this costs of all marks, a person's included; not taken off `score`
     retry: bool = False  # the grader failed, not the hand-in: the next run tries again
+    named: str = ""  # a digest of what the student may be called, where the notebook has numbers of the student's own
 
     @property
     def score(self) -> float:
@@ -107,6 +109,7 @@ class HandIn:
 
 
 ANEW = "handed in anew"
+STALE = "a check, a limit or the notebook changed"
 
 
 @dataclass(frozen=True)
@@ -133,11 +136,18 @@ class Job:
         if self.known.hand_in != self.digest:
             return ANEW
         if self.known.grader != combined_digest(self.graders):
-            return "a check, a limit or the notebook changed"
+            return STALE
         return "" if self.known.trusted == trusted else "graded without a sandbox"
 
 
 RECORD = TypeAdapter(Record)
+
+
+def names_digest(names: Collection[str]) -> str:
+    """What tells apart what a student may be called; "" where numbers of the student's own play no part."""
+    return (
+        hashlib.sha256(repr(sorted({variants.canonical(name) for name in names})).encode()).hexdigest() if names else ""
+    )
 
 
 def verdict_path(course: Course, entry: NotebookEntry, student: str) -> Path:

@@ -7,17 +7,19 @@ from typing import Any
 from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.gradebook import course_tree
+from autograder.gradebook import course_tree, journal, mark_log
 from autograder.grading import guard
 from autograder.grading.records import students_of, verdict_path
 from autograder.intake import collect
 
 PLACES = ("submitted", "handins", "autograded", "feedback")  # each with a folder for a student's notebook
+FILES = {"history": ".jsonl", "previews": ".json"}  # each with a file for a student's notebook
 
 
 def parts(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
     """What the tree holds of a hand-in: folders, and its record."""
     found = [course.tree / place / student / entry.name for place in PLACES]
+    found += [course.tree / place / student / f"{entry.name}{suffix}" for place, suffix in FILES.items()]
     return [path for path in (*found, verdict_path(course, entry, student)) if path.exists()]
 
 
@@ -42,7 +44,7 @@ def require(course: Course, entry: NotebookEntry, student: str) -> None:
         raise CourseError(f"there is no {entry.name} of `{student}`: {_known(course, entry)}")
 
 
-def remove(course: Course, entry: NotebookEntry, student: str) -> Path:
+def remove(course: Course, entry: NotebookEntry, student: str, reason: str = "") -> Path:
     """Move a hand-in out of the tree, and its marks out of the gradebook; the folder where all of it lies.
 
     Killed anywhere, doing it again removes the rest.
@@ -55,12 +57,15 @@ def remove(course: Course, entry: NotebookEntry, student: str) -> Path:
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     target = course.tree / "removed" / f"{stamp}-{student}-{entry.name}"
     with guard.exclusive_run(course):
+        journal.note(course, "remove", reason, student=student, notebook=entry.name, kept_in=target.name)
         if held:
             course_tree.write_json(target / "gradebook.json", held)  # before it is gone there
             with Gradebook(course_tree.database(course), course.course_id) as gradebook:
-                gradebook.remove_submission(entry.name, student)
-                if not gradebook.student_submissions(student):
-                    gradebook.remove_student(student)
+                why = f"remove {student} {entry.number}{': ' * bool(reason)}{reason}"
+                with mark_log.signed(gradebook.db(), why):
+                    gradebook.remove_submission(entry.name, student)
+                    if not gradebook.student_submissions(student):
+                        gradebook.remove_student(student)
         for path in found:
             place = target / path.relative_to(course.tree)
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +88,7 @@ def several(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
     return kept
 
 
-def remove_latest(course: Course, entry: NotebookEntry, student: str) -> Path:
+def remove_latest(course: Course, entry: NotebookEntry, student: str, reason: str = "") -> Path:
     """Go back to the hand-in before the latest one, which is moved to the folder that is returned.
 
     What is graded changes with the next `autograder grade`.
@@ -95,6 +100,8 @@ def remove_latest(course: Course, entry: NotebookEntry, student: str) -> Path:
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     target = course.tree / "removed" / f"{stamp}-{student}-{entry.name}"
     with guard.exclusive_run(course):
+        about = {"student": student, "notebook": entry.name, "kept_in": target.name}
+        journal.note(course, f"remove --latest: {kept[-2].name} counts again", reason, **about)
         target.mkdir(parents=True)
         for path in (kept[-1].with_suffix(collect.RESULTS), kept[-1]):
             if path.exists():

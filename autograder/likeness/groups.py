@@ -167,10 +167,17 @@ def grouped(course: Course, question: str, how: "Vectors", number: int | None = 
 
 
 def apply(
-    course: Course, question: str, number: int, score: float, comment: str = "", overwrite: bool = False
+    course: Course,
+    question: str,
+    number: int,
+    score: float,
+    comment: str = "",
+    overwrite: bool = False,
+    reason: str = "",
 ) -> tuple[int, list[str]]:
     """Give a group, as it was last shown, one score and one comment; how many got it, and a line on who did not.
 
+    The log of marks gets the account that does it, and the `reason`.
     An answer that a person has marked keeps that mark, unless `overwrite` is asked for. One that is no longer the one
     that was shown is left out. All marks are written, or none.
 
@@ -197,7 +204,9 @@ def apply(
         free = {student: one for student, one in same.items() if overwrite or not one.mark.by_person}
         before = {student: one.mark for student, one in free.items()}
         after = {student: HandMark(score, False, comment or mark.comment) for student, mark in before.items()}
-        _give(course, entry, cell, [*_log(course, question), Given(number, before, after)], before, after, question)
+        why = f"group {question} --apply {number}{': ' * bool(reason)}{reason}"
+        log = [*_log(course, question), Given(number, before, after)]
+        _give(course, entry, cell, log, before, after, question, why)
     notes = []
     if len(same) < len(shown):
         notes.append(f"{len(shown) - len(same)} left out: handed in anew or removed since the groups were shown")
@@ -206,7 +215,7 @@ def apply(
     return len(free), notes
 
 
-def undo(course: Course, question: str) -> tuple[Given, list[str]]:
+def undo(course: Course, question: str, reason: str = "") -> tuple[Given, list[str]]:
     """Take the last `apply` back: what was there before is there again; the students whose mark was changed since.
 
     Theirs stays as it is.
@@ -224,7 +233,8 @@ def undo(course: Course, question: str) -> tuple[Given, list[str]]:
             now = by_hand.held(gradebook, entry, cell)[0] if gradebook else {}
         changed = by_hand.differing(now, last.after)
         mine = {student: mark for student, mark in last.before.items() if student not in changed}
-        _give(course, entry, cell, log, {student: last.after[student] for student in mine}, mine, question)
+        why = f"group {question} --undo of group {last.group}{': ' * bool(reason)}{reason}"
+        _give(course, entry, cell, log, {student: last.after[student] for student in mine}, mine, question, why)
     return last, changed
 
 
@@ -236,6 +246,7 @@ def _give(
     before: dict[str, HandMark],
     after: dict[str, HandMark],
     question: str,
+    why: str,
 ) -> None:
     """Write marks, and the log of what can be undone, which is longer than it must be if this is killed between."""
     from autograder.gradebook import recording  # nbgrader's classes take their time to import
@@ -245,7 +256,7 @@ def _give(
         course_tree.write(path, LOG.dump_json(log, indent=1))
     try:
         with guard.explain_failures(course), recording.open_recorder(course) as recorder:
-            recorder.mark(entry, cell, before, after)
+            recorder.mark(entry, cell, before, after, why)
     except CourseError:
         course_tree.write(path, LOG.dump_json(old, indent=1))
         raise

@@ -28,6 +28,7 @@ from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import marks, roster
 from autograder.gradebook.marks import Marked
 from autograder.gradebook.roster import Student
+from autograder.grading import history
 from autograder.grading.lateness import settle
 from autograder.grading.records import ANEW, UNGRADABLE, jobs, load_record, students_of
 from autograder.intake import origins
@@ -120,6 +121,11 @@ def export(
         rows, text = len(table), table.to_csv(index=False, quoting=csv.QUOTE_ALL).encode()
     replaced = _replaces(path, text)
     write(path, text)
+    for entry in entries if chosen else ():
+        for student in marked[entry.name]:
+            record = load_record(course, entry, student)
+            if record is not None:
+                history.publish(course, entry, record, f"export --format {form}")
     return Exported(rows, replaced, _notes(course, entries, marked, known, ", so left out" if chosen else ""))
 
 

@@ -16,6 +16,7 @@ from autograder import html_cleaning, limited
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import course_tree, marks
 from autograder.gradebook.marks import Marked
+from autograder.grading import history
 from autograder.grading.lateness import settle
 from autograder.grading.records import load_record
 from autograder.reports import page
@@ -61,7 +62,13 @@ def write_feedback(
             raise
     if told:
         raise FeedbackError("all other pages are written; these could not be made:\n" + "\n".join(told))
-    return sorted(path for entry in entries for path in course.tree.glob(f"feedback/*/{entry.name}/*.html"))
+    pages = sorted(path for entry in entries for path in course.tree.glob(f"feedback/*/{entry.name}/*.html"))
+    for path in pages:
+        entry, student = course.notebook(path.stem), path.parts[-3]
+        record = load_record(course, entry, student)
+        if record is not None and (students is None or student in students):
+            history.publish(course, entry, record, "feedback")
+    return pages
 
 
 def _stale(

@@ -2,9 +2,11 @@
 
 from autograder.course import Course, NotebookEntry
 from autograder.gradebook import marks, roster
+from autograder.grading import frozen
 from autograder.grading.records import GRADED, jobs, load_record, noted_flags, students_of
 from autograder.grading.surroundings import Surroundings
 
+PUBLISHED = "published, and judged by an earlier version: `autograder grade` shows what today's would change"
 STATES = ("graded", "waiting", "ungradable")
 
 
@@ -19,11 +21,12 @@ def status(course: Course, entry: NotebookEntry, around: Surroundings | None = N
     found: dict[str, dict[str, str]] = {state: {} for state in STATES}
     for job in jobs(course, entry, around=around):
         trusted = job.known is not None and job.known.trusted
-        waits = job.state(trusted)
+        held = frozen.is_frozen(course, job, trusted)
+        waits = "" if held else job.state(trusted)
         if waits or job.known is None:
             found["waiting"][job.student] = waits
         elif job.known.status == GRADED:
-            told = [f"for you to look at: {flag}" for flag in noted_flags(job)]
+            told = [PUBLISHED] * held + [f"for you to look at: {flag}" for flag in noted_flags(job)]
             found["graded"][job.student] = "; ".join([*(["without a sandbox"] if trusted else []), *told])
         else:
             found["ungradable"][job.student] = job.known.reason
