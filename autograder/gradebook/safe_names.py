@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 UNSAFE = re.compile(r'[<>"&\\`\x00-\x1f\x7f-\x9f\u2028\u2029]')  # in an id, which is a directory's name as well
-PARTS = ("submitted", "handins", "autograded", "feedback", "verdicts")  # in each a student has a directory
+# In each a student has a directory.
+PARTS = ("submitted", "handins", "autograded", "feedback", "verdicts", "history", "previews")
 NAMES = ("first_name", "last_name", "email", "lms_user_id")
 
 
