@@ -258,18 +258,23 @@ def test_what_a_mac_keeps_beside_a_file_is_no_hand_in(mine, tmp_path, text):
     assert {name: path.read_bytes() for name, path in submitted(mine).items()} == {"omar": text, "nina": text}
 
 
+def opened_in(handle):
+    """The name of the folder that an open file lies in."""
+    return pathlib.Path(os.readlink(f"/proc/self/fd/{handle}")).parent.name
+
+
 def test_a_file_of_a_year_that_no_calendar_has_stops_nobody(mine, tmp_path, text, monkeypatch):
     (tmp_path / "in").mkdir()
     for name in ("ada", "bo"):
         (tmp_path / "in" / name).mkdir()
         (tmp_path / "in" / name / f"{NAME}.ipynb").write_bytes(text)
-    stat = pathlib.Path.stat
+    fstat = os.fstat
 
-    def changed(path, **how):
-        found = stat(path, **how)
-        return os.stat_result([*found[:8], 400_000_000_000, found[9]]) if path.parent.name == "bo" else found
+    def changed(handle):
+        found = fstat(handle)
+        return os.stat_result([*found[:8], 400_000_000_000, found[9]]) if opened_in(handle) == "bo" else found
 
-    monkeypatch.setattr(pathlib.Path, "stat", changed)  # not every file system keeps such a time
+    monkeypatch.setattr(os, "fstat", changed)  # not every file system keeps such a time
     result = collect.collect(mine, tmp_path / "in")
     assert {*submitted(mine)} == {"ada", "bo"} and len(result.taken) == 2
     assert any("no valid time" in line for line in result.refused)
@@ -284,7 +289,7 @@ def test_a_later_file_that_is_no_notebook_is_told_and_can_be_taken_back(mine, tm
         os.utime(path, (1_800_000_000 + 86_400 * day,) * 2)
         result = collect.collect(mine, tmp_path / "in")
     (note,) = result.notes
-    assert "no notebook" in note and "`autograder remove ada 01 --latest --yes`" in note
+    assert "not a notebook" in note and "`autograder remove ada 01 --latest --yes`" in note
     assert submitted(mine)["ada"].read_bytes() == junk
     place = removal.remove_latest(mine, mine.notebook(NAME), "ada")
     assert submitted(mine)["ada"].read_bytes() == text and [one.read_bytes() for one in place.iterdir()] == [junk]
@@ -496,21 +501,21 @@ def test_what_cannot_be_read_is_named_and_stops_nobody(mine, tmp_path, text, mon
     for student in ("ada", "bo"):
         (inbox / student).mkdir(parents=True)
         (inbox / student / f"{NAME}.ipynb").write_bytes(text)
-    real = pathlib.Path.open
+    real = os.open
 
     def opened(path, *args, **options):
-        if path.parent.name == "ada" and path.is_relative_to(inbox):
+        if path == f"{NAME}.ipynb" and os.readlink(f"/proc/self/fd/{options['dir_fd']}") == str(inbox / "ada"):
             raise PermissionError(13, "Permission denied")
         return real(path, *args, **options)
 
-    monkeypatch.setattr(pathlib.Path, "open", opened)
+    monkeypatch.setattr(os, "open", opened)
     result = collect.collect(mine, inbox)
     assert [*submitted(mine)] == ["bo"]
     assert result.refused == [f"ada/{NAME}.ipynb: cannot be read (Permission denied)"]
 
 
 def test_no_name_makes_lines_of_its_own(mine, tmp_path, text):
-    names = (f"ada/q\nbo: {NAME} (kept, and does NOT count)\nx{NAME}.ipynb", "bo/a\nb.txt")
+    names = (f"ada/q\nbo: {NAME} (kept, and does NOT count)\nx{NAME}.ipynb", "bo/a\nb.pdf")
     result = collect.collect(mine, packed(tmp_path / "in.zip", dict.fromkeys(names, text)))
     assert len(result.taken) == 1 and len(result.refused) == 1
     assert not any("\n" in line for line in (*result.taken, *result.refused, *result.notes))
@@ -665,14 +670,17 @@ def test_a_folder_that_nobody_may_look_into_stops_nobody(mine, tmp_path, text, m
     for student in ("ada", "bo"):
         (inbox / student).mkdir(parents=True)
         (inbox / student / f"{NAME}.ipynb").write_bytes(text)
-    real = os.lstat
 
-    def locked(path, **options):
-        if "ada" in pathlib.Path(os.fsdecode(path)).parts[-2:-1]:
-            raise PermissionError(13, "Permission denied")
-        return real(path, **options)
+    def locked(real):
+        def call(path, *args, dir_fd=None, **options):
+            inside = dir_fd is not None and os.readlink(f"/proc/self/fd/{dir_fd}") == str(inbox / "ada")
+            if inside or "ada" in pathlib.Path(os.fsdecode(path)).parts[-2:-1]:
+                raise PermissionError(13, "Permission denied")
+            return real(path, *args, dir_fd=dir_fd, **options)
 
-    monkeypatch.setattr(os, "lstat", locked)
-    monkeypatch.setattr(pathlib.Path, "lstat", lambda path: locked(path))
+        return call
+
+    for name in ("lstat", "stat", "open"):
+        monkeypatch.setattr(os, name, locked(getattr(os, name)))
     result = collect.collect(mine, inbox)
     assert [*submitted(mine)] == ["bo"] and result.refused == [f"ada/{NAME}.ipynb: cannot be read (Permission denied)"]

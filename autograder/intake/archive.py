@@ -6,13 +6,12 @@ Names, sizes and links are checked before anything is read. What is refused is n
 import datetime
 import html
 import io
-import os
 import re
 import stat
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,10 +19,23 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from autograder.course import Course
+from autograder.intake import notebook_file
 from autograder.intake.layouts import Layout, layout_of
-from autograder.intake.platforms import Claim, Names, is_noise, notes, own_name, platform, platform_part, students_in
+from autograder.intake.platforms import (
+    Claim,
+    Names,
+    is_noise,
+    is_system,
+    notes,
+    own_name,
+    platform,
+    platform_part,
+    students_in,
+)
+from autograder.intake.runs import MAX_RUNS, RUN, CannotRead, RunFile, Runs, Submission, Unclaimed, by_neighbour
+from autograder.intake.untrusted_folder import NotAFile, UntrustedFolder, changed_at
 from autograder.intake.zip_names import decode_names
-from utils.experiments.experiment import MAX_FILE, MAX_FILES, read_files
+from utils.experiments.experiment import MAX_FILE, RESULTS
 from utils.grading.verdict import legible
 
 MAX_MEMBERS = 50_000
@@ -31,7 +43,7 @@ YEARS = range(1970, 9999)  # of a time that somebody may have handed in at
 MAX_PATH, MAX_FOLDERS = 1000, 40  # of a member's name: its folders are looked at one by one, in each of the others
 MAX_OWN_MEMBERS = 1000  # in a student's own zip, which may lie in the platform's; deeper ones are refused
 MAX_OWN_NOTEBOOKS = 4  # how often the size of one notebook a student's zip may unpack to
-MAX_RUNS = 8 * 2**20  # bytes of all runs of a hand-in; a run takes some 10 KB
+MAX_OWN_ZIP = 2**30  # bytes of a student's own zip in a folder, which may be mostly holes
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others may take gigabytes to unpack a few bytes
 MEMBER = b"PK\1\2"  # what the entry of each member of a zip begins with
 UNREADABLE = (zipfile.BadZipFile, zipfile.LargeZipFile, RuntimeError, ValueError, OSError, EOFError, zlib.error)
@@ -42,8 +54,8 @@ TEXT_ENTRY = re.compile(
 MAX_TEXT = 2**18
 MANY = 3  # so many other files of a student without a notebook are counted, fewer are named
 LINK = re.compile(r"https?://(?:colab\.research\.google\.com|drive\.google\.com)/[^\s\"'<>\\]{1,300}")
-# A run of an experiment, as `utils.hand_in` packs it; its folder lies beside the notebook.
-RUN = re.compile(r"^(?P<beside>.*/)?results/(?P<name>[\w.,+-]{1,150}/seed_\d{1,6}\.json)$")
+NOT_FOLLOWED = "a link or special file, not followed; ask for the file or the folder itself"
+LONE_RUN = "a run without the folder of its experiment; ask for the whole folder `results`"
 
 
 @dataclass(frozen=True)
@@ -60,7 +72,7 @@ class Found:
     claim: Claim  # what `owner` says
     packed: bool = False  # in a student's own zip
     download: str = ""  # the zip of a platform that it lies in, where that lies in the folder that is collected
-    runs: Callable[[], dict[str, bytes]] = dict  # reads the files of experiments' runs that lay beside it
+    runs: Callable[..., Runs] = Runs  # reads the runs that belong to it; takes the names of experiments that come first
 
 
 class Reader:
@@ -73,66 +85,137 @@ class Reader:
         notes: list[str] | None = None,
         zip_names: str = "",
         is_known: Callable[[str], bool] = lambda name: False,
+        one_student: bool = False,
     ):
-        """See `collect.collect`; `is_known` says whether a name is that of a student of the class list."""
-        self.course, self.refused, self._download, self.is_known = course, refused, "", is_known
+        """See `collect.collect`.
+
+        Args:
+            notes: gets what somebody should know besides.
+            is_known: says whether a name is that of a student of the class list.
+            one_student: whether all files are one student's.
+        """
+        self.course, self.refused, self.notes = course, refused, [] if notes is None else notes
+        self.zip_names, self.is_known, self.one_student = zip_names, is_known, one_student
+        self._download, self._unclaimed = "", Unclaimed()
         self._own: set[PurePosixPath] = set()
         self._others: list[tuple[tuple[str, str] | None, PurePosixPath]] = []  # with download and student, if known
         self._with_notebook: set[tuple[str, str]] = set()  # download and student
-        self.notes, self.zip_names = [] if notes is None else notes, zip_names
         self.most = int(course.limits.notebook_mb * 2**20)
+        self.most_read = notebook_file.WITH_OUTPUTS * self.most
 
     def files(self, source: Path) -> Iterator[Found]:
         """Every notebook below `source`."""
-        if not source.is_dir():
-            when = self._time(source)
-            if source.suffix.lower() == ".zip" and not source.is_symlink():
-                with source.open("rb") as file:
-                    yield from self._zip(file, PurePosixPath(), when)
-            else:
-                alone = PurePosixPath(source.name)
-                yield from self._file(source, alone, Layout(0, Names(self.course, [alone], self.is_known)))
-            self._tell_others()
-            return
+        if source.is_dir():
+            with UntrustedFolder(source) as folder:
+                yield from self._files(folder, source.name)
+        else:
+            with UntrustedFolder(source.parent) as folder:
+                yield from self._file_alone(folder, PurePosixPath(source.name))
+        self._tell_others()
+        self.notes += self._unclaimed.lines()
+
+    def _file_alone(self, folder: UntrustedFolder, path: PurePosixPath) -> Iterator[Found]:
+        """The file that is collected: a zip of any kind, or a notebook, whose runs may be beside it."""
+        submission = Submission(self._unclaimed)
+        if path.suffix.lower() != ".zip" and folder.holds(RESULTS):
+            for below, folders, files, others, why in folder.walk(PurePosixPath(RESULTS)):
+                if why:
+                    self._refuse(below, why)
+                for other in others:
+                    self._refuse(below / other, NOT_FOLLOWED)
+                folders[:] = filter(is_text, folders) if len(below.parts) == 1 else []
+                for name in files:
+                    if is_text(name) and RUN.match(f"{below}/{name}"):
+                        submission.add(self._loose_run(folder, below / name))
+        layout = Layout(0, Names(self.course, [path], self.is_known))
+        yield from self._file(folder, path, layout, submission, alone=True)
+
+    def _files(self, folder: UntrustedFolder, called: str) -> Iterator[Found]:
+        """Every notebook of a folder, one submission after the other."""
         inside: list[PurePosixPath] = []
         empty: list[PurePosixPath] = []
-
-        def unreadable(bad: OSError) -> None:
-            self._refuse(
-                Path(bad.filename or source).relative_to(source).as_posix(), f"cannot be read ({bad.strerror})"
-            )
-
-        for folder, folders, names in os.walk(source, onerror=unreadable, followlinks=False):
-            folders.sort()
-            below = PurePosixPath(Path(folder).relative_to(source).as_posix())
-            for strange in [name for name in (*folders, *names) if not is_text(name)]:
+        hidden: list[PurePosixPath] = []
+        for below, folders, names, others, why in folder.walk():
+            if why:
+                self._refuse(below, why)
+            for strange in [name for name in (*folders, *names, *others) if not is_text(name)]:
                 self._refuse(below / strange, "its name is no UTF-8, in which names are kept: rename it")
-            folders[:], names = filter(is_text, folders), [*filter(is_text, names)]
             if len(below.parts) > MAX_FOLDERS:
                 self._refuse(legible(str(below), 300), f"below more than {MAX_FOLDERS} folders")
                 folders.clear()
                 continue
-            inside += [below / name for name in sorted(names)]
-            empty += [below / name for name in folders if not os.path.islink(os.path.join(folder, name))]
+            for other in filter(is_text, others):
+                if not is_noise(below / other):
+                    self._refuse(below / other, NOT_FOLLOWED)
+            hidden_here = [name for name in folders if is_text(name) and is_noise(below / name)]
+            hidden += [below / name / "x.ipynb" for name in hidden_here]
+            folders[:] = [name for name in folders if is_text(name) and not is_noise(below / name)]
+            inside += [below / name for name in filter(is_text, names)]
+            inside += [below / ".git" / "HEAD"] * (".git" in hidden_here)  # what tells a clone from another folder
+            empty += [below / name for name in folders]
         self._refuse_folders(empty, inside)
         if not inside:
-            self._refuse(source.name, "the folder is empty")
-        layout = layout_of(self.course, inside, partial(_content, source), self.is_known, source.name)
+            self._refuse(called, "the folder is empty")
+        self._note_hidden([*hidden, *inside])
+        layout = layout_of(self.course, inside, partial(_content, folder), self.is_known, called)
         left_out = notes(inside) | layout.drafts
         self.notes += layout.notes
-        self._own = self._students_own(source, inside, layout.above)
-        latest = self._latest_version(layout, {path: self._time(source / path) for path in layout.versions})
-        for path in (one for one in inside if one not in left_out):
-            yield from self._file(source / path, path, layout, latest.get(path))
-        self._tell_others()
+        self._own = self._students_own(folder, inside, layout.above)
+        latest = self._latest_version(layout, {path: self._time_of(folder, path) for path in layout.versions})
+        paths = self._without_conflicts([path for path in inside if path not in left_out and not is_noise(path)])
+        owners, said = [layout.owner(path) for path in paths], layout.names
+        runs = {
+            place: self._loose_run(folder, path)
+            for place, path in enumerate(paths)
+            if RUN.match(path.as_posix()) and self._in_its_folder(owners[place])
+        }
+        neighbours = by_neighbour(runs.values())
+        for places in self._by_submission(owners, said):
+            submission = Submission(self._unclaimed, neighbours)
+            for run in (runs[place] for place in places if place in runs):
+                submission.add(run)
+            parts = [place for place in places if place not in runs]
+            for place in parts if len(places) > 1 else ():
+                if self._is_own(paths[place], owners[place]):
+                    with suppress(OSError), folder.open(paths[place]) as file:  # the reader says so below
+                        late, when = said.claim(owners[place]).late, self._time(paths[place], file, quietly=True)
+                        self._look_into(file, paths[place], submission, when, late)
+                elif notebook_file.may_be(paths[place]):
+                    submission.with_notebook.add("")
+            for place in parts:
+                path = paths[place]
+                yield from self._file(folder, path, layout, submission, latest.get(path), several=len(places) > 1)
 
-    def _students_own(self, source: Path, inside: list[PurePosixPath], above: int) -> set[PurePosixPath]:
+    def _by_submission(self, owners: Sequence[PurePosixPath], said: Names) -> list[list[int]]:
+        """The files that are one submission, as far as their names say, by their places in `owners`."""
+        found: dict[object, list[int]] = {}
+        known: dict[str, object] = {}
+        for place, owner in enumerate(owners):
+            part = platform_part(self.course, owner)
+            if part not in known:
+                claim = said.claim(notebook_file.as_notebook(owner))
+                row = claim.platform.name if claim.platform else ""
+                known[part] = (row, claim.name, claim.id) if claim.name else owner
+            found.setdefault("" if self.one_student else known[part], []).append(place)
+        return [*found.values()]
+
+    def _in_its_folder(self, owner: PurePosixPath) -> bool:
+        """Whether the folder of a run is that of its experiment, not of its student."""
+        return self.one_student or len(owner.parts) > 2
+
+    def _is_own(self, path: PurePosixPath, owner: PurePosixPath) -> bool:
+        """Whether a zip in a folder is a student's own, not a download of a platform."""
+        if owner.suffix.lower() != ".zip":
+            return False
+        own = bool(owner.parent.parts) or platform(self.course, owner.name) is not None
+        return self.one_student or own or path in self._own
+
+    def _students_own(self, folder: UntrustedFolder, inside: list[PurePosixPath], above: int) -> set[PurePosixPath]:
         """The zips in a folder that are a student's own, by their own names; the others are downloads of a class."""
         zips = [path for path in inside if path.suffix.lower() == ".zip" and len(path.parts) == above + 1]
         own, students = set(), {}
-        for path in (path for path in zips if not is_noise(path) and not os.path.islink(source / path)):
-            names = [name for name, _ in listed(source / path, self.zip_names)]
-            students[path] = students_in(self.course, names)
+        for path in (path for path in zips if not is_noise(path)):
+            students[path] = students_in(self.course, [name for name, _ in _listing(folder, path, self.zip_names)])
         for path, some in students.items():
             called = own_name(self.course, PurePosixPath(path.name))
             if some is None or not called or (any(map(self.is_known, some)) and not self.is_known(called)):
@@ -142,6 +225,30 @@ class Reader:
             if self.is_known(called) or "" in some or alike or (others and len(some) == 1):
                 own.add(path)
         return own
+
+    def _without_conflicts(self, paths: list[PurePosixPath]) -> list[PurePosixPath]:
+        """Leave out what programs that synchronise folders keep beside a file when two people changed it."""
+        known = {*paths}
+        copies = {path: plain for path in paths if (plain := notebook_file.without_conflict(path)) != path}
+        copies = {path: plain for path, plain in copies.items() if plain in known}
+        self.notes += [
+            f"{path}: left out, since it is a conflicted copy of {plain.name}, which is beside it; if it is the right "
+            "one, ask for it under the plain name"
+            for path, plain in copies.items()
+        ]
+        return [path for path in paths if path not in copies]
+
+    def _note_hidden(self, paths: Iterable[PurePosixPath], called: object = "") -> None:
+        """Note which hidden files and folders are left out that may hold notebooks."""
+        left = [path for path in paths if is_noise(path) and path.suffix.lower() in (".ipynb", ".zip")]
+        names = [_hidden_part(path) for path in left if not is_system(path)]
+        some = [*dict.fromkeys(map(str, names))]
+        if some:
+            more = f" and {len(some) - 10} more" if len(some) > 10 else ""
+            self.notes.append(
+                f"{f'{called}: ' if called else ''}left out, since their names begin with a dot: "
+                f"{', '.join(some[:10])}{more}"
+            )
 
     def _refuse(self, name: object, why: str) -> None:
         self.refused.append(f"{name}: {why}")
@@ -153,13 +260,20 @@ class Reader:
             if path.suffix.lower() == ".ipynb" and path not in holding and not is_noise(path):
                 self._refuse(path, "a folder, not a notebook; hand in the file itself")
 
-    def _time(self, path: Path) -> datetime.datetime:
+    def _time(self, path: PurePosixPath, file: BinaryIO, quietly: bool = False) -> datetime.datetime:
         """When a file was last changed; now, if its time is none that there can be."""
-        with suppress(ValueError, OverflowError):  # of a year that no calendar has
-            when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC)
+        with suppress(ValueError, OverflowError, OSError):
+            when = changed_at(file)
             if when.year in YEARS:
                 return when
-        self._refuse(path.name, "has no valid time; it counts as handed in now")
+        if not quietly:
+            self._refuse(path.name, "has no valid time; it counts as handed in now")
+        return datetime.datetime.now(datetime.UTC)
+
+    def _time_of(self, folder: UntrustedFolder, path: PurePosixPath) -> datetime.datetime:
+        """When a file of a folder was last changed; now, if that cannot be said: reading it says so."""
+        with suppress(OSError), folder.open(path) as file:
+            return self._time(path, file, quietly=True)
         return datetime.datetime.now(datetime.UTC)
 
     @staticmethod
@@ -212,41 +326,50 @@ class Reader:
         self._others.clear()
 
     def _file(
-        self, path: Path, inside: PurePosixPath, layout: Layout, said: datetime.datetime | None = None
+        self,
+        folder: UntrustedFolder,
+        path: PurePosixPath,
+        layout: Layout,
+        submission: Submission,
+        stated: datetime.datetime | None = None,
+        several: bool = False,
+        alone: bool = False,
     ) -> Iterator[Found]:
-        """A file of a folder; `said` is its time, if that is not the file's own."""
-        names = layout.names
-        if is_noise(inside):
+        """A file of a folder. It may be one of `several` of a submission, or what is collected `alone`.
+
+        `stated` is its time, if that is not the file's own.
+        """
+        owner, said = layout.owner(path), layout.names
+        if is_noise(path):
+            return
+        if notebook_file.is_lone_run(path):
+            self._refuse(path, LONE_RUN)
+            return
+        if path.suffix.lower() != ".zip" and not notebook_file.may_be(path):
+            self._other(path, owner, said, _text_entry(path, partial(_content, folder)))
             return
         try:
-            plain = stat.S_ISREG(path.lstat().st_mode)
-        except OSError as bad:  # in a folder that nobody may look into, or gone meanwhile
-            self._refuse(inside, f"cannot be read ({bad.strerror})")
-            return
-        if not plain:
-            self._refuse(inside, "a link or special file, not followed")
-            return
-        owner = layout.owner(inside)
-        if path.suffix.lower() in (".zip", ".ipynb"):
-            try:
-                when = said or self._time(path)
-                with path.open("rb") as file:
-                    if path.suffix.lower() == ".zip":
-                        own = bool(owner.parent.parts) or platform(self.course, owner.name) is not None
-                        own = own or inside in self._own
-                        self._download = "" if own else inside.as_posix()
-                        yield from self._zip(file, owner if own else PurePosixPath(), when, names if own else None)
-                        self._download = ""
-                    else:
-                        runs = partial(self._beside, path.parent / "results")
-                        version = layout.versions.get(inside, 0)
-                        text = file.read(self.most + 1)
-                        yield from self._found(inside, text, when, owner, names, runs=runs, version=version)
-            except OSError as bad:  # somebody's own, or gone meanwhile
-                self._refuse(inside, f"cannot be read ({bad.strerror})")
-        elif not RUN.match(inside.as_posix()):  # runs are read with the notebook that they lie beside
-            entry = TEXT_ENTRY.search(inside.name) is not None
-            self._other(inside, owner, names, _content(path.parent, path.name, MAX_TEXT) if entry else b"")
+            with folder.open(path) as file:
+                if path.suffix.lower() == ".zip":
+                    when = stated or self._time(path, file)
+                    own = self._is_own(path, owner) and not alone
+                    self._download = "" if own or alone else path.as_posix()
+                    its = submission if several else None
+                    whose, outer = (owner, said) if own else (PurePosixPath(), None)
+                    yield from self._zip(file, whose, when, outer, its, path.stem)
+                    self._download = ""
+                    return
+                text = file.read(self.most_read + 1)
+                if notebook_file.is_one(path, text):
+                    runs, version = partial(submission.runs_of, path, "", self._refuse), layout.versions.get(path, 0)
+                    when = stated or self._time(path, file)
+                    yield from self._found(path, text, when, owner, said, runs=runs, version=version)
+                else:
+                    self._other(path, owner, said, _text_entry(path, lambda _, most: text[:most]))
+        except NotAFile:
+            self._refuse(path, NOT_FOLLOWED)
+        except OSError as bad:  # somebody's own, in a folder that nobody may look into, or gone meanwhile
+            self._refuse(path, f"cannot be read ({bad.strerror})")
 
     def _found(
         self,
@@ -254,13 +377,14 @@ class Reader:
         text: bytes,
         when: datetime.datetime,
         owner: PurePosixPath,
-        names: Names,
+        said: Names,
         packed: bool = False,
-        runs: Callable[[], dict[str, bytes]] = dict,
+        runs: Callable[..., Runs] = Runs,
         version: int = 0,
     ) -> Iterator[Found]:
         """The file itself; one byte too many is refused when it is graded. Its name may state its time."""
-        claim = replace(names.claim(owner), shared=names.is_shared(owner))
+        named = notebook_file.as_notebook(owner)
+        claim = replace(said.claim(named), shared=said.is_shared(named))
         if version:
             claim = replace(claim, attachment=version)
         self._with_notebook |= {(self._download, claim.student()), (self._download, platform_part(self.course, owner))}
@@ -274,35 +398,101 @@ class Reader:
             if when.year not in YEARS:
                 self._refuse(path, "its name states no valid time")
                 return
-        yield Found(path, text, when, owner, claim, packed, self._download, runs)
+        read = notebook_file.read(text, self.most)
+        self.notes += [f"{path}: {remark}" for remark in read.remarks]
+        yield Found(path, read.text, when, owner, claim, packed, self._download, runs)
 
-    def _beside(self, results: Path) -> dict[str, bytes]:
-        """The files of runs in a folder, unless they are too large to be runs."""
-        why = f"more than {MAX_RUNS // 2**20} MB of runs"
+    def _loose_run(self, folder: UntrustedFolder, path: PurePosixPath) -> RunFile:
+        """A run that is a file of a folder."""
+
+        def read(most: int) -> bytes:
+            try:
+                with folder.open(path) as file:
+                    return file.read(most)
+            except NotAFile:
+                raise CannotRead(NOT_FOLLOWED) from None
+            except OSError as bad:
+                raise CannotRead(f"cannot be read ({bad.strerror})") from None
+
+        when = None
+        with suppress(OSError, ValueError, OverflowError):  # reading it says so
+            when = folder.changed_at(path)
+        return _run(path, path, read, when=when if when and when.year in YEARS else None)
+
+    def _look_into(
+        self,
+        file: BinaryIO,
+        path: PurePosixPath,
+        submission: Submission,
+        when: datetime.datetime | None,
+        late: bool = False,
+    ) -> int:
+        """Note the runs of a student's zip, before anything is taken of the submission; how many there are.
+
+        They are read at once: the zip may be closed before somebody asks for them.
+        """
         try:
-            if sum(path.lstat().st_size for path in results.glob("*/seed_*.json")) <= MAX_RUNS:
-                return read_files(results)
-        except OSError as bad:
-            why = f"its runs cannot be read ({bad.strerror})"
-        self._refuse(f"{results.parent.name}/{results.name}", why)
-        return {}
+            if self._listed(file) > MAX_OWN_MEMBERS:
+                return 0
+            with zipfile.ZipFile(file) as archive:
+                self._read_names(archive, "")
+                members = [
+                    (member, PurePosixPath(member.filename.replace("\\", "/")))
+                    for member in archive.infolist()
+                    if member.filename and not _is_deep(member.filename)
+                ]
+                runs = [(member, name) for member, name in members if _is_run(member, name)]
+                left = 2 * MAX_RUNS
+                for member, name in runs:
+                    content = self._content(archive, member, min(MAX_FILE, left) + 1)
+                    left = max(0, left - len(content or b""))
+                    submission.add(_run(path / name, name, partial(_given, content), path.as_posix(), when, late))
+                if any(notebook_file.may_be(name) and not is_noise(name) for _, name in members):
+                    submission.with_notebook.add(path.as_posix())
+                return len(runs)
+        except UNREADABLE:  # the reader says so
+            return 0
+
+    def _content(self, archive: zipfile.ZipFile, member: zipfile.ZipInfo, most: int) -> bytes | None:
+        """What a member of a zip holds; None if it cannot be unpacked."""
+        try:
+            if not _locked(member):
+                with archive.open(member) as file:
+                    return file.read(most)
+        except UNREADABLE:
+            pass
+        return None
+
+    def _listed(self, file: BinaryIO) -> int:
+        """How many members a student's own zip says that it has, before zipfile makes a kilobyte of each."""
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        if size > MAX_OWN_ZIP:
+            return size
+        return sum(part.count(MEMBER) for part in iter(partial(file.read, 2**20), b""))
 
     def _zip(
-        self, file: BinaryIO, owner: PurePosixPath, when: datetime.datetime, outer: Names | None = None
+        self,
+        file: BinaryIO,
+        owner: PurePosixPath,
+        when: datetime.datetime,
+        outer: Names | None = None,
+        submission: Submission | None = None,
+        stem: str = "",
     ) -> Iterator[Found]:
         """The notebooks of a zip, read in memory.
 
         With `outer`, the names of the download that it lies in, it is a student's own: what its own names and times say
-        is not believed.
+        is not believed. `submission` is given if that has other files, too; then it knows of this one's runs. `stem` is
+        what a download is called.
         """
         own = outer is not None
         called = owner if owner.name else "the zip"
-        refused, others, taken = len(self.refused), len(self._others), False
         if own:
-            parts = iter(partial(file.read, 2**20), b"")
-            listed = sum(part.count(MEMBER) for part in parts)  # before zipfile makes a kilobyte of each
+            listed = self._listed(file)
             if listed > MAX_OWN_MEMBERS:
-                self._refuse(owner, f"a zip of {listed} files")
+                too_much = f"over {MAX_OWN_ZIP >> 20} MB" if listed > MAX_OWN_ZIP else f"{listed} files"
+                self._refuse(owner, f"a zip of {too_much}")
                 return
         try:
             with zipfile.ZipFile(file) as archive:
@@ -327,43 +517,105 @@ class Reader:
                 names = [PurePosixPath(member.filename.replace("\\", "/")) for member in members]
                 folders = [PurePosixPath(member.filename) for member in named if member.is_dir()]
                 self._refuse_folders(folders + [parent for name in names for parent in name.parents], names)
-                by_name = dict(zip(names, members, strict=True))
-                layout = (
-                    Layout(0, outer) if outer else self._layout(archive, by_name, Path(getattr(file, "name", "")).stem)
-                )
-                said = layout.names
-                latest = self._latest_version(
-                    layout, {one: self._stated(by_name[one], when) for one in layout.versions}
-                )
-                room = MAX_OWN_NOTEBOOKS * self.most
-                runs = self._runs(members, names)
-                left_out = layout.drafts if own else notes(names) | layout.drafts
-                for member, name in zip(members, names, strict=True):
-                    if RUN.match(name.as_posix()) or name in left_out:
-                        continue
-                    whose = owner if own else layout.owner(name)
-                    text = self._member(archive, member, owner / name, own, whose, said)
-                    if text is None:
-                        continue
-                    room -= len(text)
-                    if own and room < 0:
-                        self._refuse(owner / name, f"a student's zip of more than {MAX_OWN_NOTEBOOKS} large notebooks")
-                        return
-                    taken = True
-                    stamp = when if own else latest.get(name) or self._stated(member, when)
-                    if name.suffix.lower() == ".ipynb":
-                        its = partial(self._unpacked, archive, runs.get(name.parent.as_posix(), {}))
-                        path = owner / name if own else name
-                        version = layout.versions.get(name, 0)
-                        yield from self._found(path, text, stamp, whose, said, own, its, version)
-                    elif len(text) > self.most:
-                        self._refuse(owner / name, "a zip larger than one notebook may be")
-                    else:
-                        yield from self._zip(io.BytesIO(text), whose, stamp, said)
-                if own and not taken and (len(self.refused), len(self._others)) == (refused, others):
-                    self._refuse(called, "it holds no notebook")
+                self._note_hidden(names, owner if own else "")
+                kept = {*self._without_conflicts(names)}
+                both = [(member, name) for member, name in zip(members, names, strict=True) if name in kept]
+                if outer is not None:
+                    yield from self._own_zip(archive, both, owner, when, outer, submission)
+                else:
+                    yield from self._download_zip(archive, both, when, called=stem)
         except UNREADABLE:
             self._refuse(called, "cannot be read as a zip: it is damaged, or none")
+
+    def _download_zip(
+        self,
+        archive: zipfile.ZipFile,
+        members: list[tuple[zipfile.ZipInfo, PurePosixPath]],
+        when: datetime.datetime,
+        called: str,
+    ) -> Iterator[Found]:
+        """The notebooks of a platform's zip, one submission after the other."""
+        by_name = {name: member for member, name in members}
+        layout = self._layout(archive, by_name, called)
+        owners, said = [layout.owner(name) for _, name in members], layout.names
+        left_out = notes(by_name) | layout.drafts
+        latest = self._latest_version(layout, {one: self._stated(by_name[one], when) for one in layout.versions})
+        runs = {
+            place: self._packed_run(archive, member, name, stated=when)
+            for place, (member, name) in enumerate(members)
+            if _is_run(member, name) and self._in_its_folder(owners[place])
+        }
+        neighbours = by_neighbour(runs.values())
+        for places in self._by_submission(owners, said):
+            submission = Submission(self._unclaimed, neighbours)
+            for run in (runs[place] for place in places if place in runs):
+                submission.add(run)
+            parts = [place for place in places if place not in runs and members[place][1] not in left_out]
+            for place in parts if len(places) > 1 else ():
+                member, name = members[place]
+                if name.suffix.lower() == ".zip" and not is_noise(name):
+                    content = self._content(archive, member, self.most + 1) or b""
+                    late, stamp = said.claim(owners[place]).late, self._stated(member, when, quietly=True)
+                    self._look_into(io.BytesIO(content), owners[place], submission, stamp, late)
+                elif notebook_file.may_be(name):
+                    submission.with_notebook.add("")
+            for place in parts:
+                member, name = members[place]
+                text = self._member(archive, member, name, owners[place], said)
+                if text is None:
+                    continue
+                stamp = latest.get(name) or self._stated(member, when)
+                if name.suffix.lower() != ".zip":
+                    its, version = partial(submission.runs_of, name, "", self._refuse), layout.versions.get(name, 0)
+                    yield from self._found(name, text, stamp, owners[place], said, runs=its, version=version)
+                elif len(text) > self.most:
+                    self._refuse(name, "a zip larger than one notebook may be")
+                else:
+                    its_files = submission if len(places) > 1 else None
+                    yield from self._zip(io.BytesIO(text), owners[place], stamp, said, its_files)
+
+    def _own_zip(
+        self,
+        archive: zipfile.ZipFile,
+        members: list[tuple[zipfile.ZipInfo, PurePosixPath]],
+        owner: PurePosixPath,
+        when: datetime.datetime,
+        said: Names,
+        submission: Submission | None,
+    ) -> Iterator[Found]:
+        """The notebooks of a student's own zip."""
+        before, taken, room = (len(self.refused), len(self._others)), False, MAX_OWN_NOTEBOOKS * self.most_read
+        runs = [(member, name) for member, name in members if _is_run(member, name)]
+        joined = submission is not None and bool(runs) and bool(submission.with_notebook)
+        if submission is None:
+            submission = Submission(self._unclaimed)
+            for member, name in runs:
+                submission.add(self._packed_run(archive, member, name, owner))
+            if any(notebook_file.may_be(name) and not is_noise(name) for _, name in members):
+                submission.with_notebook.add(owner.as_posix())
+        zips_last = sorted(members, key=lambda both: both[1].suffix.lower() != ".zip")
+        for member, name in zips_last:  # zips first: they may hold the runs of the notebooks
+            if _is_run(member, name):
+                continue
+            text = self._member(archive, member, owner / name, owner, said)
+            if text is None:
+                continue
+            room -= len(text)
+            if room < 0:
+                self._refuse(owner / name, f"a student's zip of more than {MAX_OWN_NOTEBOOKS} large notebooks")
+                return
+            if name.suffix.lower() == ".zip":
+                if not self._look_into(io.BytesIO(text), owner / name, submission, None):
+                    self._refuse(
+                        owner / name,
+                        "not a notebook, but a zip in a student's zip, without runs; ask for the .ipynb file",
+                    )
+                continue
+            taken = True
+            its = partial(submission.runs_of, name, owner.as_posix(), self._refuse)
+            yield from self._found(owner / name, text, when, owner, said, True, its)
+        if not taken and not joined and (len(self.refused), len(self._others)) == before:
+            self._refuse(owner, "it holds no notebook")
 
     def _read_names(self, archive: zipfile.ZipFile, called: object) -> None:
         """Correct names whose encoding the zip does not say; of the zip that is `called` so, note a guess."""
@@ -376,41 +628,21 @@ class Reader:
                 "machine that made the zip, such as cp850 or cp866"
             )
 
-    def _runs(
-        self, members: list[zipfile.ZipInfo], names: list[PurePosixPath]
-    ) -> dict[str, dict[str, zipfile.ZipInfo]]:
-        """The members that are runs, by the folder that their `results` lies in; too many are refused."""
-        found: dict[str, dict[str, zipfile.ZipInfo]] = {}
-        for member, name in zip(members, names, strict=True):
-            match = RUN.match(name.as_posix())
-            if not match or stat.S_ISLNK(member.external_attr >> 16) or ".." in name.parts or name.is_absolute():
-                continue
-            some = found.setdefault(PurePosixPath(match["beside"] or ".").as_posix(), {})
-            if len(some) < MAX_FILES:
-                some[match["name"]] = member
-            else:
-                self._refuse(name, f"more than {MAX_FILES} runs")
-        return found
+    def _packed_run(
+        self,
+        archive: zipfile.ZipFile,
+        member: zipfile.ZipInfo,
+        name: PurePosixPath,
+        own: PurePosixPath | None = None,
+        stated: datetime.datetime | None = None,
+    ) -> RunFile:
+        """A run that is a member of a zip: of a student's `own`, or of a platform's, which says when it came."""
 
-    def _unpacked(self, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> dict[str, bytes]:
-        """What these members hold, unless that is too much for runs."""
-        found: dict[str, bytes] = {}
-        left = MAX_RUNS
-        for name, member in members.items():
-            why = _locked(member)
-            try:
-                if not why:
-                    with archive.open(member) as file:
-                        found[name] = file.read(min(MAX_FILE, left) + 1)
-                    left -= len(found[name])
-            except UNREADABLE:
-                why = "cannot be unpacked: it is damaged"
-            if why:
-                self._refuse(member.filename, why)
-            if left < 0:
-                self._refuse(member.filename, f"more than {MAX_RUNS // 2**20} MB of runs: none is taken")
-                return {}
-        return found
+        def read(most: int) -> bytes:
+            return _given(self._content(archive, member, most), most, _locked(member))
+
+        when = self._stated(member, stated, quietly=True) if stated else None
+        return _run(name, name, read, own.as_posix() if own else "", when)
 
     def _layout(self, archive: zipfile.ZipFile, members: dict[PurePosixPath, zipfile.ZipInfo], called: str) -> Layout:
         """How a zip is laid out that is a download."""
@@ -432,9 +664,8 @@ class Reader:
         archive: zipfile.ZipFile,
         member: zipfile.ZipInfo,
         path: PurePosixPath,
-        own: bool,
         owner: PurePosixPath,
-        names: Names,
+        said: Names,
     ) -> bytes | None:
         """What a member of a zip holds, or None if it is refused."""
         if is_noise(path):
@@ -443,43 +674,47 @@ class Reader:
         if name.startswith("/") or ".." in path.parts or re.match(r"^[A-Za-z]:", name):
             self._refuse(path, "its path leads out of the zip")
         elif stat.S_ISLNK(member.external_attr >> 16):
-            self._refuse(path, "a link, not followed")
-        elif suffix == ".zip" and own:
-            self._refuse(path, "not a notebook; ask for the .ipynb file")
-        elif suffix not in (".ipynb", ".zip"):
-            text = b""
-            if TEXT_ENTRY.search(path.name) and not _locked(member):
-                with suppress(*UNREADABLE), archive.open(member) as file:
-                    text = file.read(MAX_TEXT)
-            self._other(path, owner, names, text)
+            self._refuse(path, NOT_FOLLOWED)
+        elif notebook_file.is_lone_run(path):
+            self._refuse(path, LONE_RUN)
+        elif suffix != ".zip" and not notebook_file.may_be(path):
+            content = partial(self._content, archive, member)
+            self._other(path, owner, said, _text_entry(path, lambda _, most: content(most) or b""))
         elif _locked(member):
             self._refuse(path, _locked(member))
         else:
             try:
-                with archive.open(member) as file:
-                    return file.read(self.most + 1)  # what it claims to hold is not believed
+                with archive.open(member) as file:  # what it claims to hold is not believed
+                    text = file.read((self.most if suffix == ".zip" else self.most_read) + 1)
+                if suffix == ".zip" or notebook_file.is_one(path, text):
+                    return text
+                self._other(path, owner, said, _text_entry(path, lambda _, most: text[:most]))
             except UNREADABLE:
                 self._refuse(path, "cannot be unpacked: it is damaged")
         return None
 
-    def _stated(self, member: zipfile.ZipInfo, when: datetime.datetime) -> datetime.datetime:
+    def _stated(self, member: zipfile.ZipInfo, when: datetime.datetime, quietly: bool = False) -> datetime.datetime:
         """When the learning platform took a file; the zip's own time if it states none."""
         if member.date_time <= (1981,):
             return when
         try:
             return self.course.utc(datetime.datetime(*member.date_time))
         except (ValueError, OverflowError):
-            self._refuse(member.filename, "has no valid time; the zip's own is used")
+            if not quietly:
+                self._refuse(member.filename, "has no valid time; the zip's own is used")
             return when
 
 
-def _content(folder: Path, path: PurePosixPath | str, most: int) -> bytes:
-    """So many bytes of a plain file in a folder at most; b"" if there is none that can be read."""
-    with suppress(OSError):
-        if stat.S_ISREG((folder / path).lstat().st_mode):
-            with (folder / path).open("rb") as file:
-                return file.read(most)
+def _content(folder: UntrustedFolder, path: PurePosixPath, most: int) -> bytes:
+    """So many bytes of a file in a folder at most; b"" if there is none that can be read."""
+    with suppress(OSError), folder.open(path) as file:
+        return file.read(most)
     return b""
+
+
+def _text_entry(path: PurePosixPath, read: Callable[[PurePosixPath, int], bytes]) -> bytes:
+    """What a file holds that a platform has written of a text entry; b"" for any other."""
+    return read(path, MAX_TEXT) if TEXT_ENTRY.search(path.name) else b""
 
 
 def is_text(name: str) -> bool:
@@ -498,28 +733,69 @@ def _locked(member: zipfile.ZipInfo) -> str:
     return "" if member.compress_type in PACKED else "packed in an unusual way; make the zip with the usual settings"
 
 
-def downloads(source: Path) -> dict[str, Path]:
-    """The folder or zip itself, and the zips that lie in it: one of a platform as `Found.download` names it."""
-    found = {"": source}
-    for path in [source / inside for inside, _ in listed(source)] if source.is_dir() else ():
-        if path.suffix.lower() == ".zip" and not os.path.islink(path):
-            found[path.relative_to(source).as_posix()] = path
+def _hidden_part(path: PurePosixPath) -> PurePosixPath:
+    """The topmost part of a hidden path that is hidden itself."""
+    above = [path, *path.parents]
+    return next(part for part in reversed(above) if is_noise(part))
+
+
+def _is_run(member: zipfile.ZipInfo, name: PurePosixPath) -> bool:
+    """Whether a member of a zip is a run that may be read."""
+    is_link = stat.S_ISLNK(member.external_attr >> 16)
+    return bool(RUN.match(name.as_posix())) and not (
+        is_link or is_noise(name) or ".." in name.parts or name.is_absolute() or ":" in name.parts[0]
+    )
+
+
+def _run(
+    path: PurePosixPath,
+    inside: PurePosixPath,
+    read: Callable[[int], bytes],
+    archive: str = "",
+    when: datetime.datetime | None = None,
+    late: bool = False,
+) -> RunFile:
+    """The run at a path that matches RUN, `inside` its folder or zip."""
+    return RunFile(path, inside.parent.parent, f"{inside.parent.name}/{inside.name}", read, archive, when, late)
+
+
+def _given(content: bytes | None, most: int, locked: str = "") -> bytes:
+    """At most so many bytes of what was read of a zip's member, if it could be unpacked."""
+    if content is None:
+        raise CannotRead(locked or "cannot be unpacked: it is damaged")
+    return content[:most]
+
+
+Listing = list[tuple[PurePosixPath, datetime.datetime]]  # names and times
+
+
+def downloads(source: Path, zip_names: str = "") -> dict[str, Listing]:
+    """What the folder or zip holds, and each zip in it, by the path of that zip as `Found.download` names it."""
+    if not source.is_dir():
+        with UntrustedFolder(source.parent) as folder:
+            return {"": _listing(folder, PurePosixPath(source.name), zip_names)}
+    found: dict[str, Listing] = {"": []}
+    with UntrustedFolder(source) as folder:
+        for below, folders, names, _, _ in folder.walk():
+            folders[:] = [name for name in folders if is_text(name) and not is_noise(below / name)]
+            if len(below.parts) > MAX_FOLDERS:
+                folders.clear()
+            for path in (below / name for name in names if is_text(name)):
+                with suppress(OSError, ValueError, OverflowError):
+                    found[""].append((path, folder.changed_at(path).astimezone().replace(tzinfo=None)))
+                if path.suffix.lower() == ".zip":
+                    found[path.as_posix()] = _listing(folder, path, zip_names)
     return found
 
 
-def listed(source: Path, zip_names: str = "") -> Iterator[tuple[PurePosixPath, datetime.datetime]]:
-    """The names and times of what a folder or zip holds; nothing of a zip that cannot be read: the reader says so."""
-    if source.is_dir():
-        for folder, _, names in os.walk(source, followlinks=False):
-            for path in (Path(folder, name) for name in names if is_text(folder + name)):
-                with suppress(OSError, ValueError, OverflowError):
-                    when = datetime.datetime.fromtimestamp(path.lstat().st_mtime)
-                    yield PurePosixPath(path.relative_to(source).as_posix()), when
-    elif source.suffix.lower() == ".zip":
-        with suppress(*UNREADABLE), zipfile.ZipFile(source) as archive:
+def _listing(folder: UntrustedFolder, path: PurePosixPath, zip_names: str) -> Listing:
+    """The names and times of what a zip holds; nothing of a file that cannot be read as one: the reader says so."""
+    found: Listing = []
+    if path.suffix.lower() == ".zip":
+        with suppress(*UNREADABLE), folder.open(path) as file, zipfile.ZipFile(file) as archive:
             decode_names(archive, zip_names)
             for member in archive.infolist()[:MAX_MEMBERS]:
-                if _is_deep(member.filename):
-                    continue
-                with suppress(ValueError):
-                    yield PurePosixPath(member.filename), datetime.datetime(*member.date_time)
+                if not _is_deep(member.filename):
+                    with suppress(ValueError):
+                        found.append((PurePosixPath(member.filename), datetime.datetime(*member.date_time)))
+    return found

@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 
 from autograder import limited
@@ -21,9 +22,10 @@ from autograder.course import FOLDER, Course, CourseError, NotebookEntry, Platfo
 from autograder.gradebook import course_tree, roster
 from autograder.html_cleaning import line
 from autograder.intake import origins, reading
-from autograder.intake.archive import Found, Reader, downloads, listed
+from autograder.intake.archive import Found, Reader, downloads
 from autograder.intake.platforms import TELL, Claim, assignment_claims
 from autograder.intake.zip_names import require_encoding
+from utils.experiments import profiles
 from utils.experiments.experiment import Files
 from utils.experiments.student import is_letter
 from utils.grading.verdict import legible
@@ -85,7 +87,7 @@ def collect(
     named = _Names(course, source, result, whose, zip_names)
     packed: set[tuple[object, str, str]] = set()
     called: dict[tuple[str, str], tuple[Claim, Found]] = {}
-    reader, others = Reader(course, result.refused, result.notes, zip_names, named.is_known), 0
+    reader, others = Reader(course, result.refused, result.notes, zip_names, named.is_known, bool(whose)), 0
     for found in _of_each(reader.files(source), whose):
         path = line(found.path, 300)
         inside = _exercises_of(course, found.text)
@@ -102,6 +104,7 @@ def collect(
             continue
         if chosen and entry not in chosen:
             others += 1
+            found.runs()  # they belong to it
             continue
         claim = found.claim
         owner = "all of it" if whose else found.owner
@@ -110,6 +113,13 @@ def collect(
         except CourseError as why:
             result.refused.append(f"{path}: {why}")
             continue
+        if claim.group and student not in (group := result.groups.setdefault((entry.name, claim.group), [])):
+            group.append(student)
+        if (found.packed or whose) and (owner, student, entry.name) in packed:
+            do = "if the zip holds several students' files, collect it by itself"
+            result.refused.append(f"{path}: a second {entry.name} in the zip of {student}; {do}")
+            continue
+        packed.add((owner, student, entry.name))
         first, at = called.setdefault((student, entry.name), (claim, found))
         # A platform's files of one name and number are one student's. Folders may hold anybody's.
         apart = (claim.platform is None and at.owner != found.owner) or first.title != claim.title
@@ -117,33 +127,31 @@ def collect(
         if not whose and ((first.name, first.id) != (claim.name, claim.id) or apart):
             other = line(at.path, 300) if apart else f"a hand-in of {first.student()}"
             result.notes.append(
-                f"{student}: {path} and {other} are both taken as theirs, and the later one "
-                f"counts; if that is another student, `autograder remove {student} {entry.number} --yes`, and put each "
-                "into a folder with its student's name"
+                f"{student}: {path} and {other} are both taken as theirs, and the later one counts; "
+                f"`autograder remove {student} {entry.number} --latest --yes` goes back to the other. If one is "
+                "another student's, put each into a folder with its student's name, and collect again"
             )
-        if claim.group and student not in (group := result.groups.setdefault((entry.name, claim.group), [])):
-            group.append(student)
-        if (found.packed or whose) and (owner, student, entry.name) in packed:
-            do = "if the zip holds several students' files, collect it by itself"
-            result.refused.append(f"{path}: a second {entry.name} in the zip of {student}; {do}")
-        else:
-            packed.add((owner, student, entry.name))
-            if not found.text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
-                result.notes.append(
-                    f"{path}: it is no notebook ({len(found.text)} bytes); if it is the latest of {student} it counts, "
-                    f"and `autograder remove {student} {entry.number} --latest --yes` goes back to the one before, if "
-                    "any"
-                )
-            try:
-                runs = _readable(found.runs(), path, result) if entry.has_experiments else {}
-                told, counts = _keep(course, entry, student, found, runs, named.told_time(found, entry), claim)
-                result.taken.append(told)
-                result.new += [(entry, student)] * counts
-                result.notes += late_after_one_in_time(course, entry, student)
-            except OSError as bad:
-                if bad.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
-                    raise
-                result.refused.append(f"{path}: cannot be kept ({bad.strerror})")
+        if unlike := reading.why_no_notebook(found.text):
+            result.notes.append(
+                f"{path}: {unlike} ({len(found.text)} bytes); if it is the latest of {student} it counts, and "
+                f"`autograder remove {student} {entry.number} --latest --yes` goes back to the one before, if any"
+            )
+        try:
+            runs = {}
+            if entry.has_experiments:
+                joined = found.runs(_experiments_of(entry))
+                runs = _readable(joined.files, path, result)
+                if joined.when and joined.when > found.when and not found.packed:
+                    found = replace(found, when=joined.when)  # a submission came when the last of its files did
+                claim = replace(claim, late=claim.late or joined.late)
+            told, counts = _keep(course, entry, student, found, runs, named.told_time(found, entry), claim)
+            result.taken.append(told)
+            result.new += [(entry, student)] * counts
+            result.notes += late_after_one_in_time(course, entry, student)
+        except OSError as bad:
+            if bad.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
+                raise
+            result.refused.append(f"{path}: cannot be kept ({bad.strerror})")
     if others:
         which = " and ".join(one.number for one in chosen)
         result.notes.append(f"{others} files of other notebooks are left out: only {which} is taken")
@@ -174,6 +182,13 @@ def slug(name: str) -> str:
     name = re.sub(r"\s+", "_", unicodedata.normalize("NFC", name).strip())
     kept = "".join(one for one in name if is_letter(one) or one in "_.@+-")
     return kept.lstrip(".-+@").encode()[:MAX_NAME].decode(errors="ignore")
+
+
+@lru_cache(maxsize=64)
+def _experiments_of(entry: NotebookEntry) -> frozenset[str]:
+    """The folders of a notebook's experiments in all sizes."""
+    known = [one for profile in profiles.NAMES for one in entry.experiments_of(profile).values()]
+    return frozenset(one.folder("").name for one in known)
 
 
 def _readable(runs: dict[str, bytes], path: str, result: Collected) -> dict[str, bytes]:
@@ -225,8 +240,8 @@ class _Names:
                 raise CourseError(f"`{whose}` cannot be a student's name: it has no letter and no digit")
         numbers: dict[tuple[str, str, str, str], set[str]] = {}
         times: dict[tuple[str, str], list[datetime.datetime]] = {}
-        for download, place in downloads(source).items():
-            for path, when in listed(place, zip_names):
+        for download, members in downloads(source, zip_names).items():
+            for path, when in members:
                 for row, claim in assignment_claims(course, path):
                     about = (row.name, claim.name, download, _file_of(course, path.name))
                     numbers.setdefault(about, set()).add(claim.id)

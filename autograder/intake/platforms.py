@@ -121,7 +121,9 @@ ATTEMPT = re.compile(
     r"^(?P<attempt>.+_attempt_\d{4}(?:-\d\d){5})(?:_.+\.(?:ipynb|zip)|(?P<note>\.txt))$", re.IGNORECASE
 )
 TELL = "put it into a folder with the student's name, or use --student"
-NOISE = ("__MACOSX", ".ipynb_checkpoints", ".DS_Store", "Thumbs.db", "timestamp.txt")
+NOISE = ("__MACOSX", "Thumbs.db", "timestamp.txt")
+# Hidden names that systems give to what is nobody's work, so that nobody has to be told of them.
+SYSTEM = (*NOISE, ".ipynb_checkpoints", ".DS_Store", ".git", ".github", ".gitignore", ".vscode", ".idea")
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,27 @@ def known_platforms(course: Course) -> tuple[Platform, ...]:
 
 
 def is_noise(path: PurePosixPath) -> bool:
-    """Whether systems, not students, made a file: macOS keeps what its own disks know of x in `._x`."""
-    return any(part in NOISE or part.startswith("._") for part in path.parts)
+    """Whether systems, not students, made a file: what is below a hidden name, such as a trash or a checkpoint.
+
+    A platform's name of a student may begin with a dot, too; that hides nothing.
+    """
+    return any(
+        part in NOISE or (part.startswith(".") and part != ".." and not any(_reading_of_any(part)))
+        for part in path.parts
+    )
+
+
+def is_system(path: PurePosixPath) -> bool:
+    """Whether it is hidden as a matter of course."""
+    return any(part in SYSTEM or part.startswith("._") for part in path.parts)
+
+
+def _reading_of_any(part: str) -> Iterator[bool]:
+    return (
+        not part.startswith("._") and pattern.match(part) is not None
+        for row in PLATFORMS
+        for pattern in (*row.folders, *row.files)
+    )
 
 
 def notes(paths: Iterable[PurePosixPath]) -> set[PurePosixPath]:

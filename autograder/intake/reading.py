@@ -13,6 +13,17 @@ from collections.abc import Collection
 from typing import Any
 
 TYPES = ("code", "markdown", "raw")
+# What files begin with that are handed in under a notebook's name.
+KINDS = {
+    b"%pdf": "a PDF file",
+    b"pk\x03\x04": "a zip or an Office document",
+    b"<!doctype html": "a web page",
+    b"<html": "a web page",
+    b"version https://git-lfs": "a pointer of Git LFS",
+    b"\x1f\x8b": "a gzip archive",
+    b"\x89png": "a picture",
+    b"{\\rtf": "a text document (RTF)",
+}
 MAX_CELLS = 2000
 MAX_TEXT = 1_000_000  # characters of all cells; Python's parser takes a kilobyte for two of them
 MAX_DIGITS = 20
@@ -51,7 +62,9 @@ def cells(text: bytes, shown: Collection[str] = ()) -> tuple[list[Cell], int]:
             raise Ungradable("the file has a notebook format which nobody reads yet; Jupyter writes format 4")
         found = (stated if version == CURRENT else _converted(stated)).get("cells")
     except ValueError:
-        raise Ungradable("the file is truncated or not a notebook") from None
+        why = why_no_notebook(text)
+        told = why.startswith(("it is a", "it holds"))
+        raise Ungradable(why if told else "the file is truncated or not a notebook") from None
     if found is None:
         raise Ungradable("the file is not a notebook: it has no cells")
     if not isinstance(found, list) or len(found) > MAX_CELLS:
@@ -122,6 +135,50 @@ def parsed_runs(files: dict[str, bytes]) -> list[str]:
             continue
         kept.append(name)
     return kept
+
+
+def why_no_notebook(text: bytes) -> str:
+    """What a file is that cannot be a notebook, and what is needed; "" if it may be one. Nothing is parsed."""
+    plain = text.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if re.search(rb"^(?:<{7}|>{7}) ", text, re.MULTILINE):
+        return (
+            "it holds conflict markers of git (<<<<<<<), not a notebook: the merge has to be settled, and the notebook "
+            "opened and saved in Jupyter"
+        )
+    if plain.startswith(b"{") and not plain.startswith(b"{\\rtf"):
+        return ""
+    kind = next((kind for begin, kind in KINDS.items() if plain[:30].lower().startswith(begin)), "")
+    if not plain:
+        kind = "empty"
+    return f"it is {kind}, not a notebook: the .ipynb file is needed" if kind else "it is not a notebook"
+
+
+def without_large_outputs(text: bytes) -> bytes | None:
+    """A notebook's file without the outputs that are too large for a page, and without the state of its widgets.
+
+    None if it is not a notebook of today's format.
+    """
+    try:
+        stated = json.loads(text, parse_int=_number)
+        if not isinstance(stated, dict) or not isinstance(stated.get("cells"), list):
+            return None
+        if isinstance(stated.get("metadata"), dict):
+            stated["metadata"].pop("widgets", None)
+        room = MAX_SHOWN
+        for cell in stated["cells"]:
+            outputs = cell.get("outputs") if isinstance(cell, dict) else None
+            if not isinstance(outputs, list):
+                continue
+            kept = []
+            for output in outputs:
+                size = len(json.dumps(output))
+                if size <= room:
+                    kept.append(output)
+                    room -= size
+            cell["outputs"] = kept
+        return json.dumps(stated, ensure_ascii=False).encode(errors="replace")
+    except ValueError:
+        return None
 
 
 def _number(digits: str) -> int:
