@@ -1,5 +1,6 @@
 """The course as `course.toml` states it, and where its files lie."""
 
+import ast
 import datetime
 import importlib.util
 import math
@@ -272,13 +273,30 @@ class NotebookEntry(_Section):
     def exercises_of_runs(self) -> list[str]:
         """The numbers of the exercises that are graded from experiments' runs, without importing their checks."""
         found = importlib.util.find_spec(self.public_checks)
-        return [*_of_runs(Path(str(found.origin)).read_text())] if found else []
+        return [*_of_runs(Path(str(found.origin)).read_text(), self.public_checks)] if found else []
 
 
 @lru_cache(maxsize=64)
-def _of_runs(text: str) -> tuple[str, ...]:
-    """The exercises of a check module that are graded from runs: of each hand-in it is asked."""
-    return tuple(re.findall(r'^@results_check\("([\d.]+)"', text, re.MULTILINE))
+def _of_runs(text: str, module: str) -> tuple[str, ...]:
+    """The exercises of a check module that are graded from runs, however its calls of `results_check` are written.
+
+    Raises:
+        CourseError: a call does not state the exercise as text, so that nobody knows whether runs are to be collected.
+    """
+    tree = ast.parse(text)
+    imported = [one for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for one in node.names]
+    names = {one.asname or one.name for one in imported if one.name == "results_check"}
+    found: dict[str, None] = {}
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        called = call.func.id if isinstance(call.func, ast.Name) else ""
+        attribute = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+        if called not in names and attribute != "results_check":
+            continue
+        stated = [*call.args[:1], *(one.value for one in call.keywords if one.arg == "exercise")]
+        if not stated or not isinstance(stated[0], ast.Constant) or not isinstance(stated[0].value, str):
+            raise CourseError(f"{module}, line {call.lineno}: give `results_check` the exercise as text, like 5.11")
+        found[stated[0].value] = None
+    return tuple(found)
 
 
 class Course(_Section):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from utils.experiments.experiment import read_files, results_folder
+from utils.experiments.experiment import MAX_FILES, read_files, results_folder
 
 STUB = re.compile(r"^\s*raise NotImplementedError\(\)\s*$", re.MULTILINE)  # what the notebooks ask to be replaced
 UNWRITTEN = ("", "YOUR ANSWER HERE")
@@ -30,7 +30,8 @@ def pack(notebook: str, results: Path | str | None = None) -> Path:
         FileNotFoundError: there is no such notebook in the working folder; says where it was looked for.
         ValueError: the file there is no notebook.
     """
-    files = read_files(Path(results) if results is not None else results_folder())
+    folder = Path(results) if results is not None else results_folder()
+    files = read_files(folder)
     colab = "google.colab" in sys.modules
     text = _from_colab() if colab else _from_disk(notebook)
     cells = _answers(notebook, text)
@@ -41,6 +42,9 @@ def pack(notebook: str, results: Path | str | None = None) -> Path:
         for name, content in files.items():
             archive.writestr(f"results/{name}", content)
     print(f"{target.resolve()}: the notebook and {len(files)} runs.")
+    there = len([*folder.glob("*/seed_*.json")])
+    if there > len(files):
+        print(f"{there - len(files)} more files of runs are left out: links, or more than {MAX_FILES} in all.")
     if blank and len(blank) == len(cells):
         print("No exercise in it is answered in full. If you have answered some, save the notebook, and pack it again.")
     elif blank:

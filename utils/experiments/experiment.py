@@ -26,8 +26,8 @@ from utils import files
 
 IN_GRADING = True  # kernels may read it: it holds no answer, see utils.grading.forbidden
 MAX_FILE = 2**20  # bytes
-MAX_FILES = 500  # in one hand-in
-MAX_READ = 120  # of them that are looked into: three experiments, 20 seeds, two names
+MAX_FILES = 2000  # in one submission: 20 seeds of the 54 experiments that there are in one size, and as many again
+MAX_READ = 100  # of one experiment that are looked into: 20 seeds under five names
 Files = Mapping[str, bytes]  # "NAME-DIGEST/seed_N.json" -> content
 RESULTS = "results"  # the folder, as students know it
 DRIVE = Path("/content/drive/MyDrive/attention_graded/results")  # the same in Colab, where a student's Drive is mounted
@@ -371,20 +371,40 @@ def results_folder(say: bool = False) -> Path:
 
 
 def read_files(results: Path) -> dict[str, bytes]:
-    """The files of runs in a folder of results; links and everything else are left out."""
+    """The files of runs in a folder of results, MAX_FILES at most; links and everything else are left out.
+
+    No experiment is read in part.
+    """
     found: dict[str, bytes] = {}
     if results.is_symlink():
         return found
-    for path in sorted(results.glob("*/seed_*.json"))[:MAX_FILES]:
-        if path.is_file() and not path.is_symlink() and not path.parent.is_symlink():
+    for folder in sorted(path for path in results.glob("*") if path.is_dir() and not path.is_symlink()):
+        paths = [path for path in sorted(folder.glob("seed_*.json")) if path.is_file() and not path.is_symlink()]
+        for path in paths if len(found) + len(paths) <= MAX_FILES else ():
             with path.open("rb") as file:
-                found[f"{path.parent.name}/{path.name}"] = file.read(MAX_FILE + 1)
+                found[f"{folder.name}/{path.name}"] = file.read(MAX_FILE + 1)
     return found
 
 
 def chosen(files: Iterable[str], folders: Collection[str]) -> list[str]:
-    """The names of files that are looked into, by whoever looks: those of these experiments, at most MAX_READ."""
-    return [name for name in sorted(files) if name.split("/")[0] in folders][:MAX_READ]
+    """The names of files that are looked into, by whoever looks: those of these experiments.
+
+    An experiment with more than MAX_READ files is left out as a whole, see `too_many`.
+    """
+    names = [name for name in sorted(files) if name.split("/")[0] in folders]
+    counts = Counter(name.split("/")[0] for name in names)
+    return [name for name in names if counts[name.split("/")[0]] <= MAX_READ]
+
+
+def too_many(files: Iterable[str], folders: Collection[str]) -> list[str]:
+    """A sentence for each of these experiments that has so many files that `chosen` leaves them out."""
+    counts = Counter(name.split("/")[0] for name in files)
+    return [
+        f"{folder} has {counts[folder]} files, and at most {MAX_READ} of an experiment are read, so that none of them "
+        "is: hand in those with your own seeds alone"
+        for folder in sorted(folders)
+        if counts[folder] > MAX_READ
+    ]
 
 
 def _digest(content: dict[str, Any]) -> str:

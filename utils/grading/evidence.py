@@ -19,6 +19,7 @@ from utils.experiments.experiment import (
     Run,
     chosen,
     parse,
+    too_many,
 )
 from utils.experiments.likeness import akin, counted_again, file_of, recorded_outputs, recorded_runs, suspicious
 from utils.experiments.standing import Standing
@@ -126,7 +127,8 @@ def accepted(
         seeds = student.seeds_of(name, key, SEEDS)
         for wanted in tables:
             runs, refused = examine(read, wanted, seeds, whole=True)
-            refused = _first_of_all(refused, read, name, seeds, standing)
+            here = {one.folder("").name for one in wanted}
+            refused = [*too_many(files, here), *_first_of_all(refused, read, name, seeds, standing)]
             whose = {fold for some in runs.values() for run in some if (fold := student.fold(run.student)) != name}
             if whose:
                 refused.append("its runs do not all carry one name: STUDENT was changed between them")
@@ -134,7 +136,6 @@ def accepted(
             copied, nearly = counted_again(wanted, runs, recorded_runs(recorded))
             sure, unsure = [*sure, *copied], [*unsure, *nearly]
             unsure += akin(wanted, runs, recorded_runs(recorded), [*sure, *unsure])
-            here = {one.folder("").name for one in wanted}
             fits = (sum(file.split("/")[0] in here for file in read), -len(refused) - len(sure))
             if best is None or fits > rank:
                 rank, best = fits, ({} if sure else runs, [*refused, *sure], unsure)
@@ -142,7 +143,7 @@ def accepted(
 
 
 def read_runs(files: Files, experiments: Iterable[Experiment]) -> dict[str, Run | BadRun]:
-    """The files of these experiments, at most MAX_READ, each parsed once; of a bad one, why."""
+    """The files of these experiments that `chosen` looks into, each parsed once; of a bad one, why."""
     read: dict[str, Run | BadRun] = {}
     for name in chosen(files, {one.folder("").name for one in experiments}):
         try:
