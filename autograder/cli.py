@@ -737,7 +737,9 @@ def group(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="With --apply: mark anew what a person has marked.")
     ] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Take the last --apply back; may be given again.")] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take the last --apply or mark back; may be given again.")
+    ] = False,
     names: Annotated[bool, typer.Option("--names", help="Name the students on the page.")] = False,
     reason: Reason = "",
 ) -> None:
@@ -751,7 +753,8 @@ def group(
     course = load()
     if undo:
         taken, changed = groups.undo(course, question, reason)
-        console.print(f"group {taken.group}: {len(taken.after) - len(changed)} answers have their marks of before")
+        what = f"group {taken.group}" if taken.group else "marked in the page"
+        console.print(f"{what}: {len(taken.after) - len(changed)} answers have their marks of before")
         if changed:
             console.print(f"{len(changed)} left as they are: somebody marked them since")
         return
@@ -785,6 +788,38 @@ def group(
 
         write(writable(page), groups.page(course, found, Called(course, names)))
         console.print(f"all answers: {page}", soft_wrap=True)
+
+
+@app.command()
+def mark(
+    question: Annotated[
+        str, typer.Argument(help="A written question, 1.W1 for example; default: a list of all.", show_default=False)
+    ] = "",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of this machine; default: a free one.")] = 0,
+    names: Annotated[bool, typer.Option("--names", help="Name the students on the page.")] = False,
+) -> None:
+    """Mark written answers question by question in a page, with the keyboard; Ctrl-C ends it.
+
+    The page shows the question, its mark scheme and each different answer once. Other commands may be used meanwhile,
+    and several people may mark at once, each with the address or with a command of their own.
+    """
+    import asyncio
+
+    from autograder.likeness import groups
+    from autograder.marking import server
+
+    course = load()
+    if question:
+        groups.question_of(course, question)
+
+    def show(address: str) -> None:
+        console.print(f"open {address} in a browser of this machine; Ctrl-C ends it", markup=False, soft_wrap=True)
+        console.print("who has this address can mark: do not pass it on", markup=False, soft_wrap=True)
+
+    try:
+        asyncio.run(server.serve(course, question, port, names, show))
+    except KeyboardInterrupt:
+        console.print("ended; all marks that were saved are in the gradebook")
 
 
 @app.command()

@@ -17,6 +17,7 @@ from autograder.gradebook.by_hand import HandMark
 from autograder.grading import grade, guard, removal
 from autograder.grading.guard import GradingStopped
 from autograder.grading.records import GRADED, load_record
+from autograder.likeness import groups
 from autograder.reports import exports, feedback, report
 
 PROGRAMS = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb")) or [
@@ -191,3 +192,23 @@ def test_the_command_line_names_the_database(monkeypatch):
     assert course_tree.database(course) == "postgresql+psycopg2://u:p@h/d" and "p@" not in course_tree.shown_database(
         course
     )
+
+
+def test_marks_by_hand_on_a_server(elsewhere):
+    """A mark is written only over the one that was looked at, and can be taken back."""
+    course_tree.build_tree(elsewhere)
+    keep(elsewhere, *canned(elsewhere))
+    (one,), points, _ = groups.distinct(elsewhere, "1.W1")
+    assert points == 2 and one.answers[0].mark == HandMark()
+    groups.mark(elsewhere, "1.W1", one.answers, 1.5, "Good.", "me")
+    with pytest.raises(recording.ChangedMeanwhile):
+        groups.mark(elsewhere, "1.W1", one.answers, 0.5, "", "somebody else")
+    (one,), *_ = groups.distinct(elsewhere, "1.W1")
+    assert one.answers[0].mark == HandMark(1.5, False, "Good.")
+    with recording.open_recorder(elsewhere) as recorder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recording.by_hand, "differing", lambda now, wanted: [])  # it changes after we looked
+        with pytest.raises(recording.ChangedMeanwhile):
+            recorder.mark(elsewhere.notebooks[0], "written_1_W1", {"ada": HandMark()}, {"ada": HandMark(0.0, False)})
+    groups.undo(elsewhere, "1.W1", by="me")
+    (one,), *_ = groups.distinct(elsewhere, "1.W1")
+    assert one.answers[0].mark == HandMark()

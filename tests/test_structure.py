@@ -11,7 +11,17 @@ import pytest
 from autograder import course
 
 WINGS = {
-    "autograder": {"any_course", "author", "gradebook", "grading", "intake", "likeness", "reports", "sandbox"},
+    "autograder": {
+        "any_course",
+        "author",
+        "gradebook",
+        "grading",
+        "intake",
+        "likeness",
+        "marking",
+        "reports",
+        "sandbox",
+    },
     "utils": {"checks", "experiments", "grading"},
 }
 

@@ -1,10 +1,15 @@
 """What a person says of an answer: a score, a comment, and whether it still waits for one."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from autograder.course import NotebookEntry
+from filelock import FileLock, Timeout
+
+from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook.marks import Reader
 
+LOCK_SECONDS = 60  # to wait for whoever writes at the same moment, which takes some milliseconds
 HELD = """
 select submitted_assignment.student_id, grade_cells.max_score, grade.manual_score, grade.needs_manual_grade,
        (select comment.manual_comment from comment join base_cell as other on comment.cell_id = other.id
@@ -30,6 +35,22 @@ class HandMark:
     def by_person(self) -> bool:
         """Whether a person scored or commented it, be it an earlier version of it."""
         return self.score is not None or bool(self.comment)
+
+
+@contextmanager
+def writing(course: Course) -> Iterator[None]:
+    """One process at a time: what a person marks is the answer that was looked at, not one that is graded meanwhile.
+
+    A run holds this only while it records one hand-in, so that people mark while a class is graded.
+
+    Raises:
+        CourseError: another process holds it for a minute.
+    """
+    try:
+        with FileLock(course.tree / ".marking.lock", timeout=LOCK_SECONDS):
+            yield
+    except Timeout:
+        raise CourseError(f"another command writes marks in {course.tree}: wait for it, or end it") from None
 
 
 def held(read: Reader, entry: NotebookEntry, cell: str) -> tuple[dict[str, HandMark], float]:

@@ -87,9 +87,10 @@ class Recorder:
         notebook = nbformat.v4.reads(text)
         stamp = course_tree.place(self.course, "submitted", entry, student).with_name("timestamp.txt")
         when = stamp.read_text() if stamp.exists() else ""
-        _patiently(lambda: self._record(entry, student, when, notebook, anew, only), self._reconnect)
         target = course_tree.place(self.course, "autograded", entry, student)
-        course_tree.write(target, text)
+        with by_hand.writing(self.course):
+            _patiently(lambda: self._record(entry, student, when, notebook, anew, only), self._reconnect)
+            course_tree.write(target, text)
         if when:
             course_tree.write(target.with_name("timestamp.txt"), when)
 
@@ -147,11 +148,19 @@ class Recorder:
         }
         mark_log.sign(database, reason)
         for student, mark in after.items():
-            score: dict[str, Any] = {"manual_score": mark.score, "needs_manual_grade": mark.waits}
-            comment: dict[str, Any] = {"manual_comment": mark.comment}
-            for table, row, values in ((Grade, sheet.grades[cell], score), (Comment, sheet.comments[cell], comment)):
-                place = (table.cell_id == row, table.notebook_id == books[student])
-                database.execute(update(table.__table__).where(*place).values(**values))
+            was, book = before[student], books[student]
+            grade = (Grade.cell_id == sheet.grades[cell], Grade.notebook_id == book)
+            unmarked = (Grade.manual_score.is_not_distinct_from(was.score), Grade.needs_manual_grade == was.waits)
+            comment = (Comment.cell_id == sheet.comments[cell], Comment.notebook_id == book)
+            same = Comment.manual_comment.is_not_distinct_from(was.comment)
+            for change in (
+                update(Grade).where(*grade, *unmarked).values(manual_score=mark.score, needs_manual_grade=mark.waits),
+                update(Comment).where(*comment, same).values(manual_comment=mark.comment),
+            ):
+                changed = database.execute(change.execution_options(synchronize_session=False))
+                if changed.rowcount != 1:  # formgrader wrote since we looked
+                    self.gradebook.db.rollback()
+                    raise ChangedMeanwhile(f"the marks of {student} changed meanwhile: nothing was written")
         mark_log.unsign(database)
         self.gradebook.db.commit()
 

@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from autograder import html_cleaning
-from autograder.course import Course, CourseError, NotebookEntry, cell_id
+from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import by_hand, course_tree, marks
 from autograder.gradebook.by_hand import HandMark
 from autograder.gradebook.pseudonyms import Names
@@ -77,11 +77,12 @@ class Kept:
 
 @dataclass(frozen=True)
 class Given:
-    """What one `apply` changed: what each student had before, and has now."""
+    """What one `apply` or `mark` changed: what each student had before, and has now."""
 
     group: int
     before: dict[str, HandMark]
     after: dict[str, HandMark]
+    by: str = ""  # who marked in the page of `autograder mark`
 
 
 KEPT, LOG = TypeAdapter(list[Kept]), TypeAdapter(list[Given])
@@ -111,16 +112,22 @@ def question_of(course: Course, question: str) -> tuple[NotebookEntry, str]:
         CourseError: there is no such question; the message names those of its notebook.
     """
     entry = course.notebook(question.split(".")[0])
+    known = questions(course, entry)
+    if question not in known:
+        raise CourseError(f"{entry.name} has no written question {question}; it has {', '.join(known) or 'none'}")
+    return entry, known[question]
+
+
+def questions(course: Course, entry: NotebookEntry) -> dict[str, str]:
+    """The written questions of a released notebook, 1.W1 for example, and the ids of their cells."""
     cells = json.loads(course_tree.release_text(course, entry))["cells"]
-    known = [cell["id"] for cell in cells if cell["id"].startswith("written_")]
-    if cell_id("written", question) not in known:
-        there = ", ".join(name.removeprefix("written_").replace("_", ".") for name in known) or "none"
-        raise CourseError(f"{entry.name} has no written question {question}; it has {there}")
-    return entry, cell_id("written", question)
+    return {exercise_of(cell["id"]): cell["id"] for cell in cells if cell["id"].startswith("written_")}
 
 
-def answers(course: Course, question: str) -> tuple[list[Answer], float, int]:
+def answers(course: Course, question: str, students: list[str] | None = None) -> tuple[list[Answer], float, int]:
     """The answers of all graded hand-ins to a question, by student; its points; how many hand-ins have no answer.
+
+    With `students` only theirs.
 
     Raises:
         CourseError: there is no such question, or the course tree or the gradebook cannot be read.
@@ -130,7 +137,7 @@ def answers(course: Course, question: str) -> tuple[list[Answer], float, int]:
     with marks.reading(course) as gradebook:
         held, points = by_hand.held(gradebook, entry, cell) if gradebook else ({}, 0.0)
     found, empty = [], 0
-    for student in students_of(course, entry):
+    for student in students_of(course, entry, students):
         record, path = load_record(course, entry, student), course_tree.place(course, "autograded", entry, student)
         if record is None or record.status != GRADED or not path.exists() or student not in held:
             continue
@@ -182,8 +189,8 @@ def apply(
     that was shown is left out. All marks are written, or none.
 
     Raises:
-        CourseError: there is no such group, the score is not between 0 and the points that there are, somebody marks
-            at the same time, or a run is grading.
+        CourseError: there is no such group, the score is not between 0 and the points that there are, or somebody
+            marks the same answers at the same time.
     """
     entry, cell = question_of(course, question)
     path = _file(course, question, "groups")
@@ -192,7 +199,7 @@ def apply(
         raise CourseError(f"there is no group {number} of {question}: `autograder group {question}` shows them")
     if len(comment) > MAX_COMMENT:
         raise CourseError(f"the comment has more than {MAX_COMMENT} characters")
-    with guard.exclusive_run(course):
+    with by_hand.writing(course):
         found, points, _ = answers(course, question)
         if not 0 <= score <= points:
             raise CourseError(f"{score:g} is no score of {question}: there are {points:g} points")
@@ -215,26 +222,76 @@ def apply(
     return len(free), notes
 
 
-def undo(course: Course, question: str, reason: str = "") -> tuple[Given, list[str]]:
-    """Take the last `apply` back: what was there before is there again; the students whose mark was changed since.
+def distinct(course: Course, question: str) -> tuple[list[Group], float, int]:
+    """The answers to a question with equal ones once; its points; how many hand-ins have no answer.
 
-    Theirs stays as it is.
+    They are in the order in which `grouped` has last put them, if it has; else the one that most gave comes first. The
+    number of each is that of its group, 0 if it is in none.
+    """
+    found, points, empty = answers(course, question)
+    path = _file(course, question, "groups")
+    of: dict[str, tuple[int, int]] = {}
+    for group in KEPT.validate_json(path.read_bytes()) if path.exists() else ():
+        of |= {digest: (group.number, place) for place, digest in enumerate(group.answers.values())}
+    equal: dict[str, list[Answer]] = {}
+    for one in found:
+        equal.setdefault(" ".join(one.text.split()), []).append(one)
+    last = (len(found) + 1, 0)
+    whole = [Group(of.get(some[0].digest, (0, 0))[0], some) for some in equal.values()]
+    whole.sort(key=lambda one: (of.get(one.answers[0].digest, last), -len(one.answers), one.answers[0].student))
+    return whole, points, empty
+
+
+def mark(course: Course, question: str, shown: list[Answer], score: float, comment: str, by: str) -> Given:
+    """Give answers, as they were `shown` with their marks, one score and one comment; all of them or none.
 
     Raises:
-        CourseError: there is nothing to undo, somebody marks at the same time, or a run is grading.
+        ChangedMeanwhile: an answer or a mark is no longer the one that was shown.
+        CourseError: the score is not between 0 and the points that there are, the comment is too long, or the gradebook
+            cannot be written.
+    """
+    from autograder.gradebook.recording import ChangedMeanwhile
+
+    entry, cell = question_of(course, question)
+    if len(comment) > MAX_COMMENT:
+        raise CourseError(f"the comment has more than {MAX_COMMENT} characters")
+    with by_hand.writing(course):
+        there, points, _ = answers(course, question, [one.student for one in shown])
+        if not 0 <= score <= points:
+            raise CourseError(f"{score:g} is no score of {question}: there are {points:g} points")
+        now = {one.student: one for one in there}
+        stale = [one.student for one in shown if now.get(one.student) != one]
+        if stale:
+            raise ChangedMeanwhile(f"{len(stale)} of these answers were marked or handed in anew meanwhile")
+        before = {one.student: one.mark for one in shown}
+        after = {student: HandMark(score, False, comment or None) for student in before}
+        given = Given(0, before, after, by)
+        _give(course, entry, cell, [*_log(course, question), given], before, after, question, f"mark {question}")
+    return given
+
+
+def undo(course: Course, question: str, reason: str = "", *, by: str | None = None) -> tuple[Given, list[str]]:
+    """Take the last `apply` or `mark` back: what was there before is there again; the students marked since.
+
+    Their marks stay as they are. With `by` the last of this person is taken back.
+
+    Raises:
+        CourseError: there is nothing to undo, or somebody marks the same answers at the same time.
     """
     entry, cell = question_of(course, question)
-    with guard.exclusive_run(course):
+    with by_hand.writing(course):
         log = _log(course, question)
-        if not log:
+        mine = [place for place, one in enumerate(log) if by in (None, one.by)]
+        if not mine:
             raise CourseError(f"nothing that `autograder group {question} --apply` did is left to undo")
-        last = log.pop()
+        last = log.pop(mine[-1])
         with marks.reading(course) as gradebook:
             now = by_hand.held(gradebook, entry, cell)[0] if gradebook else {}
         changed = by_hand.differing(now, last.after)
-        mine = {student: mark for student, mark in last.before.items() if student not in changed}
-        why = f"group {question} --undo of group {last.group}{': ' * bool(reason)}{reason}"
-        _give(course, entry, cell, log, {student: last.after[student] for student in mine}, mine, question, why)
+        back = {student: mark for student, mark in last.before.items() if student not in changed}
+        what = f"group {question} --undo of group {last.group}" if last.group else f"mark {question}, taken back"
+        why = f"{what}{': ' * bool(reason)}{reason}"
+        _give(course, entry, cell, log, {student: last.after[student] for student in back}, back, question, why)
     return last, changed
 
 

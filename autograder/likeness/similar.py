@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import combinations
+from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -137,5 +138,5 @@ def page(course: Course, entry: NotebookEntry, compared: Compared, pairs: list[P
     for pair in pairs:
         alike = [(number, share, *compared.marked(pair, number)) for number, share in pair.exercises.items() if share]
         shown.append({"pair": pair, "answers": alike})
-    about = {"title": course.title, "entry": entry, "called": names.of, "named": names.shown}
+    about: dict[str, Any] = {"title": course.title, "entry": entry, "called": names.of, "named": names.shown}
     return layout.render("similar.html.jinja", shown=shown, alike=ALIKE, **about)

@@ -11,7 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 SCRIPT = Path(__file__).with_name("sorting.js")
-FOLDERS = [Path(__file__).parent, Path(__file__).parents[1] / "likeness"]
+FOLDERS = [Path(__file__).parents[1] / name for name in ("reports", "likeness", "marking")]
 
 
 @cache
@@ -21,12 +21,17 @@ def _environment() -> jinja2.Environment:
     )
 
 
-def render(template: str, **values: Any) -> str:
+def render(template: str, path: Path = SCRIPT, **values: Any) -> str:
     """A page of one of the templates that extend `layout.html.jinja`; what stands in `values` is escaped.
 
-    The page may run the one script that sorts, by its digest, and load nothing.
+    The page may run one script, by its digest, and load nothing: the one in the file `path`, by default the one that
+    sorts.
     """
-    script = SCRIPT.read_text()
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    version = metadata.version("attention-graded")
-    return _environment().get_template(template).render(script=Markup(script), digest=digest, version=version, **values)
+    script = path.read_text()
+    values |= {"script": Markup(script), "digest": digest(script), "version": metadata.version("attention-graded")}
+    return _environment().get_template(template).render(**values)
+
+
+def digest(script: str) -> str:
+    """How a content security policy names a script that may run."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -115,6 +115,17 @@ def render(about: dict[str, Any]) -> str:
     )
 
 
+def question(release: str, name: str) -> str:
+    """What the written question in the cell `name` asks, as Markdown; `release` is the released notebook as text."""
+    return _released(release).questions[name]
+
+
+def prose(texts: list[str]) -> list[str]:
+    """Markdown as clean HTML, each of `texts`; to be called in a child with limits, as `render`."""
+    made = _Prose()
+    return [made.html(text) for text in texts]
+
+
 @functools.cache
 def _template() -> jinja2.Template:
     loader = jinja2.FileSystemLoader(TEMPLATE.parent)

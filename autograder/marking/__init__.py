@@ -1,0 +1,1 @@
+"""Marking written answers question by question, in a page."""
