@@ -50,6 +50,13 @@ def test_what_is_wrong_in_a_dockerfile_is_found(tmp_path, before, after, rule):
     assert not clean and rule in said, said
 
 
+def test_the_first_process_of_the_image_is_an_init():
+    """As the first one, autograder would have to wait for each process whose parent has ended."""
+    text = FILE.read_text()
+    assert re.search(r"^ENTRYPOINT \[\"tini\", \"--\", \"autograder\"", text, re.M)
+    assert re.search(r"apt-get install .*\btini\b", text)
+
+
 def test_the_image_holds_what_is_committed_and_nothing_else():
     """Each file or folder is named: no gradebook, no secret, no hand-in of the machine that builds it."""
     copied = [words for line in re.findall(r"^COPY (.*)$", FILE.read_text(), re.M) for words in line.split()[:-1]]

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +14,7 @@ from autograder.grading import cluster
 from autograder.grading.local import Workers
 from autograder.grading.records import Options
 from autograder.sandbox import kernel, launch, preload, sandbox, withheld
+from utils.grading import protocol
 
 
 def said(ran):
@@ -119,15 +119,14 @@ def test_a_fork_server_that_is_ended_in_the_middle_of_a_fork_finishes_it_and_say
     path = server.start()
     with sandbox.Sandbox(course.load().limits) as made, ThreadPoolExecutor(1) as pool:
         for ended in (False, True):
-            ours, theirs = socket.socketpair()
-            ours.settimeout(60)
+            ours, theirs = protocol.pair()
             asked = pool.submit(launch.fork_kernel, path, made, theirs, {})
             if ended:
                 time.sleep(0.2)  # it imported long ago, and is forking now
                 server._process.terminate()
             assert asked.result() > 0
             theirs.close()
-            assert ours.recv(4) == bytes(4), "the kernel did not say that it is ready"
+            assert ours.can_read(60) and ours.recv(4) == bytes(4), "the kernel did not say that it is ready"
             ours.close()
     server.stop()
     assert capfd.readouterr().err == ""

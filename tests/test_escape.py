@@ -298,6 +298,59 @@ def test_it_ends_with_the_process_that_made_it(small, tmp_path):
     os.close(first)
 
 
+LINGERS = """
+import array, os, socket, struct
+hosts = socket.create_server(("127.0.0.1", 0))
+one = socket.create_connection(hosts.getsockname())
+other, _ = hosts.accept()
+one.setblocking(False)
+try:
+    while True: one.send(bytes(2**16))
+except BlockingIOError: pass
+one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 60))
+"""
+PASSES = """
+import time
+if not os.fork():
+    one.close()
+    time.sleep(100)
+passed = []
+for descriptor in range(5):
+    try:
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, fileno=os.dup(descriptor))
+        line.sendmsg([b"..."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [one.fileno()]))])
+        passed.append(descriptor)
+    except OSError:
+        pass
+one.close()
+"""
+
+
+def test_the_line_carries_no_open_files(small):
+    """A socket that lingers would be closed in the judge's process, for as long as its sender wants."""
+    started = time.monotonic()
+    with kernel.open_kernel(small) as running:
+        assert said(running.run(LINGERS)) == "", "the socket is there"
+        assert said(running.run(f"{PASSES}\nprint(passed)")) == "[]\n"
+    assert time.monotonic() - started < 50
+
+
+def test_a_kernel_that_takes_back_what_it_says_does_not_hold_the_judge(small):
+    """Of an ordinary user's pipes it may open the other end, too; of root's it may not."""
+    limits = small.limits.model_copy(update={"cell_seconds": 1.0})
+    takes = "import os\nfor n in (3, 4):\n    if not os.fork():\n        for how in (0, 1):\n"
+    takes += "            end = os.open(f'/proc/self/fd/{n}', how)\n            os.set_blocking(end, False)\n"
+    takes += "            while how == 0:\n                try: os.read(end, 9)\n                except OSError: pass"
+    started = time.monotonic()
+    with kernel.open_kernel(small.model_copy(update={"limits": limits})) as running:
+        try:
+            for _ in range(5):
+                running.run(takes)
+        except kernel.KernelGone as gone:
+            assert not os.getuid() or "no outputs" in str(gone), gone
+    assert time.monotonic() - started < 50
+
+
 def listed(running, folder):
     code = f"import os; print(os.listdir({folder!r}) if os.path.isdir({folder!r}) else [])"
     return set(eval(said(running.run(code))))

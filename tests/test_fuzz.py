@@ -9,7 +9,6 @@ import copy
 import json
 import os
 import random
-import socket
 import threading
 import zipfile
 
@@ -182,12 +181,12 @@ def test_any_reply_to_a_check(tree, seed):
     | some.builds(lambda size, rest: size.to_bytes(4) + rest, some.integers(0, 9), some.binary(max_size=9))
 )
 def test_any_bytes_on_the_judges_line(data):
-    here, there = socket.socketpair()
-    with here, there:
-        here.sendall(data)
-        here.shutdown(socket.SHUT_WR)
+    judges, kernels = protocol.pair()
+    with judges:
+        with kernels:
+            kernels.sendall(data)
         try:
-            assert len(protocol.receive(there)) <= wire.MAX_BYTES
+            assert len(protocol.receive(judges)) <= wire.MAX_BYTES
             ended["bytes on the line"]["a message"] += 1
         except (EOFError, wire.TooLarge):
             ended["bytes on the line"]["refused"] += 1

@@ -5,13 +5,16 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 
+import distributed
 import psutil
 import pytest
 
 from autograder import course
-from autograder.grading.local import RETRIES, WorkerDied, Workers
-from autograder.grading.records import Record
+from autograder.grading import cluster, grade
+from autograder.grading.local import RETRIES, TookTooLong, WorkerDied, Workers
+from autograder.grading.records import UNGRADABLE, Options, Record
 
 SLEEPING = """\
 import time
@@ -76,8 +79,47 @@ def test_a_job_that_takes_for_ever_is_ended_and_not_tried_again(tmp_path):
         assert time.monotonic() - began < 20
         workers.add(["fine too"])
         answers |= dict(workers.in_turn())
-    assert isinstance(answers["takes for ever"], WorkerDied) and (tmp_path / "takes for ever").stat().st_size == 1
+    assert isinstance(answers["takes for ever"], TookTooLong) and (tmp_path / "takes for ever").stat().st_size == 1
     assert answers["fine"][0] == "fine" and answers["fine too"][0] == "fine too"
+
+
+def test_on_a_cluster_too_a_job_that_takes_for_ever_is_ended_and_not_tried_again(tmp_path, monkeypatch):
+    @contextmanager
+    def small_one(options):
+        with distributed.Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+            yield client
+
+    monkeypatch.setattr(cluster, "client", small_one)
+    jobs, began = ["takes for ever", "fine", "dies once", "fails"], time.monotonic()
+    answers = dict(cluster.in_turn(Options(), jobs, work, lambda job: (job, str(tmp_path)), 15.0))
+    assert time.monotonic() - began < 100
+    assert isinstance(answers["takes for ever"], TookTooLong) and (tmp_path / "takes for ever").stat().st_size == 1
+    assert answers["fine"][0] == "fine" and answers["dies once"][0] == "dies once"
+    assert isinstance(answers["fails"], TypeError) and (tmp_path / "fails").stat().st_size == 1 + RETRIES
+    for _, number in (answers["fine"], answers["dies once"]):
+        assert number != os.getpid()
+
+
+def test_a_child_of_a_clusters_worker_is_kept_and_ends_with_it():
+    code = "import os, time\nfrom autograder.grading import bounded\n"
+    code += "print(os.getpid(), bounded.call(60, os.getpid), bounded.call(60, os.getpid), flush=True)\n"
+    code += "bounded.call(600, time.sleep, 600)"
+    worker = subprocess.Popen([sys.executable, "-c", code], cwd=course.ROOT, stdout=subprocess.PIPE, text=True)
+    own, first, second = map(int, worker.stdout.readline().split())
+    assert own != first == second
+    child = psutil.Process(first)
+    worker.kill()
+    worker.wait()
+    worker.stdout.close()
+    assert psutil.wait_procs([child], timeout=30)[1] == []
+
+
+def test_the_record_of_a_hand_in_that_took_too_long_blames_nobody(capsys):
+    failed = grade._failed(TookTooLong(90.0), course.load().notebooks[0], "ada")
+    assert failed.status == UNGRADABLE and not failed.retry
+    assert failed.reason.startswith(
+        "judging it took longer than 90 seconds in all, and it was ended; `autograder grade"
+    )
 
 
 def test_where_a_worker_failed_in_the_grader_is_known_here():

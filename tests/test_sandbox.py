@@ -128,6 +128,14 @@ def test_no_namespace_is_made_within(shared, flag):
     assert told == "-1 1 -1 1\n"
 
 
+def test_no_process_is_made_a_child_of_a_process_outside(shared):
+    """It would be a zombie that nobody waits for, where the process outside that adopts it is autograder itself."""
+    code = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True)\n"
+    code += f"ended = libc.syscall({seccomp.number('clone')}, {0x8000 | 17}, 0, 0, 0, 0)\n"
+    code += "if ended == 0: os._exit(0)\nprint(ended, ctypes.get_errno())"
+    assert said(shared.run(code)) == "-1 1\n"
+
+
 def test_clone3_is_not_there_so_that_libraries_fall_back(shared):
     number = pyseccomp.resolve_syscall(pyseccomp.system_arch(), "clone3")
     told = said(shared.run(f"import ctypes; libc = ctypes.CDLL(None, use_errno=True)\n"

@@ -32,7 +32,7 @@ from autograder import html_cleaning
 from autograder.any_course.convert import Converted, convert, split
 from autograder.any_course.directory import GRADED, UNGRADABLE, CourseDir, Job, Record, jobs, languages
 from autograder.course import CourseError
-from autograder.grading.local import Workers
+from autograder.grading.local import TookTooLong, Workers
 from autograder.sandbox import preload
 from autograder.sandbox.sandbox import SandboxError, require_sandboxes
 
@@ -182,6 +182,8 @@ def _keep(keeper: Keep, job: Job, answer: Any) -> Record:
         record.status, record.retry = UNGRADABLE, isinstance(answer, (SandboxError, ConnectionError, TimeoutError))
         where = "".join(getattr(answer, "__notes__", ()))
         record.reason = f"the grader failed: {type(answer).__name__}{where}: {html_cleaning.line(answer, 300)}"
+        if isinstance(answer, TookTooLong):
+            record.reason = f"{answer}, and it was ended"
     elif answer.reason:
         record.status, record.reason = UNGRADABLE, html_cleaning.line(answer.reason)
     else:

@@ -12,6 +12,7 @@ import distributed
 from tqdm import tqdm
 
 from autograder.course import CourseError
+from autograder.grading import bounded
 from autograder.grading.local import RETRIES
 from autograder.grading.records import Options
 
@@ -22,9 +23,13 @@ T = TypeVar("T")
 
 
 def in_turn(
-    options: Options, waiting: list[T], work: Callable[..., Any], arguments: Callable[[T], tuple]
+    options: Options,
+    waiting: list[T],
+    work: Callable[..., Any],
+    arguments: Callable[[T], tuple],
+    seconds: float,
 ) -> Iterator[tuple[T, Any]]:
-    """Every job with what `work(*arguments(job))` answered or raised, as it is done.
+    """Every job with what `work(*arguments(job))` answered or raised, as it is done; none takes longer than `seconds`.
 
     Few are with the workers at a time: a class need not fit in memory.
     """
@@ -32,7 +37,9 @@ def in_turn(
     with client(options) as dask_client:
 
         def submit(job: T) -> distributed.Future:
-            return dask_client.submit(work, *arguments(job), retries=RETRIES, pure=False, **needs)
+            return dask_client.submit(
+                bounded.call, seconds, work, *arguments(job), retries=RETRIES, pure=False, **needs
+            )
 
         left = iter(waiting)
         most = max(LEAST_AHEAD, AHEAD * sum(dask_client.nthreads().values()))

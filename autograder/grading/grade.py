@@ -17,7 +17,7 @@ from autograder.grading import frozen, history, worker
 from autograder.grading.fingerprints import released
 from autograder.grading.guard import FULL, exclusive_run, explain_failures, where
 from autograder.grading.lateness import settle_records
-from autograder.grading.local import Workers
+from autograder.grading.local import TookTooLong, Workers
 from autograder.grading.records import (
     GRADED,
     UNGRADABLE,
@@ -245,8 +245,8 @@ class _Run:
         self._unreadable: list[Job] = []
         self._on_dask = bool(options.cluster or options.dashboard)
         # The kernel's time is bounded by itself; this also bounds what is computed of its replies.
-        most = 3 * course.limits.notebook_seconds + 60
-        self._workers = Workers(options.workers, grade_one, self._arguments, options.gpus, most)
+        self._most = 3 * course.limits.notebook_seconds + 60
+        self._workers = Workers(options.workers, grade_one, self._arguments, options.gpus, self._most)
         self._server = ""
 
     def __enter__(self) -> "_Run":
@@ -317,7 +317,7 @@ class _Run:
             return self._workers.in_turn()
         from autograder.grading import cluster  # dask takes half a second to import
 
-        return cluster.in_turn(self.options, self._jobs, grade_one, self._arguments)
+        return cluster.in_turn(self.options, self._jobs, grade_one, self._arguments, self._most)
 
     def _arguments(self, job: Job) -> tuple[Course, HandIn, bool, str]:
         grading = self.course.grading.model_copy(update={"database": ""})  # its URL may hold a password
@@ -435,6 +435,8 @@ def _failed(bug: Exception, entry: NotebookEntry, student: str) -> Record:
     tqdm.write(f"{student} {entry.name}: {type(bug).__name__}{place}: {html_cleaning.line(bug, 500)}", file=sys.stderr)
     again = isinstance(bug, (SandboxError, ConnectionError, TimeoutError))
     reason = f"the grader itself failed, please report it ({type(bug).__name__}{place})"
+    if isinstance(bug, TookTooLong):
+        reason = f"{bug}, and it was ended"
     if not again:
         reason += f"; `autograder grade {entry.number} --student {student} --again` tries once more"
     return Record(student, entry.name, UNGRADABLE, reason, retry=again)

@@ -28,6 +28,17 @@ class WorkerDied(Exception):
     """Every worker that had this hand-in died."""
 
 
+class TookTooLong(WorkerDied):
+    """A hand-in was ended because its worker had it for longer than `seconds`."""
+
+    def __init__(self, seconds: float):
+        super().__init__(seconds)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"judging it took longer than {self.seconds:g} seconds in all"
+
+
 class Workers:
     """Up to `number` workers that call `work(*arguments(job))`; those that are not needed are not started.
 
@@ -72,6 +83,7 @@ class Workers:
                 answer = worker.answer()
                 if isinstance(answer, WorkerDied):
                     worker.start()
+                    answer = TookTooLong(self._seconds) if late else answer
                 if isinstance(answer, Exception) and tries < RETRIES:
                     self._give(worker, job, given, tries + 1)
                     continue
@@ -160,7 +172,12 @@ def _serve(line: Connection, work: Callable[..., Any], device: str | None, paren
         except Exception as bug:
             bug.add_note(where(bug))  # its traceback stays here
             answer = bug
-        try:
-            line.send(answer)
-        except Exception as bug:  # an exception that cannot be sent
-            line.send(RuntimeError(f"{type(answer).__name__} ({type(bug).__name__})"))
+        sent(line, answer)
+
+
+def sent(line: Connection, answer: Any) -> None:
+    """Send an answer; of an exception that cannot be sent, its kind."""
+    try:
+        line.send(answer)
+    except Exception as bug:
+        line.send(RuntimeError(f"{type(answer).__name__} ({type(bug).__name__})"))

@@ -28,7 +28,7 @@ from autograder.sandbox import seccomp
 
 OWNER_SECONDS = 1.0  # how often we look whether whoever started us is still there
 MAX_REQUEST = 65536
-LINE = 3  # where a kernel finds the judge's line
+WRITING, READING = 3, 4  # where a kernel finds its end of the line to the judge
 ENDING = {signal.SIGTERM}
 NS_GET_USERNS = 0xB701  # ioctl_ns(2): the user namespace that owns a namespace
 PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 4, 38
@@ -147,17 +147,19 @@ def require_alone() -> None:
             raise OSError("the first process of the sandbox is open to others: set fs.suid_dumpable to 0")
 
 
-def close_inherited(line: int) -> int:
-    """Leave the child one handle, the judge's line, and answer with it: standard streams go to /dev/null."""
+def close_inherited(line: tuple[int, int]) -> tuple[int, int]:
+    """Leave the child the line to the judge and nothing else, and return it: standard streams go to /dev/null."""
     null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(line, LINE)
-    for handle in range(LINE):
+    reading, writing = (fcntl.fcntl(one, fcntl.F_DUPFD, READING + 1) for one in line)
+    os.dup2(writing, WRITING)
+    os.dup2(reading, READING)
+    for handle in range(WRITING):
         os.dup2(null, handle)
-    os.closerange(LINE + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    return LINE
+    os.closerange(READING + 1, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    return READING, WRITING
 
 
-def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refused: bytes) -> None:
+def fork_kernel(request: dict[str, Any], asker: socket.socket, line: tuple[int, int], refused: bytes) -> None:
     """Fork, enter the sandbox, fork again (a process enters a pid namespace through its children only).
 
     What goes wrong on the way is told the asker, in place of a number, or on the line, in place of the kernel's
@@ -183,7 +185,8 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
         if child:
             asker.sendall(json.dumps(child).encode() + b"\n")
             asker.close()
-            os.close(line)  # so that the judge hears at once when the kernel closes its own
+            for end in line:
+                os.close(end)  # so that the judge hears at once when the kernel closes its own
             os.waitpid(child, 0)
             os._exit(0)
         line = close_inherited(line)
@@ -200,11 +203,11 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: int, refuse
         os.chdir(request["folder"])
         seed()
     except Exception:
-        with socket.socket(fileno=line) as told, contextlib.suppress(ConnectionError):
-            protocol.send(told, traceback.format_exc().encode())
+        with contextlib.suppress(ConnectionError):
+            protocol.send(protocol.Pipes(*line), traceback.format_exc().encode())
         os._exit(1)
     try:
-        kernel_main.serve(kernel_main.HandInShell.instance(), line, request["guest"])
+        kernel_main.serve(kernel_main.HandInShell.instance(), protocol.Pipes(*line), request["guest"])
     finally:
         os._exit(0)
 
@@ -295,15 +298,15 @@ def main(path: str, owner: int, modules: list[str]) -> None:
             finally:
                 signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
             with asker:
-                asked, lines, _, _ = socket.recv_fds(asker, MAX_REQUEST, 1)
-                if asked and lines:
+                asked, lines, _, _ = socket.recv_fds(asker, MAX_REQUEST, 2)
+                if asked and len(lines) == 2:
                     if forked == FEW:
                         for name in spared:
                             importlib.import_module(name)
                         gc.freeze()
                         gather()
                     forked += 1
-                    fork_kernel(json.loads(asked), asker, lines[0], refused)
+                    fork_kernel(json.loads(asked), asker, (lines[0], lines[1]), refused)
                 for line in lines:
                     os.close(line)
     finally:

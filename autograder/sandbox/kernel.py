@@ -7,7 +7,7 @@ of known types are kept, and no word of it decides a score.
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -141,7 +141,7 @@ class Kernel:
 
 
 class _Patient:
-    """A socket that waits in slices, so that a deadline or a death is noticed.
+    """A line that waits in slices, so that a deadline or a death is noticed.
 
     It waits until the process has used `seconds` of a processor's time, or ON_THE_CLOCK times as long has gone by, and
     never beyond `end`.
@@ -157,7 +157,6 @@ class _Patient:
         self._process, self._interrupt, self._end = process, interrupt, end
         self.interrupted = self.at_the_end = False
         self._give(seconds)
-        process.line.settimeout(SLICE_SECONDS)
 
     def _give(self, seconds: float) -> None:
         now = time.monotonic()
@@ -168,20 +167,22 @@ class _Patient:
         """Like `socket.recv`; raises TimeoutError when it is too late, EOFError when nobody is left to wait for."""
         while True:
             self._hurry()  # also when something came: a byte now and then would keep us for ever
-            try:
-                return self._process.line.recv(size)
-            except TimeoutError:
+            if not self._process.line.can_read(SLICE_SECONDS):
                 self._look()
+                continue
+            with suppress(BlockingIOError):  # whoever opens the same pipe may have read it before us
+                return self._process.line.recv(size)
 
     def sendall(self, data: bytes) -> None:
         """Like `socket.sendall`, with the same errors."""
         rest = memoryview(data)
         while rest:
             self._hurry()
-            try:
-                rest = rest[self._process.line.send(rest) :]
-            except TimeoutError:
+            if not self._process.line.can_write(SLICE_SECONDS):
                 self._look()
+                continue
+            with suppress(BlockingIOError):
+                rest = rest[self._process.line.send(rest) :]
 
     def _hurry(self) -> None:
         now = time.monotonic()

@@ -12,7 +12,6 @@ import io
 import linecache
 import os
 import signal
-import socket
 import sys
 import tempfile
 import threading
@@ -293,8 +292,8 @@ def take_streams(outputs: Outputs) -> None:
             outputs.put_first(name, said.decode(errors="replace"))
 
 
-def serve(shell: HandInShell, fileno: int, guest: bool = False) -> None:
-    """Say that we are ready, with an empty message, then answer until the judge closes the line.
+def serve(shell: HandInShell, line: protocol.Pipes, guest: bool = False) -> None:
+    """Say that we are ready, with an empty message, then answer until the judge closes `line`.
 
     A message that begins with `protocol.CELL` has a cell for us to run: its source, and how much of its
     outputs is kept. The rest is for the dispatch. A `guest` is a hand-in of another course: it finds nothing of ours.
@@ -312,7 +311,7 @@ def serve(shell: HandInShell, fileno: int, guest: bool = False) -> None:
         threading.setprofile(forbidden.note_in_threads)
     if "" not in sys.path:
         sys.path.insert(0, "")  # modules beside the notebook, as in Jupyter
-    with socket.socket(fileno=fileno) as line:
+    with line:
         protocol.send(line, b"")
         while True:
             try:
@@ -370,5 +369,5 @@ def _speakable(value: Any) -> Any:
 if __name__ == "__main__":
     importlib.import_module("autograder.course")  # so that its modules are found; in a sandbox all lie in one place
     with tempfile.TemporaryDirectory() as own:
-        serve(make(own), int(sys.argv[1]))
+        serve(make(own), protocol.Pipes(int(sys.argv[1]), int(sys.argv[2])))
     os._exit(0)  # whatever threads the cells have left

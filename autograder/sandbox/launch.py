@@ -19,6 +19,7 @@ import psutil
 from autograder.course import FOLDER, ROOT, Settings
 from autograder.sandbox import preload
 from autograder.sandbox.sandbox import WORK, Sandbox, SandboxError, has_ended
+from utils.grading import protocol
 
 SERVER_SECONDS = 180  # it imports torch first, and the machine may be busy
 
@@ -27,7 +28,7 @@ SERVER_SECONDS = 180  # it imports torch first, and the machine may be busy
 class Process:
     """A process that runs `autograder.sandbox.kernel_main`: our end of the line to it, and what can be done to it."""
 
-    line: socket.socket
+    line: protocol.Pipes
     alive: Callable[[], bool]
     used: Callable[[], float]  # seconds of a processor's time, with those of its children that it has collected
     interrupt: Callable[[], None]
@@ -50,11 +51,12 @@ def in_sandbox(course: Settings, server: str = "", guest: Guest | None = None) -
         SandboxError: there is no sandbox, no fork server, or no way into the sandbox.
     """
     with ExitStack() as stack:
-        ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
-        sandbox, number = _fork(stack, server, course, theirs, guest)
+        ours, theirs = protocol.pair()
+        stack.enter_context(ours)
+        with theirs:
+            sandbox, number = _fork(stack, server, course, theirs, guest)
         process = os.pidfd_open(number)
         stack.callback(os.close, process)
-        theirs.close()
 
         def alive() -> bool:
             return not has_ended(process)
@@ -77,21 +79,22 @@ def trusted(course: Settings) -> Iterator[Process]:
     """An ordinary process of this machine, for hand-ins that the instructor trusts."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        ours, theirs = (stack.enter_context(end) for end in socket.socketpair())
+        ours, theirs = protocol.pair()
+        stack.enter_context(ours)
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-        process = subprocess.Popen(
-            [sys.executable, "-m", "autograder.sandbox.kernel_main", str(theirs.fileno())],
-            cwd=folder,
-            env=os.environ
-            | {"PYTHONPATH": path, "COURSE_PROFILE": course.grading.profile, "MPLBACKEND": preload.INLINE}
-            | {"AUTOGRADER_COURSE": str(FOLDER), "COURSE_HOME": str(FOLDER)},
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        theirs.close()
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "autograder.sandbox.kernel_main", str(theirs.reading), str(theirs.writing)],
+                cwd=folder,
+                env=os.environ
+                | {"PYTHONPATH": path, "COURSE_PROFILE": course.grading.profile, "MPLBACKEND": preload.INLINE}
+                | {"AUTOGRADER_COURSE": str(FOLDER), "COURSE_HOME": str(FOLDER)},
+                pass_fds=[theirs.reading, theirs.writing],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
         def kill() -> str:
             with suppress(ProcessLookupError):
@@ -121,7 +124,7 @@ def _clock_of(number: int) -> Callable[[], float]:
 
 
 def _fork(
-    stack: ExitStack, server: str, course: Settings, line: socket.socket, guest: Guest | None
+    stack: ExitStack, server: str, course: Settings, line: protocol.Pipes, guest: Guest | None
 ) -> tuple[Sandbox, int]:
     """A kernel from the fork server we were told of, from our own if that one is gone: its sandbox and process id."""
     if server:
@@ -132,7 +135,7 @@ def _fork(
 
 
 def _fork_from(
-    stack: ExitStack, path: str, course: Settings, line: socket.socket, guest: Guest | None
+    stack: ExitStack, path: str, course: Settings, line: protocol.Pipes, guest: Guest | None
 ) -> tuple[Sandbox, int]:
     grading, shown = course.grading, None if guest else preload.course_beside(path)
     with ExitStack() as attempt:
@@ -149,7 +152,7 @@ def _fork_from(
 
 
 def fork_kernel(
-    path: str, sandbox: Sandbox, line: socket.socket, environment: dict[str, str], guest: bool = False
+    path: str, sandbox: Sandbox, line: protocol.Pipes, environment: dict[str, str], guest: bool = False
 ) -> int:
     """Ask the fork server at the socket `path` for a kernel in `sandbox` that has this end of a line; its process id.
 
@@ -175,7 +178,7 @@ def fork_kernel(
                 if time.monotonic() > late or not os.path.isdir(os.path.dirname(path)):
                     raise SandboxError(f"no fork server at {path}") from None
                 time.sleep(0.05)  # it has only just been started
-        socket.send_fds(asker, [json.dumps(request).encode()], [line.fileno()])
+        socket.send_fds(asker, [json.dumps(request).encode()], [line.reading, line.writing])
         told = asker.makefile().readline()
     answer = json.loads(told or '"the fork server died"')
     if not isinstance(answer, int):

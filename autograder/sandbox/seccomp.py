@@ -21,6 +21,9 @@ TIOCSTI, TIOCLINUX = 0x5412, 0x541C  # type into somebody's terminal
 THIS_PERSONALITY = 0xFFFFFFFF  # personality(2): only asks
 # clone(2): CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 NAMESPACES = (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)
+# clone(2): a new process of this flag is a child of its parent's parent, which for a kernel is a process outside the
+# sandbox. Nobody there waits for it, and a sandbox ends only when each of its processes was waited for.
+CLONE_PARENT = 0x8000
 FAMILIES = (socket.AF_UNIX, socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK)  # those that a network namespace cuts
 REFUSED = (
     # other processes
@@ -86,7 +89,7 @@ def program() -> bytes:
     for name in REFUSED:
         if number(name) != UNKNOWN:
             rules.add_rule(refuse, number(name))
-    for flag in NAMESPACES:
+    for flag in (*NAMESPACES, CLONE_PARENT):
         rules.add_rule(refuse, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
     # Its flags lie in memory, which no filter reads. glibc goes back to clone.
     rules.add_rule(seccomp.ERRNO(errno.ENOSYS), number("clone3"))

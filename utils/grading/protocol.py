@@ -10,6 +10,8 @@ until the judge closes the line. There are two kinds of requests:
 - plain data of `wire`: a question of a check, as `dispatch.answer` states it, with its reply.
 """
 
+import os
+import select
 from typing import Protocol
 
 from utils.grading import wire
@@ -19,7 +21,7 @@ NEVER, IMPORTS, ALWAYS = "never", "imports", "always"
 
 
 class Line(Protocol):
-    """What `send` and `receive` need of a socket."""
+    """What `send` and `receive` need of a connection."""
 
     def recv(self, size: int, /) -> bytes:
         """At least one byte and at most `size`; none if the other side closed."""
@@ -28,6 +30,64 @@ class Line(Protocol):
     def sendall(self, data: bytes, /) -> None:
         """Send all of `data`."""
         ...
+
+
+class Pipes:
+    """One end of the line between judge and kernel: a pipe to read from and a pipe to write to, as file descriptors.
+
+    A pipe carries bytes alone. A Unix socket also carries open files, and the system closes those that are not taken in
+    the process that receives them: closing a TCP socket with SO_LINGER takes as long as its sender wants.
+    """
+
+    def __init__(self, reading: int, writing: int):
+        self.reading, self.writing = reading, writing
+
+    def recv(self, size: int) -> bytes:
+        """Read like `socket.recv`; raises BlockingIOError if nothing is there and the pipe does not block."""
+        return os.read(self.reading, size)
+
+    def send(self, data: bytes | memoryview) -> int:
+        """Write like `socket.send`; raises BlockingIOError if there is no room and the pipe does not block."""
+        return os.write(self.writing, data)
+
+    def sendall(self, data: bytes) -> None:
+        """Write all of `data`; for pipes that block."""
+        rest = memoryview(data)
+        while rest:
+            rest = rest[self.send(rest) :]
+
+    def can_read(self, seconds: float) -> bool:
+        """Whether there are bytes to read, or the other side has closed, within so many seconds."""
+        return _ready(self.reading, select.POLLIN, seconds)
+
+    def can_write(self, seconds: float) -> bool:
+        """Whether there is room to write, or the other side has closed, within so many seconds."""
+        return _ready(self.writing, select.POLLOUT, seconds)
+
+    def close(self) -> None:
+        """Close both."""
+        os.close(self.reading)
+        os.close(self.writing)
+
+    def __enter__(self) -> "Pipes":
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+def pair() -> tuple[Pipes, Pipes]:
+    """The judge's end of a new line, which never blocks, and the kernel's end."""
+    requests, replies = os.pipe(), os.pipe()
+    for ours in (replies[0], requests[1]):
+        os.set_blocking(ours, False)
+    return Pipes(replies[0], requests[1]), Pipes(requests[0], replies[1])
+
+
+def _ready(descriptor: int, event: int, seconds: float) -> bool:
+    waiting = select.poll()
+    waiting.register(descriptor, event)
+    return bool(waiting.poll(seconds * 1000))
 
 
 def send(line: Line, message: bytes) -> None:
