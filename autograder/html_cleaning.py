@@ -9,7 +9,7 @@ import binascii
 import html as escaping
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import nh3
@@ -125,26 +125,37 @@ def line(text: object, most: int = 2000) -> str:
     return " ".join(legible(str(text), most).split())
 
 
-def fit(notebook: "NotebookNode") -> int:
-    """Leave out what is too much for a page of a graded notebook: whole outputs, and the ends of code; how often."""
-    left, of_html, dropped = MAX_OUTPUT, MAX_ALL, 0
-    for cell in notebook.cells:
-        if cell.cell_type == "code" and len(cell.source) > MAX_CODE:
-            cell.source = f"{cell.source[:CUT]}\n# ... and {len(cell.source) - CUT:,} more characters"
-            dropped += 1
-        kept = []
-        for output in cell.get("outputs", ()):
+class Room:
+    """What may still be shown of the outputs of a notebook: so many characters, and so many of HTML."""
+
+    def __init__(self) -> None:
+        self._left, self._of_html = MAX_OUTPUT, MAX_ALL
+
+    def fitting(self, outputs: Iterable["NotebookNode"], always: bool = False) -> list["NotebookNode"]:
+        """The outputs that fit, all of them with `always`. They take up their room."""
+        fitting = []
+        for output in outputs:
             data = output.get("data", {})
             lines = output.get("traceback", ())
             size = sum(map(len, (*data.values(), output.get("text", ""), *lines))) + EACH + EACH_LINE * len(lines)
             rich = len(data.get("text/html", ""))
-            if cell.id.startswith("check_") or (size <= left and rich <= of_html):  # those hold the score
-                kept.append(output)
-                left, of_html = left - size, of_html - rich
-            else:
-                dropped += 1
+            if always or (size <= self._left and rich <= self._of_html):
+                fitting.append(output)
+                self._left, self._of_html = self._left - size, self._of_html - rich
+        return fitting
+
+
+def fit(notebook: "NotebookNode") -> int:
+    """Leave out what is too much for a page of a graded notebook: whole outputs, and the ends of code; how often."""
+    room, dropped = Room(), 0
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and len(cell.source) > MAX_CODE:
+            cell.source = f"{cell.source[:CUT]}\n# ... and {len(cell.source) - CUT:,} more characters"
+            dropped += 1
         if "outputs" in cell:
-            cell.outputs = kept
+            fitting = room.fitting(cell.outputs, always=cell.id.startswith("check_"))  # those hold the score
+            dropped += len(cell.outputs) - len(fitting)
+            cell.outputs = fitting
     return dropped
 
 

@@ -249,6 +249,18 @@ def test_outputs_of_all_cells_are_bounded(fresh, monkeypatch):
     assert sum(one.score for one in said.verdicts) == sum(one.points for one in said.verdicts)
 
 
+def test_no_more_characters_of_outputs_are_held_than_a_page_shows(fresh):
+    """They are counted as they come: 1,900 cells that print 256 kB each would fill gigabytes of a worker."""
+    maker = synthetic.Maker(fresh, fresh.notebooks[0])
+    notebook, _ = restore.restore(restore.read(maker.file(), 20), maker.released)
+    for place in range(12):
+        notebook.cells.insert(1, nbformat.v4.new_code_cell("print('\U0001f600' * 250_000)", id=f"more{place}"))
+    said = judging.judge(fresh, HandIn(fresh.notebooks[0], "ada"), notebook)
+    shown = [len("".join(output.text for output in cell.outputs)) for cell in notebook.cells if "more" in cell.id]
+    assert shown == [250_001] * 7 + [0] * 5 and said.dropped >= 5
+    assert sum(one.score for one in said.verdicts) == sum(one.points for one in said.verdicts)
+
+
 def author_notebook(entry):
     from autograder.author import build
 

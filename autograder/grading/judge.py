@@ -16,7 +16,7 @@ from typing import TypeVar
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_output
 
-from autograder import limited
+from autograder import html_cleaning, limited
 from autograder.author.answers import preamble
 from autograder.author.checks import PrivateCheck, private_checks, public_checks, whole_verdict
 from autograder.course import Course, cell_id, exercise_of
@@ -61,6 +61,7 @@ class Judged:
     verdicts: list[GradedVerdict] = dataclasses.field(default_factory=list)
     slowest: tuple[str, float] = ("", 0.0)
     remarks: list[str] = dataclasses.field(default_factory=list)
+    dropped: int = 0  # outputs that would not have fitted on the page
 
 
 def judge(
@@ -385,6 +386,7 @@ class _Session:
         self._reader = Reader()
         self.exercise = ""  # the one that is being judged
         self.outputs = MAX_OUTPUTS  # that may still be kept
+        self._room = html_cleaning.Room()  # so that no more is held than what will be shown
         self.kernels, self.chances, self.died = 0, SECOND_CHANCES, False
         self.burdened = False  # by what a cell holds that was stopped at its time limit
         self.deadline = time.monotonic() + course.limits.notebook_seconds
@@ -416,7 +418,9 @@ class _Session:
                 self.burdened = True
         if len(ran.outputs) > self.outputs >= 0:
             self.judged.remarks.append(f"{self._where(cell)}: more than {MAX_OUTPUTS:,} outputs, the rest is left out")
-        cell.outputs, cell.execution_count = ran.outputs[: max(0, self.outputs)], None
+        outputs = ran.outputs[: max(0, self.outputs)]
+        cell.outputs, cell.execution_count = self._room.fitting(outputs), None
+        self.judged.dropped += len(outputs) - len(cell.outputs)
         self.outputs -= len(ran.outputs)
         if ran.seconds > self.judged.slowest[1]:
             self.judged.slowest = (cell.id, round(ran.seconds, 2))

@@ -35,7 +35,7 @@ def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: st
     judged = judge(course, hand_in, notebook, shown, trusted, server)
     done.verdicts = judged.verdicts
     done.remarks += judged.remarks
-    dropped = html_cleaning.fit(notebook)
+    dropped = judged.dropped + html_cleaning.fit(notebook)
     if dropped:
         done.remarks.append(f"{dropped} outputs or ends of cells are left out of the page: they are too large to show")
     done.slowest_cell = [*judged.slowest]
