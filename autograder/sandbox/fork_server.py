@@ -24,7 +24,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NoReturn
 
-from autograder.sandbox import seccomp
+from autograder.sandbox import scratch, seccomp
 
 OWNER_SECONDS = 1.0  # how often we look whether whoever started us is still there
 MAX_REQUEST = 65536
@@ -95,6 +95,7 @@ def enter(sandbox: int) -> None:
         _setns(owner, "owning user")
     for name, namespace in handle.items():
         _setns(namespace, name)
+    scratch.show()
     if os.fstat(inner).st_ino not in (ours, os.fstat(owner).st_ino):
         _setns(inner, "user")
 

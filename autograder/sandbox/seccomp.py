@@ -39,7 +39,7 @@ REFUSED = (
     *("syslog", "acct", "quotactl", "quotactl_fd", "vhangup", "iopl", "ioperm", "modify_ldt", "lookup_dcookie"),
     *("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "uselib"),
     # memory that belongs to no process, so that nobody counts it
-    *("memfd_create", "memfd_secret", "shmget", "msgget", "semget", "mq_open"),
+    *("memfd_create", "memfd_secret", "shmget", "msgget", "semget", "mq_open", "vmsplice"),
 )
 # Numbers of newer calls, the same on every machine: for a libseccomp that is too old to know them by name.
 NUMBERS = {
