@@ -856,6 +856,33 @@ def similar(
 
 
 @app.command()
+def explain(
+    student: Annotated[str, typer.Argument(help="The student's id, as `autograder status` shows it.")],
+    exercise: Annotated[str, typer.Argument(help="An exercise or a written question: 2.6, 1.W1.")],
+    to: Annotated[Path | None, typer.Option("--to", help="Also write the case into this zip, for a committee.")] = None,
+    beside: Annotated[
+        str, typer.Option("--beside", metavar="STUDENT", help="With --to: the code of both, side by side.")
+    ] = "",
+    no_ask: Annotated[bool, typer.Option("--no-ask", help="Do not judge the exercise again.")] = False,
+) -> None:
+    """Show how a mark came about: versions, question, answer, failing input, verdicts over time, marks and decisions.
+
+    The exercise is judged once more in a sandbox to show what its checks asked; nothing of that is recorded.
+    """
+    from autograder import appeals
+
+    course = load()
+    if beside and not to:
+        raise CourseError("--beside goes with --to: name the zip")
+    case = appeals.case_of(course, student, exercise, not no_ask)
+    for line in appeals.lines(case):
+        console.print(line, markup=False, soft_wrap=True)
+    if to:
+        files = appeals.write_zip(course, case, writable(to), beside)
+        console.print(f"{len(files)} files in {to}; it shows inputs of private checks", markup=False, soft_wrap=True)
+
+
+@app.command()
 def export(
     to: Annotated[
         Path | None,
@@ -897,8 +924,16 @@ def export(
 
 @app.command()
 def remove(
-    student: Annotated[str, typer.Argument(help="The student's folder, as `autograder status` shows it.")],
-    notebooks: Annotated[list[str], typer.Argument(metavar="NOTEBOOK...", help="By name or number.")],
+    student: Annotated[str, typer.Argument(help="The student's id, as `autograder status` shows it.")] = "",
+    notebooks: Annotated[
+        list[str] | None, typer.Argument(metavar="NOTEBOOK...", help="By name or number.", show_default=False)
+    ] = None,
+    whose: Annotated[str, typer.Option("--student", help="The student, in place of the first word.")] = "",
+    every: Annotated[bool, typer.Option("--all", help="All notebooks.")] = False,
+    erase: Annotated[
+        bool, typer.Option("--erase", help="With --all: keep nothing, also of what was removed before; with a receipt.")
+    ] = False,
+    reason: Reason = "",
     yes: Annotated[bool, typer.Option("--yes", help="Do it; without this, only show what would be removed.")] = False,
     latest: Annotated[
         bool, typer.Option("--latest", help="Remove the latest only; the one before counts again.")
@@ -906,17 +941,28 @@ def remove(
 ) -> None:
     """Remove a hand-in everywhere: files, verdict, feedback and gradebook. All of it is kept in .course/removed/.
 
-    Manual marks and comments are kept there, too. Without --yes nothing is changed.
+    Manual marks and comments are kept there, too. With --all --erase nothing of the student is kept: files, records,
+    marks, logs, and what was removed before. Without --yes nothing is changed.
     """
     from autograder.grading import removal
     from autograder.reports import report as reporting
 
     course = load()
-    entries = course.select(notebooks)
+    names = [*([student] if whose and student else []), *(notebooks or ())]
+    student = whose or student
+    if not student or bool(names) == every or (erase and not every) or (latest and every):
+        raise CourseError(
+            "name a student and notebooks, `autograder remove ada 01 --yes`, or `--all` in place of the notebooks; "
+            "--erase goes with --all, --latest does not"
+        )
+    if erase:
+        erase_student(course, student, reason, yes)
+        return
+    entries = removal.handed_in(course, student) if every else course.select(names)
     for entry in entries if latest else ():
         kept = [path.name for path in removal.several(course, entry, student)]
         if yes:
-            place = removal.remove_latest(course, entry, student)
+            place = removal.remove_latest(course, entry, student, reason)
             console.print(f"{kept[-2]} counts again, {kept[-1]} is in {place}: `autograder grade`", soft_wrap=True)
         else:
             console.print(f"kept of {student}: {', '.join(kept)}; with --yes the last is removed", soft_wrap=True)
@@ -924,7 +970,7 @@ def remove(
         return
     for entry in entries:
         if yes:
-            console.print(f"removed; all of it is in {removal.remove(course, entry, student)}", soft_wrap=True)
+            console.print(f"removed; all of it is in {removal.remove(course, entry, student, reason)}", soft_wrap=True)
             continue
         found, marks = removal.parts(course, entry, student), removal.marks(course, entry, student)
         removal.require(course, entry, student)
@@ -1021,6 +1067,25 @@ def demo(
 
     if not demonstration.run(workers, console):
         raise typer.Exit(1)
+
+
+def erase_student(course: Course, student: str, reason: str, yes: bool) -> None:
+    """Erase a student, or without `yes` show what that would do."""
+    from autograder.grading import erasure
+    from autograder.reports import report as reporting
+
+    if not yes:
+        for line in erasure.shown(course, erasure.find(course, student)):
+            console.print(line, markup=False, soft_wrap=True)
+        console.print("nothing was changed: give the command with --yes to erase it; nothing can be taken back")
+        return
+    receipt, left = erasure.erase(course, student, reason)
+    console.print(f"erased; the receipt is {receipt}", markup=False, soft_wrap=True)
+    console.print(receipt.read_text(), markup=False, soft_wrap=True)
+    for path in left:
+        console.print(f"a name of the student is still in {path}: look at it", markup=False, soft_wrap=True)
+    console.print(erasure.OUTSIDE, markup=False, soft_wrap=True)
+    console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
 
 
 def begin(notebooks: list[str] | None, cluster: str, trusted: bool, dashboard: bool) -> Course:

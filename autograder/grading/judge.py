@@ -71,6 +71,7 @@ def judge(
     shown: Collection[str] = (),
     trusted: bool = False,
     server: str = "",
+    on_question: Callable[[str, bytes, bytes], None] | None = None,
 ) -> Judged:
     """Run the cells of `notebook` in order and judge each exercise where its graded cell stands.
 
@@ -90,6 +91,7 @@ def judge(
         own = any(check.variant for check in public.values())
         whose = hand_in.names or (hand_in.student,) if own else ()
         session = _Session(course.running([entry]), (trusted, server), stack, judged, hand_in.drawn_for, whose)
+        session.on_question = on_question
         put_off: list[NotebookNode] = []
         released = _Released(hand_in.release, notebook)
         for cell in released.first:
@@ -389,6 +391,7 @@ class _Session:
         self._room = html_cleaning.Room()  # so that no more is held than what will be shown
         self.kernels, self.chances, self.died = 0, SECOND_CHANCES, False
         self.burdened = False  # by what a cell holds that was stopped at its time limit
+        self.on_question: Callable[[str, bytes, bytes], None] | None = None
         self.deadline = time.monotonic() + course.limits.notebook_seconds
         self._kernel: Kernel | None = None
 
@@ -447,11 +450,16 @@ class _Session:
     def ask(self, request: bytes) -> bytes:
         """Ask the kernel; see `Kernel.ask`."""
         try:
-            return self._living().ask(request)
+            reply = self._living().ask(request)
         except KernelGone as gone:
             self.died = isinstance(gone, KernelDied)
             self._discard_kernel(f"exercise {self.exercise}, its check", gone)
+            if self.on_question:
+                self.on_question(self.exercise, request, b"")
             raise
+        if self.on_question:
+            self.on_question(self.exercise, request, reply)
+        return reply
 
     def whole(self, what: Callable[[], T]) -> T:
         """Have a check ask all its questions; all of them once more if the kernel dies of nothing that we know.

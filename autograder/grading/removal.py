@@ -75,6 +75,18 @@ def remove(course: Course, entry: NotebookEntry, student: str, reason: str = "")
     return target
 
 
+def handed_in(course: Course, student: str) -> list[NotebookEntry]:
+    """The notebooks of which the tree or the gradebook has something of this student.
+
+    Raises:
+        CourseError: none.
+    """
+    found = [entry for entry in course.notebooks if parts(course, entry, student) or marks(course, entry, student)]
+    if not found:
+        raise CourseError(f"there is no submission of `{student}`: `autograder status` shows those that there are")
+    return found
+
+
 def several(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
     """The kept hand-ins of a student, the latest last.
 

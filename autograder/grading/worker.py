@@ -55,6 +55,17 @@ def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: st
     return done, build.write(notebook)
 
 
+def restored(course: Course, hand_in: HandIn) -> nbformat.NotebookNode:
+    """The released notebook with a submission's answers in it.
+
+    Raises:
+        Ungradable: the submission cannot be read.
+    """
+    released = release_of(hand_in.release)
+    handed = restore.read(hand_in.text, course.limits.notebook_mb, restore.illustrating(released))
+    return restore.restore(handed, released)[0]
+
+
 def prepare(course: Course, entries: Collection[NotebookEntry]) -> None:
     """Import what workers need for these notebooks, before they are forked."""
     from autograder.author.checks import private_checks

@@ -73,6 +73,20 @@ class Compared:
         found = (self._pair(first, second) for first, second in combinations(self._own, 2))
         return sorted(found, key=lambda one: (-one.likeness, one.first, one.second))[:most]
 
+    def pair(self, first: str, second: str) -> Pair:
+        """Two students' submissions.
+
+        Raises:
+            CourseError: there are no such two; the message names those that there are.
+        """
+        missing = [student for student in (first, second) if student not in self._own]
+        if missing or first == second:
+            raise CourseError(
+                f"{missing[0] if missing else first} cannot be laid beside: name another student with a graded "
+                f"submission, such as {', '.join([one for one in self._own if one != first][:5])}"
+            )
+        return self._pair(first, second)
+
     def marked(self, pair: Pair, number: str) -> tuple[Markup, Markup]:
         """An exercise's two answers as HTML; a line is marked if all its pieces are in both and none was released."""
         one, other = (self._own[student][number] for student in (pair.first, pair.second))
@@ -124,6 +138,16 @@ def hand_ins(course: Course, entry: NotebookEntry) -> tuple[dict[str, dict[str, 
     return found, template
 
 
+def pair_page(course: Course, entry: NotebookEntry, first: str, second: str) -> str:
+    """The page of one pair, with their ids.
+
+    Raises:
+        CourseError: one of them has no graded submission of this notebook.
+    """
+    compared = Compared(*hand_ins(course, entry))
+    return page(course, entry, compared, [compared.pair(first, second)], Names(course, shown=True), every=True)
+
+
 def _answers(notebook: str) -> dict[str, str]:
     """The exercise cells of a notebook that we wrote."""
     cells = json.loads(notebook)["cells"]
@@ -132,11 +156,17 @@ def _answers(notebook: str) -> dict[str, str]:
     }
 
 
-def page(course: Course, entry: NotebookEntry, compared: Compared, pairs: list[Pair], names: Names) -> str:
-    """The pairs as one self-contained page, their answers side by side; what students wrote is escaped."""
+def page(
+    course: Course, entry: NotebookEntry, compared: Compared, pairs: list[Pair], names: Names, every: bool = False
+) -> str:
+    """The pairs as one self-contained page, their answers side by side; what students wrote is escaped.
+
+    Exercises that have nothing in common are left out, unless `every` one is asked for.
+    """
     shown = []
     for pair in pairs:
-        alike = [(number, share, *compared.marked(pair, number)) for number, share in pair.exercises.items() if share]
+        both = ((number, share) for number, share in pair.exercises.items() if share or every)
+        alike = [(number, share, *compared.marked(pair, number)) for number, share in both]
         shown.append({"pair": pair, "answers": alike})
     about: dict[str, Any] = {"title": course.title, "entry": entry, "called": names.of, "named": names.shown}
     return layout.render("similar.html.jinja", shown=shown, alike=ALIKE, **about)
