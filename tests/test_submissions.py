@@ -12,6 +12,7 @@ import pytest
 
 from autograder import course
 from autograder.author import build
+from autograder.gradebook import course_tree
 from autograder.intake import archive, collect
 
 NAME, RUNS = "01_causal_mask_lm", "05_seed_variance"
@@ -399,3 +400,91 @@ def test_a_name_with_another_suffix_says_whose_it_is(mine, tmp_path, text):
     files = {f"lovelaceada_101_9001_{NAME}.ipynb.txt": text, f"bergbo_102_9002_{NAME}.ipynb": text}
     collect.collect(mine, laid_out(tmp_path / "other", files, "zip"))
     assert {"lovelaceada_101", "bergbo_102"} <= {*submitted(mine)}
+
+
+@pytest.fixture(scope="module")
+def answered():
+    """Notebooks of the first and the fifth, with one answer each, and as they were released."""
+    known, found = course.load(), {}
+    for name in (NAME, RUNS):
+        book = build.student_notebook(known, known.notebook(name))
+        found[name, "blank"] = build.write(book).encode()
+        cell = next(cell for cell in book.cells if cell.id.startswith("exercise_"))
+        cell.source = "def answer():\n    return 1"
+        found[name, "answered"] = build.write(book).encode()
+    return found
+
+
+def saved_again(text):
+    """A notebook as Jupyter saves it after it was run: with outputs, counts, a name, and metadata of its own."""
+    book = json.loads(text)
+    for cell in book["cells"]:
+        if cell["cell_type"] == "code":
+            cell["execution_count"], cell["outputs"] = 3, [{"output_type": "stream", "name": "stdout", "text": "ran"}]
+            cell["source"] = "".join(cell["source"]).replace('STUDENT = ""', 'STUDENT = "Ada Lovelace"')
+    book["metadata"]["kernelspec"] = {"display_name": "Other", "language": "python", "name": "other"}
+    return json.dumps(book).encode()
+
+
+def dated(source, when):
+    for path in source.rglob("*"):
+        os.utime(path, (when, when))
+
+
+# Files of a student, with their days; the notebook that counts of each, None for none.
+BLANK = {
+    "a whole folder as a zip, later": (
+        [{f"ada/{NAME}.ipynb": "answered"}, {"ada/work.zip": {f"{NAME}.ipynb": "blank", f"{RUNS}.ipynb": "blank"}}],
+        {NAME: "answered", RUNS: None},
+    ),
+    "saved again without an answer": (
+        [{f"ada/{NAME}.ipynb": "answered"}, {f"ada/{NAME}.ipynb": "saved"}],
+        {NAME: "answered"},
+    ),
+    "the release alone": ([{f"ada/{NAME}.ipynb": "blank", f"ada/{RUNS}.ipynb": "saved"}], {NAME: None, RUNS: None}),
+    "a cloned release beside it": (
+        [{f"ada/{NAME}.ipynb": "answered", f"ada/student-repository/notebooks/{NAME}.ipynb": "blank"}],
+        {NAME: "answered"},
+    ),
+    "a blank one on top of a zip": (
+        [{"ada/work.zip": {f"{NAME}.ipynb": "blank", f"mine/{NAME}.ipynb": "answered"}}],
+        {NAME: "answered"},
+    ),
+    "blank with runs": ([{f"ada/{RUNS}.ipynb": "blank"} | below("ada", IN_RESULTS)], {RUNS: "blank"}),
+    "blank with runs after an answered one": (
+        [{f"ada/{RUNS}.ipynb": "answered"}, {f"ada/{RUNS}.ipynb": "blank"} | below("ada", IN_RESULTS)],
+        {RUNS: "answered"},
+    ),
+    "blank with runs before an earlier answered one": (
+        [{f"ada/{RUNS}.ipynb": "blank"} | below("ada", IN_RESULTS), {f"ada/{RUNS}.ipynb": "answered"}, -1],
+        {RUNS: "answered"},
+    ),
+}
+
+
+@pytest.mark.parametrize("steps, counts", BLANK.values(), ids=BLANK)
+def test_what_equals_the_release_replaces_nothing(mine, tmp_path, answered, steps, counts):
+    for name in (NAME, RUNS):
+        course_tree.write(course_tree.place(mine, "release", mine.notebook(name)), answered[name, "blank"])
+    backwards = -1 if steps[-1] == -1 else 1
+    for day, files in enumerate(one for one in steps if one != -1):
+        made = {}
+        for name, content in files.items():
+            inside = content if isinstance(content, dict) else {name: content}
+            filled_in = {}
+            for path, kind in inside.items():
+                notebook = NAME if NAME in path else RUNS
+                text = answered[notebook, "blank" if kind == "saved" else kind] if isinstance(kind, str) else kind
+                filled_in[path] = saved_again(text) if kind == "saved" else text
+            made |= {name: zipped(filled_in)} if isinstance(content, dict) else filled_in
+        source = laid_out(tmp_path / str(day), made, "folder")
+        dated(source, 1_800_000_000 + backwards * 86_400 * day)
+        result = collect.collect(mine, source)
+        assert not result.refused
+    for name, kind in counts.items():
+        there = submitted(mine, name)
+        assert {student: path.read_bytes() for student, path in there.items()} == (
+            {"ada": answered[name, kind]} if kind else {}
+        ), result
+    if len(steps) < 3 and "blank" not in counts.values():
+        assert [note for note in result.notes if note.startswith("ada: ") and "as they were released" in note], result

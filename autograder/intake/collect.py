@@ -24,6 +24,7 @@ from autograder.html_cleaning import line
 from autograder.intake import origins, reading
 from autograder.intake.archive import Found, Reader, downloads
 from autograder.intake.platforms import TELL, Claim, assignment_claims
+from autograder.intake.runs import Runs
 from autograder.intake.zip_names import require_encoding
 from utils.experiments import profiles
 from utils.experiments.experiment import Files
@@ -32,6 +33,7 @@ from utils.grading.verdict import legible
 
 MAX_NAME = 120  # bytes
 RESULTS = ".results.json"
+BLANK = "-blank"  # in the name of a kept hand-in that has runs and no answer
 SPREAD = datetime.timedelta(minutes=5)  # where times may be the download's own: those that are closer are
 
 
@@ -88,6 +90,7 @@ def collect(
     packed: set[tuple[object, str, str]] = set()
     called: dict[tuple[str, str], tuple[Claim, Found]] = {}
     reader, others = Reader(course, result.refused, result.notes, zip_names, named.is_known, bool(whose)), 0
+    blank: dict[str, list[str]] = {}
     for found in _of_each(reader.files(source), whose):
         path = line(found.path, 300)
         inside = _exercises_of(course, found.text)
@@ -113,6 +116,11 @@ def collect(
         except CourseError as why:
             result.refused.append(f"{path}: {why}")
             continue
+        joined = found.runs(_experiments_of(entry)) if entry.has_experiments else Runs()
+        is_blank = _equals_release(course, entry, found.text)
+        if is_blank and (not joined.files or _has_answered(course, entry, student)):
+            blank.setdefault(student, []).append(f"{entry.number} ({path})")
+            continue
         if claim.group and student not in (group := result.groups.setdefault((entry.name, claim.group), [])):
             group.append(student)
         if (found.packed or whose) and (owner, student, entry.name) in packed:
@@ -137,14 +145,11 @@ def collect(
                 f"`autograder remove {student} {entry.number} --latest --yes` goes back to the one before, if any"
             )
         try:
-            runs = {}
-            if entry.has_experiments:
-                joined = found.runs(_experiments_of(entry))
-                runs = _readable(joined.files, path, result)
-                if joined.when and joined.when > found.when and not found.packed:
-                    found = replace(found, when=joined.when)  # a submission came when the last of its files did
-                claim = replace(claim, late=claim.late or joined.late)
-            told, counts = _keep(course, entry, student, found, runs, named.told_time(found, entry), claim)
+            runs = _readable(joined.files, path, result)
+            if joined.when and joined.when > found.when and not found.packed:
+                found = replace(found, when=joined.when)  # a submission came when the last of its files did
+            claim = replace(claim, late=claim.late or joined.late)
+            told, counts = _keep(course, entry, student, found, runs, named.told_time(found, entry), claim, is_blank)
             result.taken.append(told)
             result.new += [(entry, student)] * counts
             result.notes += late_after_one_in_time(course, entry, student)
@@ -152,6 +157,11 @@ def collect(
             if bad.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS):
                 raise
             result.refused.append(f"{path}: cannot be kept ({bad.strerror})")
+    for student, some in blank.items():
+        shown = ", ".join(some[:5]) + f" and {len(some) - 5} more" * (len(some) > 5)
+        result.notes.append(
+            f"{student}: {len(some)} notebooks are as they were released, without an answer, and are not taken: {shown}"
+        )
     if others:
         which = " and ".join(one.number for one in chosen)
         result.notes.append(f"{others} files of other notebooks are left out: only {which} is taken")
@@ -159,11 +169,24 @@ def collect(
         result.notes.append(
             f"{notebook}: {name} is a group, and each member is graded by itself: {', '.join(students)}"
         )
-    if not result.taken and not result.refused and not others:
+    if not result.taken and not result.refused and not others and not blank:
         result.refused.append(f"{source}: it is empty, or holds no notebook and no zip")
     result.refused = [line(one) for one in result.refused]
     result.notes = [line(one) for one in dict.fromkeys(result.notes)]
     return result
+
+
+def _equals_release(course: Course, entry: NotebookEntry, text: bytes) -> bool:
+    """Whether a file holds no more than what was released, as far as the tree has been built."""
+    try:
+        return bool(limited.call(reading.equals_release, text, course_tree.release_text(course, entry)))
+    except (CourseError, limited.TooCostly):
+        return False
+
+
+def _has_answered(course: Course, entry: NotebookEntry, student: str) -> bool:
+    """Whether a student has handed in this notebook with answers before."""
+    return any(not _is_blank(kept) for kept in kept_hand_ins(course, entry, student))
 
 
 def _of_each(files: Iterator[Found], whose: str) -> Iterator[Found]:
@@ -395,17 +418,19 @@ def _keep(
     runs: Files,
     told_time: bool = True,
     claim: Claim | None = None,
+    is_blank: bool = False,
 ) -> tuple[str, bool]:
     """File a hand-in; the latest becomes the one that is graded, the others stay beside it.
 
     Answers with what to say of it, and whether it is new and counts.
     The name of a kept file says when it came, and, if that is when it was downloaded, that its time is
-    unknown: late, if the platform said so.
+    unknown: late, if the platform said so. It says if the notebook has runs alone and `is_blank`.
     """
     results = pack(runs)
     digest = hashlib.sha256(found.text + results).hexdigest()[:8]
     folder = course.tree / "handins" / student / entry.name
     mark = "" if told_time else "-late" if claim and claim.late else "-unknown"
+    mark += BLANK * is_blank
     number = f"-{claim.attachment}" if claim and claim.attachment else ""
     kept = folder / f"{found.when:%Y%m%dT%H%M%SZ}-{digest}{mark}{number}.ipynb"
     last = next(reversed(kept_hand_ins(course, entry, student)), None)
@@ -425,7 +450,7 @@ def _keep(
             newest = max(kept.stat().st_mtime_ns, last.stat().st_mtime_ns + 1)
             os.utime(kept, ns=(newest, newest))
     place_latest(course, entry, student)
-    is_latest = last is None or (_order(last) <= _order(kept) and not there)
+    is_latest = last is None or (_rank(last) <= _rank(kept) and not there)
     if claim and ((new and is_latest) or origins.origin_of(course, entry, student) is None):
         origins.note(course, entry, student, claim, found.owner)
     told = f"{student}: {entry.name} from {line(found.path, 300)}"
@@ -440,7 +465,7 @@ def _keep(
 def kept_hand_ins(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
     """Every kept hand-in of a student, the latest last; of two that came in one second, the one collected last."""
     found = (course.tree / "handins" / student / entry.name).glob("*.ipynb")
-    return sorted(found, key=lambda one: (*_order(one), one.stat().st_mtime_ns))
+    return sorted(found, key=lambda one: (_rank(one), one.stat().st_mtime_ns))
 
 
 def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
@@ -492,6 +517,16 @@ def _order(kept: Path) -> tuple[str, int]:
     return kept.name[:16], int(number) if kept.stem.count("-") > 1 and number.isdecimal() else 0
 
 
+def _is_blank(kept: Path) -> bool:
+    """Whether a kept hand-in has runs and no answer."""
+    return BLANK.strip("-") in kept.stem.split("-")[2:]
+
+
+def _rank(kept: Path) -> tuple[bool, tuple[str, int]]:
+    """By what the hand-in that counts is found: one with answers goes before one without, then the latest."""
+    return not _is_blank(kept), _order(kept)
+
+
 def _digest_of(kept: Path) -> str:
     """The digest of a kept hand-in, notebook and runs, from its name."""
     return kept.stem.split("-")[1]
@@ -504,7 +539,7 @@ def _when(kept: Path) -> datetime.datetime:
 
 def _marks(kept: Path) -> list[str]:
     """What the name of a kept hand-in says of a time that is no time: late, unknown. A number is that of the file."""
-    return [one for one in kept.stem.split("-")[2:] if not one.isdecimal()]
+    return [one for one in kept.stem.split("-")[2:] if one in ("late", "unknown")]
 
 
 def _handed_in_at(kept: Path, course: Course, entry: NotebookEntry) -> datetime.datetime | None:

@@ -153,6 +153,24 @@ def why_no_notebook(text: bytes) -> str:
     return f"it is {kind}, not a notebook: the .ipynb file is needed" if kind else "it is not a notebook"
 
 
+def equals_release(text: bytes, release: str) -> bool:
+    """Whether a notebook holds nothing but what was released, besides a name in STUDENT or KEY."""
+    try:
+        found, _ = cells(text)
+        released = [cell for cell, _ in zip(json.loads(release)["cells"], range(MAX_CELLS), strict=False)]
+    except (Ungradable, ValueError, KeyError, RecursionError):
+        return False
+    known = {_squeezed(_text(cell.get("source", "")) or ""): cell for cell in released}
+    answers = {source for source, cell in known.items() if cell.get("metadata", {}).get("nbgrader", {}).get("solution")}
+    sources = {_squeezed(source) for _, source, *_ in found} - {""}
+    return sources <= {*known} and not answers.isdisjoint(sources)
+
+
+def _squeezed(source: str) -> str:
+    """A cell's source as it is compared: without blanks, and without the values of STUDENT and KEY."""
+    return "".join(re.sub(r"^(STUDENT|KEY)\s*=[^\n]*", r"\1=", source, flags=re.MULTILINE).split())
+
+
 def without_large_outputs(text: bytes) -> bytes | None:
     """A notebook's file without the outputs that are too large for a page, and without the state of its widgets.
 
