@@ -295,6 +295,19 @@ class Reader:
         finally:
             self._left -= time.monotonic() - started
 
+    def syntax_error(self, source: str) -> tuple[str, str]:
+        """Why Python refuses a cell, and the line where; ("", "") if it does not, or if that costs too much to know."""
+        started = time.monotonic()
+        try:
+            if self._left <= 0:
+                return "", ""
+            error, line = limited.call(forbidden.syntax_error, source, seconds=READING_SECONDS, memory_mb=READING_MB)
+            return error, line
+        except limited.TooCostly:
+            return "", ""
+        finally:
+            self._left -= time.monotonic() - started
+
 
 @lru_cache(maxsize=1024)  # hand-ins have most cells in common
 def _cell_of(source: str) -> forbidden.Cell:
@@ -434,12 +447,7 @@ class _Session:
 
         Run all the same, it would define nothing, and each of its words would count as if it were used.
         """
-        try:
-            error, line = limited.call(
-                forbidden.syntax_error, cell.source, seconds=READING_SECONDS, memory_mb=READING_MB
-            )
-        except limited.TooCostly:
-            return None
+        error, line = self._reader.syntax_error(cell.source)
         if not error:
             return None
         ran = Ran(errors=[legible(error, 1000)], lines=[legible(line, 200)])

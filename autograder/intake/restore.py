@@ -197,7 +197,7 @@ def _by_neighbours(
 
     Where several answers are missing between two cells that are known, nobody can tell which is which: a person looks.
     """
-    order = [cell.id for cell in release.cells]
+    order, free = [cell.id for cell in release.cells], {id(cell) for cell in lost}
     place = {cell.match: number for number, cell in enumerate(cells) if cell.match}
     for number, source in enumerate(release.cells):
         name = source.id
@@ -207,12 +207,12 @@ def _by_neighbours(
         if name.startswith("written_"):
             first = place.get(before, len(cells))
             last = min((there for there in place.values() if there > first), default=len(cells))
-            texts = [cell for cell in cells[first + 1 : last] if cell in lost and cell.cell_type != "code"]
+            texts = [cell for cell in cells[first + 1 : last] if id(cell) in free and cell.cell_type != "code"]
             beside = [cell for cell in texts if cell.source.strip()][:1]
         else:
             first = next((place[one] for one in reversed(order[:number]) if one in place), -1)
             last = min((there for there in place.values() if there > first), default=len(cells))
-            beside = [cell for cell in cells[first + 1 : last] if cell in lost and cell.cell_type == "code"]
+            beside = [cell for cell in cells[first + 1 : last] if id(cell) in free and cell.cell_type == "code"]
             beside = [cell for cell in beside if cell.source.strip()]
             begin = order.index(cells[first].match) + 1 if first >= 0 else 0
             end = order.index(cells[last].match) if last < len(cells) else len(order)
@@ -267,8 +267,10 @@ def _written_elsewhere(cells: list[_Handed], release: NotebookNode, remarks: lis
         near += [cell for cell in cells[last : last + 1] if not cell.match or cell.cell_type == "code"]
         above = list(itertools.takewhile(lambda cell: not cell.match, reversed(cells[:first])))[::-1]
         for some in (near, above):
-            said = [(cell, _said_in(cell, released.get(cell.match))) for cell in some if id(cell) not in used]
-            said = [(cell, text) for cell, text in said if text and _squeezed(text) != _squeezed(source.source)]
+            some = [cell for cell in some if id(cell) not in used]
+            texts = _said_in(some, released)
+            said = [(cell, text) for cell, text in zip(some, texts, strict=True) if text]
+            said = [(cell, text) for cell, text in said if _squeezed(text) != _squeezed(source.source)]
             if not said:
                 continue
             text = "\n\n".join(text for _, text in said)
@@ -308,21 +310,37 @@ def _answers_below(cells: list[_Handed], release: NotebookNode, remarks: list[st
             )
 
 
-def _said_in(cell: _Handed, source: NotebookNode | None) -> str:
-    """What a student says in a cell to a person: the text, or comments of code, that were not released."""
-    if source is not None and ("nbgrader" in source.metadata or source.source == cell.source):
-        return ""
-    if cell.cell_type == "code":
-        text, known = _comments([cell.source, source.source if source else ""])
-    else:
-        text, known = cell.source, source.source if source else ""
+def _said_in(cells: list[_Handed], released: dict[str, NotebookNode]) -> list[str]:
+    """What a student says in each of these cells to a person: the text, or comments of code, that were not released."""
+    sources = [released.get(cell.match) for cell in cells]
+    known = [source.source if source else "" for source in sources]
+    wanted = [
+        not (source and "nbgrader" in source.metadata) and cell.source != text
+        for cell, source, text in zip(cells, sources, known, strict=True)
+    ]
+    of_code = [number for number, cell in enumerate(cells) if cell.cell_type == "code" and wanted[number]]
+    texts = [cell.source if cell.cell_type != "code" and wanted[number] else "" for number, cell in enumerate(cells)]
+    for number, theirs, ours in zip(
+        of_code,
+        _comments([cells[number].source for number in of_code]),
+        _comments([known[number] for number in of_code]),
+        strict=True,
+    ):
+        texts[number], known[number] = theirs, ours
+    return [_new_lines(text, ours) for text, ours in zip(texts, known, strict=True)]
+
+
+def _new_lines(text: str, known: str) -> str:
+    """The lines of a text that have a word which the `known` text has not, or more often."""
     words = Counter(known.split())
     new = [line for line in text.splitlines() if Counter(line.split()) - words]
     return (text if not known else "\n".join(new)).strip()
 
 
 def _comments(sources: list[str]) -> list[str]:
-    """The comments in each of these cells, found in a child."""
+    """The comments in each of these cells, found in a child; none if that costs too much."""
+    if not any(sources):
+        return ["" for _ in sources]
     try:
         return limited.call(reading.remarks_in, sources, seconds=PARSE_SECONDS, memory_mb=READ_MB)
     except limited.TooCostly:
