@@ -30,7 +30,8 @@ app = typer.Typer(
 )
 Names = Annotated[list[str] | None, typer.Argument(metavar="[NOTEBOOK]...", help="By name or number; default: all.")]
 INTERRUPTED = 130  # the exit status, as shells have it
-BY_HAND = "run `jupyter lab --config jupyter_server_config.py` in {}, menu Nbgrader, Formgrader"
+FORMGRADER = "run `jupyter lab --config jupyter_server_config.py` in {}, menu Nbgrader, Formgrader"
+BY_HAND = f"`autograder mark` shows them in a page; or {FORMGRADER}"
 chosen: dict[str, Any] = {}
 
 
