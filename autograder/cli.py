@@ -191,6 +191,10 @@ def collect(
     notebook: Annotated[str, typer.Option(help="Files whose names are no notebook's are this notebook.")] = "",
     student: Annotated[str, typer.Option(help="Take everything as this student's.")] = "",
     only: Annotated[list[str] | None, typer.Option(help="Take only this notebook; may be given again.")] = None,
+    times: Annotated[
+        Path | None,
+        typer.Option(help="A CSV file with the columns student and time, or Canvas's Student Analysis report."),
+    ] = None,
     zip_names: Annotated[
         str, typer.Option(help="The code page of names in a zip that does not say it, such as cp850. [default: guess]")
     ] = "",
@@ -205,7 +209,7 @@ def collect(
     course = load()
     named = course.notebook(notebook) if notebook else None
     chosen = [course.notebook(one) for one in only or ()]
-    collected = collecting.collect(course, source, named, student, zip_names, chosen)
+    collected = collecting.collect(course, source, named, student, zip_names, chosen, times)
     for line in collected.taken:
         console.print(line, markup=False)
     for line in collected.refused:

@@ -528,13 +528,11 @@ def test_a_students_zip_without_a_notebook_is_named(mine, tmp_path, text):
 
 
 def test_the_number_of_a_file_is_no_mark_of_an_unknown_time(mine):
-    entry = mine.notebook(NAME)
     names = ["20270501T000000Z-deadbeef-77.ipynb", "20270501T000000Z-01234567.ipynb"]
     for name in names:
-        assert collect._handed_in_at(pathlib.Path(name), mine, entry) == datetime.datetime(
-            2027, 5, 1, tzinfo=datetime.UTC
-        )
-    assert collect._handed_in_at(pathlib.Path("20270501T000000Z-deadbeef-unknown-77.ipynb"), mine, entry) is None
+        assert collect._handed_in_at(pathlib.Path(name)) == datetime.datetime(2027, 5, 1, tzinfo=datetime.UTC)
+    for mark in ("unknown", "late"):
+        assert collect._handed_in_at(pathlib.Path(f"20270501T000000Z-deadbeef-{mark}-77.ipynb")) is None
     assert [collect._order(pathlib.Path(name))[1] for name in names] == [77, 0]
 
 
@@ -626,9 +624,9 @@ def test_whom_canvas_marks_late_no_more_is_not(mine, tmp_path, text):
     late = packed(tmp_path / "one.zip", {f"ada_LATE_1_77_{NAME}.ipynb": text})
     collect.collect(mine, late)
     stamp = submitted(mine)["ada_1"].with_name("timestamp.txt")
-    assert stamp.exists()
+    assert not stamp.exists() and collect.marked_late(mine, mine.notebook(NAME), "ada_1")
     collect.collect(mine, packed(tmp_path / "two.zip", {f"ada_1_77_{NAME}.ipynb": text}))
-    assert not stamp.exists()
+    assert not stamp.exists() and not collect.marked_late(mine, mine.notebook(NAME), "ada_1")
 
 
 def moodle_zip(path, entries, text, file="hw.ipynb", when=(2027, 2, 1, 0, 0, 0)):

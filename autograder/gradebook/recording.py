@@ -221,11 +221,14 @@ class Recorder:
         database.execute(update(Assignment).where(Assignment.id == sheet.assignment, stale).values(duedate=deadline))
         for row in database.execute(asked).all():
             seconds, penalty, extension = 0.0, 0.0, None
-            if row.timestamp is not None and deadline is not None:
+            when = self._stated(entry, row.student_id, row.timestamp)
+            if when != row.timestamp:  # it was learned after the hand-in was graded, `collect --times`
+                database.execute(update(theirs).where(theirs.c.id == row.id).values(timestamp=when))
+            if when is not None and deadline is not None:
                 if (row.student_id, entry.name) in granted:
-                    extension = roster.extra_time(granted[row.student_id, entry.name], deadline, row.timestamp)
+                    extension = roster.extra_time(granted[row.student_id, entry.name], deadline, when)
                 due = deadline + (extension or datetime.timedelta(0))
-                seconds = max(0.0, (row.timestamp - due).total_seconds())
+                seconds = max(0.0, (when - due).total_seconds())
                 penalty = self.course.late.penalty(row.score or 0.0, seconds)
             if row.extension != extension:
                 database.execute(update(theirs).where(theirs.c.id == row.id).values(extension=extension))
@@ -249,6 +252,16 @@ class Recorder:
     def _make_names_safe(self) -> None:
         safe_names.make_safe(self.gradebook.db.connection())
         self.gradebook.db.commit()
+
+    def _stated(self, entry: NotebookEntry, student: str, known: datetime.datetime | None) -> datetime.datetime | None:
+        """When a hand-in came by the tree, UTC without an offset; as it is `known` if the tree does not have it."""
+        if not course_tree.place(self.course, "submitted", entry, student).exists():
+            return known
+        try:
+            when = course_tree.stamped(self.course, entry, student)
+        except (ValueError, OverflowError):  # the file holds no time
+            return known
+        return when.replace(tzinfo=None) if when else None
 
     def _name(self, database: Any, students: set[str]) -> None:
         """Call these students what the roster says; without one, what the download called them."""

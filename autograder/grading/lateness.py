@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 # All that lateness follows from, besides the course itself.
-STATED = ("gradebook.db*", "students.csv", "extensions.csv", "handins/*/name.txt", "verdicts/*/*.json")
+STATED = (
+    *("gradebook.db*", "students.csv", "extensions.csv", "handins/*/name.txt", "verdicts/*/*.json"),
+    "submitted/*/*/timestamp.txt",
+)
 
 
 def settle(course: Course, entries: list[NotebookEntry], around: Surroundings | None = None) -> None:

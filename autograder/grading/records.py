@@ -15,6 +15,7 @@ from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook import course_tree, roster
 from autograder.grading.fingerprints import combined_digest, fingerprints, with_names
 from autograder.grading.surroundings import Surroundings
+from autograder.intake.collect import marked_late
 from autograder.intake.origins import names_of
 from autograder.intake.reading import LOOK
 from utils import variants
@@ -126,6 +127,7 @@ class Job:
     copied: Standing = NO_STANDING  # what all hand-ins together say of its runs
     names: tuple[str, ...] = ()  # what the student may be called, where a notebook has numbers of the student's own
     unreadable: str = ""  # why there is nothing to grade, if the tree does not give it
+    marked_late: str = ""  # what a person has to decide, where the platform says that it is late and not when
 
     def state(self, trusted: bool = False) -> str:
         """Why it has to be graded; "" if its record is up to date."""
@@ -213,7 +215,13 @@ def jobs(
         known = load_record(course, entry, student)
         mine = with_names(graders, own, names) if own else graders
         found.append(
-            Job(entry, student, digest, release, mine, known, copied=whose, names=names, unreadable=unreadable)
+            Job(
+                *(entry, student, digest, release, mine, known),
+                copied=whose,
+                names=names,
+                unreadable=unreadable,
+                marked_late=marked_late(course, entry, student),
+            )
         )
     return found
 
@@ -224,7 +232,7 @@ def flags(course: Course, job: Job, done: Record) -> list[str]:
 
     The last imports the checks, and torch with them, where there is such an answer; `noted_flags` never does.
     """
-    found = [*job.copied.flags, *_to_look_at(done)]
+    found = [*_of_all(job), *_to_look_at(done)]
     for one in done.verdicts:
         if one.another:
             whose = _with_numbers(course, job, one)
@@ -238,9 +246,14 @@ def flags(course: Course, job: Job, done: Record) -> list[str]:
 def noted_flags(job: Job) -> list[str]:
     """The same as far as it is known without the checks: what was found when the hand-in was graded last."""
     if job.known is None:
-        return [*job.copied.flags]
+        return _of_all(job)
     noted = [flag for flag in job.known.flags if flag.startswith(ANOTHERS)]
-    return [*job.copied.flags, *_to_look_at(job.known), *noted]
+    return [*_of_all(job), *_to_look_at(job.known), *noted]
+
+
+def _of_all(job: Job) -> list[str]:
+    """What is known without grading: runs that are also another's, a late mark without a time."""
+    return [*job.copied.flags, *([job.marked_late] if job.marked_late else [])]
 
 
 def _to_look_at(done: Record) -> list[str]:

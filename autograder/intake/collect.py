@@ -25,6 +25,7 @@ from autograder.intake import origins, reading
 from autograder.intake.archive import Found, Reader, downloads
 from autograder.intake.platforms import TELL, Claim, assignment_claims
 from autograder.intake.runs import Runs
+from autograder.intake.times import read_times
 from autograder.intake.zip_names import require_encoding
 from utils.experiments import profiles
 from utils.experiments.experiment import Files
@@ -34,6 +35,7 @@ from utils.grading.verdict import legible
 MAX_NAME = 120  # bytes
 RESULTS = ".results.json"
 BLANK = "-blank"  # in the name of a kept hand-in that has runs and no answer
+GIVEN = "given"  # in the name of a kept hand-in: its time is that of a table, see `times`
 SPREAD = datetime.timedelta(minutes=5)  # where times may be the download's own: those that are closer are
 
 
@@ -70,6 +72,7 @@ def collect(
     whose: str = "",
     zip_names: str = "",
     chosen: Sequence[NotebookEntry] = (),
+    times: Path | None = None,
 ) -> Collected:
     """Take every hand-in that `source` holds; the rest is named in the result, and nothing stops the others.
 
@@ -78,6 +81,7 @@ def collect(
         whose: all of it is this student's.
         zip_names: the code page of zips that do not say in which encoding they hold their names; "": it is guessed.
         chosen: only these notebooks are taken; (): all are.
+        times: a table that says when hand-ins came, see `times.read_times`; it goes before what the download says.
 
     Raises:
         CourseError: there is no such zip, folder, notebook, student or code page, or the folder holds the course
@@ -85,7 +89,7 @@ def collect(
     """
     require_hand_ins(course, source)
     require_encoding(zip_names)
-    result = Collected()
+    result, given = Collected(), read_times(course, times) if times else None
     named = _Names(course, source, result, whose, zip_names)
     packed: set[tuple[object, str, str]] = set()
     called: dict[tuple[str, str], tuple[Claim, Found]] = {}
@@ -128,6 +132,11 @@ def collect(
             result.refused.append(f"{path}: a second {entry.name} in the zip of {student}; {do}")
             continue
         packed.add((owner, student, entry.name))
+        row = given.of(student, claim, entry, named.listed(student)) if given else None
+        if row:
+            # In time by somebody's decision: the platform's mark does not count, and the time stays unknown.
+            claim = replace(claim, late=False, when=row.when or claim.when, given=row.when is not None)
+            found = replace(found, claim=claim, when=row.when or found.when)
         first, at = called.setdefault((student, entry.name), (claim, found))
         # A platform's files of one name and number are one student's. Folders may hold anybody's.
         apart = (claim.platform is None and at.owner != found.owner) or first.title != claim.title
@@ -146,9 +155,9 @@ def collect(
             )
         try:
             runs = _readable(joined.files, path, result)
-            if joined.when and joined.when > found.when and not found.packed:
+            if joined.when and joined.when > found.when and not found.packed and not row:
                 found = replace(found, when=joined.when)  # a submission came when the last of its files did
-            claim = replace(claim, late=claim.late or joined.late)
+            claim = replace(claim, late=claim.late or (joined.late and not row))
             told, counts = _keep(course, entry, student, found, runs, named.told_time(found, entry), claim, is_blank)
             result.taken.append(told)
             result.new += [(entry, student)] * counts
@@ -171,6 +180,7 @@ def collect(
         )
     if not result.taken and not result.refused and not others and not blank:
         result.refused.append(f"{source}: it is empty, or holds no notebook and no zip")
+    result.notes += given.notes() if given else []
     result.refused = [line(one) for one in result.refused]
     result.notes = [line(one) for one in dict.fromkeys(result.notes)]
     return result
@@ -273,6 +283,10 @@ class _Names:
         self.ambiguous = {about[:3] for about, several in numbers.items() if len(several) > 1}
         self.differing = {one for one, stated in times.items() if max(stated) - min(stated) > SPREAD}
 
+    def listed(self, student: str) -> roster.Student | None:
+        """A student's line of the class list."""
+        return self.roster.students.get(student) if self.roster else None
+
     def is_known(self, name: str) -> bool:
         """Whether it is the name of a student of the class list, or of several."""
         return bool(name and self.roster and self.roster.has(name))
@@ -287,7 +301,13 @@ class _Names:
             marks = any("late" in pattern.groupindex for pattern in (*row.files, *row.folders))
             self.result.notes.append(
                 f"this download of {row.name} does not say when files were handed in: nobody is late by it"
-                + (f", but whom {row.name} marks LATE" if marks else "")
+                + (
+                    f"; `autograder status` lists those whom {row.name} marks LATE, for you to decide. `--times` takes "
+                    f"a table of times. {row.name} may have a late policy of its own, which takes points off as well: "
+                    "switch one of the two off"
+                    if marks
+                    else "; `--times` takes a table of times"
+                )
             )
             return False
         if (
@@ -429,7 +449,8 @@ def _keep(
     results = pack(runs)
     digest = hashlib.sha256(found.text + results).hexdigest()[:8]
     folder = course.tree / "handins" / student / entry.name
-    mark = "" if told_time else "-late" if claim and claim.late else "-unknown"
+    given = claim is not None and claim.given
+    mark = f"-{GIVEN}" if given else "" if told_time else "-late" if claim and claim.late else "-unknown"
     mark += BLANK * is_blank
     number = f"-{claim.attachment}" if claim and claim.attachment else ""
     kept = folder / f"{found.when:%Y%m%dT%H%M%SZ}-{digest}{mark}{number}.ipynb"
@@ -441,7 +462,7 @@ def _keep(
         and (told_time or (mark == "-unknown" and "-late" not in last.name) or last.name[16:] == kept.name[16:])
     )
     there = kept.exists()
-    new = last is None or (not there and (not again or (told_time and _order(kept) < _order(last))))
+    new = last is None or (not there and (not again or given or (told_time and _order(kept) < _order(last))))
     if new:
         if results:  # first: the notebook says that the hand-in is there
             course_tree.write(kept.with_suffix(RESULTS), results)
@@ -449,6 +470,8 @@ def _keep(
         if last is not None:  # a clock may stand still, or be put back
             newest = max(kept.stat().st_mtime_ns, last.stat().st_mtime_ns + 1)
             os.utime(kept, ns=(newest, newest))
+    elif given and there and last is not None:  # the same time once more, after another one
+        os.utime(kept, ns=(last.stat().st_mtime_ns + 1,) * 2)
     place_latest(course, entry, student)
     is_latest = last is None or (_rank(last) <= _rank(kept) and not there)
     if claim and ((new and is_latest) or origins.origin_of(course, entry, student) is None):
@@ -472,9 +495,12 @@ def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
     """Make the latest of the kept hand-ins the one that is graded; it came when its content first did."""
     kept = kept_hand_ins(course, entry, student)
     latest, submitted = kept[-1], course_tree.place(course, "submitted", entry, student)
-    alike = itertools.takewhile(lambda one: _digest_of(one) == _digest_of(latest), reversed(kept))
+    alike = [*itertools.takewhile(lambda one: _digest_of(one) == _digest_of(latest), reversed(kept))]
     told = [_when(one) for one in alike if not _marks(one)]
-    taken = min(told) if told else _handed_in_at(latest, course, entry)
+    given = max(
+        (one for one in alike if GIVEN in one.stem.split("-")), key=lambda one: one.stat().st_mtime_ns, default=None
+    )
+    taken = _when(given) if given else min(told) if told else _handed_in_at(latest)
     stamp = submitted.with_name("timestamp.txt")
     if not submitted.exists() or submitted.read_bytes() != latest.read_bytes():
         course_tree.write(submitted, latest.read_bytes())
@@ -493,7 +519,7 @@ def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
 def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -> list[str]:
     """A note if the hand-in that counts is late and an earlier one was not: somebody may want that one."""
     kept = kept_hand_ins(course, entry, student)
-    times = [_handed_in_at(one, course, entry) for one in kept]
+    times = [_handed_in_at(one) for one in kept]
     if entry.deadline is None or times[-1] is None:
         return []
     extra = roster.extensions(course).get((student, entry.name), datetime.timedelta(0))
@@ -509,6 +535,26 @@ def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -
         f"{student}: the {entry.name} that counts is late ({times[-1]:%Y-%m-%d %H:%M} UTC), and an earlier one was in "
         f"time; `autograder remove {student} {entry.number} --latest --yes`{given} goes back to it"
     ]
+
+
+def marked_late(course: Course, entry: NotebookEntry, student: str) -> str:
+    """What a person has to decide if the platform marks the hand-in that counts late without saying when; else ""."""
+    kept = kept_hand_ins(course, entry, student)
+    alike = [one for one in kept if _digest_of(one) == _digest_of(kept[-1])]
+    if not kept or "late" not in _marks(kept[-1]) or any(not _marks(one) for one in alike):
+        return ""
+    granted = roster.extensions(course)
+    more = granted.get((student, entry.name), datetime.timedelta(0))
+    if more is None:  # never late
+        return ""
+    due = more if isinstance(more, datetime.datetime) else entry.deadline + more if entry.deadline and more else None
+    until = (
+        f" There is an extension until {due:%Y-%m-%d %H:%M %z}, and nobody knows whether it came before." if due else ""
+    )
+    return (
+        f"marked late, time unknown: the platform says LATE and not when, so nothing is taken off.{until} Collect the "
+        "download again with --times and a table with the columns student and time; the time may be `in time`"
+    )
 
 
 def _order(kept: Path) -> tuple[str, int]:
@@ -542,12 +588,6 @@ def _marks(kept: Path) -> list[str]:
     return [one for one in kept.stem.split("-")[2:] if one in ("late", "unknown")]
 
 
-def _handed_in_at(kept: Path, course: Course, entry: NotebookEntry) -> datetime.datetime | None:
-    """When a kept hand-in was handed in, None if nobody says. Of a late one it is the first second that is late."""
-    mark = _marks(kept)
-    if "late" in mark and entry.deadline:
-        grace = datetime.timedelta(minutes=course.late.grace_minutes, seconds=1)
-        return entry.deadline.astimezone(datetime.UTC) + grace
-    if mark:
-        return None
-    return _when(kept)
+def _handed_in_at(kept: Path) -> datetime.datetime | None:
+    """When a kept hand-in was handed in, None if nobody says: a mark says that it is late, not since when."""
+    return None if _marks(kept) else _when(kept)

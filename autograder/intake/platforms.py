@@ -141,6 +141,7 @@ class Claim:
     doubt: str = ""  # why nobody knows whose it is, and what to do
     shared: bool = False  # several files of the download that may be of several students have this name
     when: datetime.datetime | None = None  # when it was handed in, as a file of the platform says
+    given: bool = False  # `when` is that of a table, see `times`: it goes before others
     others: tuple[str, ...] = ()  # what else the platform calls the student
     members: tuple["Claim", ...] = ()  # the other students who have handed this in together
     group: str = ""  # what their group is called

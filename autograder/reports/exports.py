@@ -214,7 +214,18 @@ def _notes(
             found += [f"{entry.name}: no hand-in of {', '.join(absent)}"] if absent else []
         new = sorted(handed_in - {*graded})
         found += [f"{entry.name}: no marks yet: {', '.join(new)}"] if new else []
-        anew = [job.student for job in jobs(course, entry) if job.student in graded and job.state() == ANEW]
+        there = jobs(course, entry)
+        late = [job.student for job in there if job.marked_late]
+        if late:
+            which = "1 hand-in is" if len(late) == 1 else f"{len(late)} hand-ins are"
+            found.append(
+                f"{entry.name}: {which} marked late, time unknown, and nothing is taken off: {', '.join(late)}"
+            )
+        if any(one.penalty for one in graded.values()):
+            found.append(
+                f"{entry.name}: late penalties are taken off; see that the platform's own late policy takes off no more"
+            )
+        anew = [job.student for job in there if job.student in graded and job.state() == ANEW]
         found += [f"{entry.name}: handed in anew, with the marks of before: {', '.join(anew)}"] if anew else []
         records = {student: load_record(course, entry, student) for student in sorted(handed_in)}
         refused = [student for student, one in records.items() if one and one.status == UNGRADABLE]
