@@ -922,6 +922,9 @@ def export(
     console.print(f"{done.rows} rows in {to}{', in place of earlier ones' * done.replaced}", soft_wrap=True)
     for line in done.notes:
         console.print(line, markup=False, soft_wrap=True)
+    if form != exports.CSV and course.late.takes_off:
+        told = "late penalties are taken off: see that the platform's own late policy does not take them off once more"
+        console.print(told, soft_wrap=True)
     for entry in course.select(notebooks):
         for student, why in progress.disagreements(course, entry).items():
             console.print(f"{student} {entry.name}: {why}", markup=False, soft_wrap=True)

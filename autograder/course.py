@@ -147,9 +147,14 @@ class Late(_Section):
             raise ValueError("state points or percent, not both")
         return self
 
+    @property
+    def takes_off(self) -> bool:
+        """Whether late hand-ins lose anything."""
+        return bool(self.points or self.percent or self.no_credit_after_days)
+
     def sentence(self) -> str:
         """The rule in words, for people."""
-        if not (self.points or self.percent or self.no_credit_after_days):
+        if not self.takes_off:
             return "late hand-ins lose nothing (course.toml, [late])"
         parts = []
         if self.points or self.percent:

@@ -221,10 +221,6 @@ def _notes(
             found.append(
                 f"{entry.name}: {which} marked late, time unknown, and nothing is taken off: {', '.join(late)}"
             )
-        if any(one.penalty for one in graded.values()):
-            found.append(
-                f"{entry.name}: late penalties are taken off; see that the platform's own late policy takes off no more"
-            )
         anew = [job.student for job in there if job.student in graded and job.state() == ANEW]
         found += [f"{entry.name}: handed in anew, with the marks of before: {', '.join(anew)}"] if anew else []
         records = {student: load_record(course, entry, student) for student in sorted(handed_in)}
