@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import nh3
 
 from autograder import limited
+from autograder.pictures import SHOWN as PICTURE
 from utils.grading.verdict import legible
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ OPENED = re.compile(r"<(/?)([a-z0-9]+)")
 RUNS = re.compile(r"(?:java|vb)script:|[(<:]data:", re.IGNORECASE)
 TEX = re.compile(r"\\(?:href|url|style|class|cssId|require|unicode|html[a-zA-Z]*)(?![a-zA-Z])")
 IGNORED = re.compile(r"[\x00-\x20\x7f]+")  # what browsers skip within the scheme of a link
+PICTURE_SIGN = re.compile(r"!+\[")
 # Lines of words, each with a letter first: no list, table, link, tag, formula or emphasis, so nothing to clean. What a
 # page renders of so many characters of them takes no time.
 WORDS = re.compile(r"(?:[^\W\d_](?:[^\W_]|[ ,.;?!'\"()%/=+-])*+(?:\n++|\Z))*+")
@@ -67,6 +69,8 @@ def html(text: str) -> str:
 
 def markdown(texts: Sequence[str]) -> list[str]:
     """Markdown whose HTML is clean, whose links run nothing and whose pictures are links, of each of `texts`.
+
+    Pictures that were taken in stay, see `pictures.SHOWN`; the cell has to hold them.
 
     Text without any of them stays as it is; text with a link that might run something, or that nbconvert
     renders too slowly, is shown as it was typed. Of what is too much altogether only beginnings are shown.
@@ -187,9 +191,21 @@ def _markdown(texts: list[str]) -> list[str]:
     for text in texts:
         safe = as_text(text)
         if not _may_run(text) and len(text) <= MAX_PROSE:
-            safe = (clean(text) if TAG.search(text) else text).replace("![", "[")
+            safe = _without_pictures(clean(text) if TAG.search(text) else text)
         cleaned.append(safe if _quick(_rendered, safe) else as_text(text))
     return cleaned
+
+
+def _without_pictures(text: str) -> str:
+    """Markdown whose pictures are links, but for those that were taken in, see `pictures`.
+
+    Several exclamation marks in a row, too: without one of them the next would make a picture.
+    """
+    parts, end = [], 0
+    for ours in PICTURE.finditer(text):
+        parts += [PICTURE_SIGN.sub("[", text[end : ours.start()]), ours[0]]
+        end = ours.end()
+    return "".join([*parts, PICTURE_SIGN.sub("[", text[end:])])
 
 
 def _cleaned_again(text: str) -> str:
@@ -202,7 +218,8 @@ def _rendered(text: str) -> str:
     from nbconvert.filters import markdown_mistune, strings  # what renders the pages; heavy to import
 
     # The second looks for links to files, in quadratic time for open brackets.
-    return strings.strip_files_prefix(markdown_mistune.markdown2html_mistune(_cleaned_again(text)))
+    shown = PICTURE.sub(r"[\1](#)", _cleaned_again(text))  # pictures are in the cell, which is not here
+    return strings.strip_files_prefix(markdown_mistune.markdown2html_mistune(shown))
 
 
 def _quick(render: Callable[[str], str], text: str) -> bool:

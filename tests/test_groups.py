@@ -233,3 +233,37 @@ def test_texts_without_words_and_alike_ones_are_no_trouble():
     for texts in (["?", "!"], ["a"], ["a", "a"], ["the", "of"]):
         found = groups.labels(TfIdf().vectors(texts))
         assert len(found) == len(texts), texts
+
+
+def test_the_page_shows_question_scheme_and_pictures_and_equal_answers_once(graded, tmp_path):
+    """What somebody needs who marks from the page alone. A picture of another hand-in makes another answer."""
+    known = copied(graded, tmp_path)
+    job, done, notebook = canned(known, "8_equal")
+    pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+    read = nbformat.reads(notebook, as_version=4)
+    cell = next(cell for cell in read.cells if cell.id == CELL)
+    for student, text, held in (
+        ("8_equal", STUDENTS["0_0"], {}),
+        ("8_shown", f"{STUDENTS['0_0']} ![a <b>curve](attachment:picture-1-0a1b2c3d)", {"picture-1-0a1b2c3d": pixel}),
+    ):
+        cell.source = text
+        cell.attachments = {name: {"image/png": data} for name, data in held.items()}
+        written = nbformat.writes(read)
+        course_tree.write(course_tree.place(known, "submitted", known.notebooks[0], student), written)
+        keep(known, dataclasses.replace(job, student=student), dataclasses.replace(done, student=student), written)
+    found = shown(known)
+    group = group_of(found, "8_equal")
+    assert {"0_0", "8_equal", "8_shown"} <= {answer.student for answer in group.answers}
+    soup = BeautifulSoup(groups.page(known, found, Names(known, shown=True)), "html.parser")
+    question, scheme = soup("details")
+    assert "why does a language model need the mask" in " ".join(question.text.split())
+    assert (
+        "How it is marked" in scheme.text and "MARK SCHEME ===" not in soup.text and "BEGIN SOLUTION" not in soup.text
+    )
+    blocks = [pre.text for pre in soup.find(id=f"g{group.number}").parent("pre")]
+    assert blocks.count(STUDENTS["0_0"]) == 1 and len(blocks) == len(group.answers) - 1
+    assert f"{STUDENTS['0_0']} [picture: a <b>curve]" in blocks
+    (picture,) = soup("img")
+    assert picture["src"] == f"data:image/png;base64,{pixel}"
+    (item,) = [item for item in soup("li") if item.pre and item.pre.text == STUDENTS["0_0"]]
+    assert {"0_0", "8_equal"} == {line.text.split(",")[0] for line in item("p")}

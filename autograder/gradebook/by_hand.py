@@ -1,5 +1,6 @@
 """What a person says of an answer: a score, a comment, and whether it still waits for one."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from autograder.course import Course, CourseError, NotebookEntry
 from autograder.gradebook.marks import Reader
 
 LOCK_SECONDS = 60  # to wait for whoever writes at the same moment, which takes some milliseconds
+MARKS = re.compile(r"^(### (BEGIN|END) SOLUTION|=== END MARK SCHEME ===)$", re.MULTILINE)
 HELD = """
 select submitted_assignment.student_id, grade_cells.max_score, grade.manual_score, grade.needs_manual_grade,
        (select comment.manual_comment from comment join base_cell as other on comment.cell_id = other.id
@@ -64,3 +66,8 @@ def held(read: Reader, entry: NotebookEntry, cell: str) -> tuple[dict[str, HandM
 def differing(found: dict[str, HandMark], wanted: dict[str, HandMark]) -> list[str]:
     """The students of `wanted` whose mark is another one, or none."""
     return [student for student, mark in wanted.items() if found.get(student) != mark]
+
+
+def scheme(written: str) -> str:
+    """Markdown for the person who marks: the author's answer to a question, and its mark scheme."""
+    return MARKS.sub("", written.replace("=== BEGIN MARK SCHEME ===", "\n*How it is marked:*\n")).strip()

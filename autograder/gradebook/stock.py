@@ -7,7 +7,6 @@
 import importlib
 import json
 import os
-import re
 import subprocess
 import sys
 from functools import partial
@@ -27,11 +26,12 @@ from nbgrader.preprocessors import NbGraderPreprocessor
 
 from autograder import course as courses
 from autograder.course import CourseError
+from autograder.gradebook import by_hand
 
 WRITTEN = "written_"
+FOR_MARKERS = "**For you alone: an answer, and the mark scheme**"
 FORMGRADER = "nbgrader.server_extensions.formgrader"
 PRINTED = ("assignment_id", "notebook_id", "student", "first_name", "last_name", "notebook_path")  # as they are
-MARKS = re.compile(r"^(### (BEGIN|END) SOLUTION|=== END MARK SCHEME ===)$", re.MULTILINE)
 COLLECT = "stock nbgrader unpacks and copies whatever students packed: use `autograder collect SOURCE` instead"
 
 
@@ -82,7 +82,7 @@ class Shown(Preprocessor):
         for cell in nb.cells:
             cells.append(cell)
             if cell.get("id") in schemes:
-                cells.append(new_markdown_cell(_scheme(schemes[cell.id])))
+                cells.append(new_markdown_cell(f"{FOR_MARKERS}\n\n{by_hand.scheme(schemes[cell.id])}"))
         resources.update({key: escape(resources[key]) for key in PRINTED if isinstance(resources.get(key), str)})
         return NotebookNode(nb | {"cells": cells}), resources
 
@@ -119,12 +119,6 @@ class Archives(ExtractorPlugin):
     def __init__(self, parent: Any = None, **settings: Any):
         super().__init__(parent=parent, **settings)
         parent.fail(COLLECT)
-
-
-def _scheme(written: str) -> str:
-    """What the author wrote for whoever marks: an answer and how it is marked."""
-    words = MARKS.sub("", written.replace("=== BEGIN MARK SCHEME ===", "\n*How it is marked:*\n"))
-    return f"**For you alone: an answer, and the mark scheme**\n\n{words.strip()}"
 
 
 def _wanted(app: Autograde) -> dict[str, list[str]]:

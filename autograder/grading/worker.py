@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import nbformat
 
-from autograder import html_cleaning
+from autograder import html_cleaning, pictures
 from autograder.author import build
 from autograder.course import Course, NotebookEntry, cell_id
 from autograder.grading.fingerprints import released as release_of
@@ -35,7 +35,7 @@ def grade_one(course: Course, hand_in: HandIn, trusted: bool = False, server: st
     judged = judge(course, hand_in, notebook, shown, trusted, server)
     done.verdicts = judged.verdicts
     done.remarks += judged.remarks
-    dropped = judged.dropped + html_cleaning.fit(notebook)
+    dropped = judged.dropped + html_cleaning.fit(notebook) + pictures.fit(notebook)
     if dropped:
         done.remarks.append(f"{dropped} outputs or ends of cells are left out of the page: they are too large to show")
     done.slowest_cell = [*judged.slowest]

@@ -6,11 +6,14 @@ Imports nothing heavy. No message quotes the file, nor the error of a parser, wh
 import ast
 import contextlib
 import io
+import itertools
 import json
 import re
 import tokenize
 from collections.abc import Collection
 from typing import Any
+
+from autograder.intake.embedded import Picture, taken_out
 
 TYPES = ("code", "markdown", "raw")
 # What files begin with that are handed in under a notebook's name.
@@ -40,11 +43,11 @@ class Ungradable(Exception):
 
 
 Output = tuple[str, str]  # "text" or "image/png", and what it says
-Cell = tuple[str, str, list[str], list[Output]]
+Cell = tuple[str, str, list[str], list[Output], list[Picture]]
 
 
 def cells(text: bytes, shown: Collection[str] = ()) -> tuple[list[Cell], int]:
-    """The cells of a notebook file of any format (type, source, names, outputs); and how many entries are no cell.
+    """The cells of a notebook file of any format (see `Cell`); and how many entries are no cell.
 
     Of cells that go by a name in `shown` the outputs' text and pictures are taken, as far as there is room.
 
@@ -70,12 +73,14 @@ def cells(text: bytes, shown: Collection[str] = ()) -> tuple[list[Cell], int]:
     if not isinstance(found, list) or len(found) > MAX_CELLS:
         raise Ungradable(f"the file has no list of at most {MAX_CELLS} cells")
     known: list[Cell] = []
-    room = MAX_SHOWN
+    room, numbers = MAX_SHOWN, itertools.count(1)
     for cell in found:
         if (taken := _cell(cell)) is not None:
-            outputs = _outputs(cell, room) if not {*taken[2]}.isdisjoint(shown) else []
+            kind, source, names = taken
+            source, pictures = taken_out(source, cell.get("attachments"), numbers) if kind != "code" else (source, [])
+            outputs = _outputs(cell, room) if not {*names}.isdisjoint(shown) else []
             room -= sum(len(said) + EACH for _, said in outputs)
-            known.append((*taken, outputs))
+            known.append((kind, source, names, outputs, pictures))
     if sum(len(source) for _, source, *_ in known) > MAX_TEXT:
         raise Ungradable(f"its cells hold more than {MAX_TEXT:,} characters of text")
     return known, len(found) - len(known)

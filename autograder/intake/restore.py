@@ -11,16 +11,18 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
 
-from autograder import html_cleaning, limited
+from autograder import html_cleaning, limited, pictures
 from autograder.author.answers import preamble
 from autograder.course import exercise_of
 from autograder.intake import reading
+from autograder.intake.embedded import Picture
 from autograder.intake.reading import LOOK, MAX_CELLS, Ungradable
 from utils.grading.verdict import legible
 
@@ -59,7 +61,7 @@ def restore(handed_in: "Handed", release: NotebookNode) -> tuple[NotebookNode, l
         Ungradable: it is another notebook, or too costly to parse.
     """
     remarks: list[str] = []
-    cells = [replace(cell) for cell in handed_in.cells]
+    cells = [replace(cell, attachments={}) for cell in handed_in.cells]
     if handed_in.dropped:
         remarks.append(f"dropped {handed_in.dropped} cells that are no notebook cells")
     elsewhere = _match(cells, release, remarks)
@@ -115,7 +117,9 @@ class _Handed:
     source: str
     names: list[str]
     outputs: list[reading.Output]
+    pictures: list[Picture] = field(default_factory=list)
     match: str = ""
+    attachments: dict[str, dict[str, str]] = field(default_factory=dict)  # pictures as a page shows them, by name
 
 
 def _match(cells: list[_Handed], release: NotebookNode, remarks: list[str]) -> set[str]:
@@ -274,10 +278,11 @@ def _written_elsewhere(cells: list[_Handed], release: NotebookNode, remarks: lis
             if not said:
                 continue
             text = "\n\n".join(text for _, text in said)
+            held = [picture for cell, _ in said for picture in cell.pictures]
             if answered:
-                answered.source = text
+                answered.source, answered.pictures = text, held
             else:
-                cells.insert(first + 1, _Handed("markdown", text, [], [], name))
+                cells.insert(first + 1, _Handed("markdown", text, [], [], held, name))
             used |= {id(cell) for cell, _ in said}
             moved = [cell for cell, _ in said if not cell.match and cell.cell_type != "code"]
             cells[:] = [cell for cell in cells if not any(cell is one for one in moved)]
@@ -371,8 +376,9 @@ def _assemble(
             cell.cell_type = "code"
             remarks.append(f"cell {cell.match} with the imports: its cell_type was changed: restored")
     prose = [cell for cell in cells if _is_prose(cell, released.get(cell.match))]
+    _take_pictures(prose, remarks)
     for cell, source in zip(prose, html_cleaning.markdown([cell.source for cell in prose]), strict=True):
-        cell.source = source
+        cell.source = pictures.SHOWN.sub(partial(_shown_picture, cell.attachments), source)
     spare = (f"extra_{number:04d}" for number in range(MAX_CELLS + 1))
     for name in ["", *anchors]:
         if name in groups:
@@ -394,6 +400,27 @@ def _assemble(
     return nbformat.from_dict(whole)
 
 
+def _take_pictures(prose: list[_Handed], remarks: list[str]) -> None:
+    """Put the pictures of these cells into their attachments, written again; say why one is not shown."""
+    found = [(cell, name, file) for cell in prose for name, file in cell.pictures]
+    left_out = 0
+    for (cell, name, _), (kind, text) in zip(found, pictures.rewritten([file for _, _, file in found]), strict=True):
+        if kind:
+            cell.attachments[name] = {kind: text}
+            continue
+        left_out += 1
+        for shown in pictures.SHOWN.finditer(cell.source):
+            if shown[2] == name:
+                cell.source = cell.source.replace(shown[0], pictures.LEFT_OUT.format(text))
+    if left_out:
+        remarks.append(f"{left_out} picture{'s' * (left_out > 1)} in answers left out: the text there says why")
+
+
+def _shown_picture(attachments: dict[str, dict[str, str]], shown: re.Match[str]) -> str:
+    """A picture of an answer as it is; the words for it if the cell has none of this name: a page could not be made."""
+    return shown[0] if shown[2] in attachments else shown[1]
+
+
 def _restore_released(notebook: NotebookNode, release: NotebookNode, remarks: list[str]) -> None:
     """Give the graded and locked cells the type that they were released with, and the locked ones their text.
 
@@ -409,7 +436,8 @@ def _restore_released(notebook: NotebookNode, release: NotebookNode, remarks: li
         if _is_locked(source) and cell.source != source.source:
             remarks.append(f"cell {cell.id}: its text was changed: restored")
         text = source.source if _is_locked(source) else cell.source
-        notebook.cells[index] = nbformat.from_dict(dict(source, source=text))
+        held = {key: cell[key] for key in ("attachments",) if key in cell and source.cell_type == "markdown"}
+        notebook.cells[index] = nbformat.from_dict(dict(source, source=text) | held)
 
 
 def _cell(cell: _Handed, released: dict[str, NotebookNode], spare: Iterator[str]) -> NotebookNode:
@@ -419,6 +447,8 @@ def _cell(cell: _Handed, released: dict[str, NotebookNode], spare: Iterator[str]
     built = NotebookNode(cell_type=cell.cell_type, id=name, metadata=metadata, source=cell.source)
     if cell.cell_type == "code":
         built.outputs, built.execution_count = [], None
+    elif cell.attachments:
+        built.attachments = nbformat.from_dict(cell.attachments)
     return built
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from markupsafe import Markup
 from pydantic import TypeAdapter
 
 from autograder import html_cleaning
@@ -20,7 +21,9 @@ from autograder.gradebook.by_hand import HandMark
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading import guard
 from autograder.grading.records import GRADED, load_record, students_of
+from autograder.pictures import KINDS, SHOWN
 from autograder.reports import layout
+from autograder.reports import page as page_of_feedback
 
 if TYPE_CHECKING:  # who only marks or undoes does not wait for torch
     from autograder.likeness.texts import Vectors
@@ -34,8 +37,9 @@ class Answer:
     """A student's written answer, and what a person said of it."""
 
     student: str
-    text: str
+    text: str  # its pictures have names that follow from their files
     mark: HandMark
+    pictures: tuple[str, ...] = ()  # as data URIs
 
     @property
     def digest(self) -> str:
@@ -55,6 +59,14 @@ class Group:
         """How many a person has marked."""
         return sum(one.mark.by_person for one in self.answers)
 
+    @property
+    def different(self) -> list[list[Answer]]:
+        """The answers, equal ones together, in the order of the first of each."""
+        found: dict[str, list[Answer]] = {}
+        for one in self.answers:
+            found.setdefault(one.text, []).append(one)
+        return [*found.values()]
+
 
 @dataclass(frozen=True)
 class Grouped:
@@ -65,6 +77,8 @@ class Grouped:
     groups: list[Group]
     how: str  # what compared them
     empty: int  # hand-ins without an answer, which are in no group
+    asked: Markup
+    scheme: Markup  # the author's answer, and how it is marked; nothing if the course tree lacks it
 
 
 @dataclass(frozen=True)
@@ -133,7 +147,7 @@ def answers(course: Course, question: str, students: list[str] | None = None) ->
         CourseError: there is no such question, or the course tree or the gradebook cannot be read.
     """
     entry, cell = question_of(course, question)
-    released = _source(course_tree.release_text(course, entry), cell).strip()
+    released = _cell(course_tree.release_text(course, entry), cell)[0].strip()
     with marks.reading(course) as gradebook:
         held, points = by_hand.held(gradebook, entry, cell) if gradebook else ({}, 0.0)
     found, empty = [], 0
@@ -141,9 +155,10 @@ def answers(course: Course, question: str, students: list[str] | None = None) ->
         record, path = load_record(course, entry, student), course_tree.place(course, "autograded", entry, student)
         if record is None or record.status != GRADED or not path.exists() or student not in held:
             continue
-        text = _source(path.read_text(), cell).strip()
+        text, shown = _cell(path.read_text(), cell)
+        text = text.strip()
         if text and text != released:
-            found.append(Answer(student, text, held[student]))
+            found.append(Answer(student, text, held[student], shown))
         else:
             empty += 1
     return found, points, empty
@@ -158,9 +173,10 @@ def grouped(course: Course, question: str, how: "Vectors", number: int | None = 
     found, points, empty = answers(course, question)
     if not found:
         raise CourseError(f"nobody's answer to {question} is there to be grouped: `autograder grade` comes first")
-    texts = list(dict.fromkeys(" ".join(one.text.split()) for one in found))  # the same words are one group anyway
+    words = [" ".join(SHOWN.sub(r"\1", one.text).split()) for one in found]
+    texts = list(dict.fromkeys(words))  # the same words are one group anyway
     each = how.vectors(texts)
-    rows = [texts.index(" ".join(one.text.split())) for one in found]
+    rows = [texts.index(one) for one in words]
     vectors, of = each[rows], labels(each, number)[rows]
     members = [np.flatnonzero(of == one) for one in range(of.max() + 1)]
     members.sort(key=lambda some: (-len(some), found[some[0]].student))
@@ -170,7 +186,12 @@ def grouped(course: Course, question: str, how: "Vectors", number: int | None = 
         whole.append(Group(place, [found[some[near]] for near in np.argsort(-middle, kind="stable")]))
     kept = [Kept(one.number, {answer.student: answer.digest for answer in one.answers}) for one in whole]
     course_tree.write(_file(course, question, "groups"), KEPT.dump_json(kept, indent=1))
-    return Grouped(question, points, whole, how.name, empty)
+    entry, cell = question_of(course, question)
+    source = course_tree.place(course, "source", entry)
+    scheme = by_hand.scheme(_cell(source.read_text(), cell)[0]) if source.exists() else ""
+    question_text = page_of_feedback.question(course_tree.release_text(course, entry), cell)
+    asked, marked = map(Markup, page_of_feedback.prose([question_text, scheme]))
+    return Grouped(question, points, whole, how.name, empty, asked, marked)
 
 
 def apply(
@@ -329,17 +350,32 @@ def _file(course: Course, question: str, what: str) -> Path:
     return course.tree / "groups" / f"{question}-{what}.json"
 
 
-def _source(notebook: str, cell: str) -> str:
-    """The text of a cell of a notebook that we wrote; "" if it has none of this id."""
-    found: list[Any] = [one["source"] for one in json.loads(notebook)["cells"] if one.get("id") == cell]
-    return "".join(found[0]) if found else ""
+def _cell(notebook: str, cell: str) -> tuple[str, tuple[str, ...]]:
+    """The text of a cell of a notebook that we wrote, "" if it has none of this id, and its pictures as data URIs."""
+    found: list[Any] = [one for one in json.loads(notebook)["cells"] if one.get("id") == cell]
+    if not found:
+        return "", ()
+    shown = [
+        f"data:{kind};base64,{html_cleaning.picture(data)}"
+        for bundle in found[0].get("attachments", {}).values()
+        for kind, data in bundle.items()
+        if kind in KINDS.values()
+    ]
+    return "".join(found[0]["source"]), tuple(shown)
 
 
 def page(course: Course, found: Grouped, names: Names) -> str:
     """The groups as one self-contained page; what students wrote is escaped."""
-    return layout.render("groups.html.jinja", title=course.title, found=found, called=names.of, named=names.shown)
+    return layout.render(
+        "groups.html.jinja", title=course.title, found=found, called=names.of, named=names.shown, worded=worded
+    )
 
 
 def shortened(answer: Answer, most: int = 160) -> str:
     """An answer in a line."""
-    return html_cleaning.line(answer.text, most)
+    return html_cleaning.line(worded(answer.text), most)
+
+
+def worded(text: str) -> str:
+    """An answer with a word in the place of each picture."""
+    return SHOWN.sub(r"[picture: \1]", text)

@@ -12,7 +12,7 @@ from typing import Any
 import msgpack
 from tqdm import tqdm
 
-from autograder import html_cleaning, limited
+from autograder import html_cleaning, limited, pictures
 from autograder.course import Course, CourseError, NotebookEntry, exercise_of
 from autograder.gradebook import course_tree, marks
 from autograder.gradebook.marks import Marked
@@ -143,7 +143,7 @@ def _digest(about: dict[str, Any]) -> str:
 
 @cache
 def _made_with() -> bytes:
-    files = [Path(str(module.__file__)) for module in (page, html_cleaning)] + [page.TEMPLATE]
+    files = [Path(str(module.__file__)) for module in (page, html_cleaning, pictures)] + [page.TEMPLATE]
     versions = [metadata.version(name) for name in LIBRARIES]
     return hashlib.sha256(b"".join(path.read_bytes() for path in files) + " ".join(versions).encode()).digest()
 

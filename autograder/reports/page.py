@@ -26,7 +26,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from autograder import html_cleaning
+from autograder import html_cleaning, pictures
 from autograder.course import exercise_of
 from utils.grading.verdict import legible
 
@@ -198,11 +198,11 @@ def _cell(cell: dict[str, Any], release: _Released, prose: "_Prose") -> str:
         shown = [_code(source)] if theirs and source.strip() else []
         return "\n".join([*shown, *filter(None, map(_output, cell.get("outputs", ())))])
     if kind == "markdown" and name.startswith("written_") and name in release.sources:
-        answer = prose.html(source) if theirs else "<p>No answer.</p>"
+        answer = prose.html(source, cell.get("attachments")) if theirs else "<p>No answer.</p>"
         return f'<div class="asked">{prose.html(release.questions[name])}</div>\n{answer}'
     if not theirs or not source.strip():
         return ""
-    return prose.html(source)  # a raw cell, too: it was let in as one of text
+    return prose.html(source, cell.get("attachments"))  # a raw cell, too: it was let in as one of text
 
 
 def _output(output: dict[str, Any]) -> str:
@@ -274,29 +274,42 @@ class _Prose(mistune.HTMLRenderer):
         plugins = [math.math, math.math_in_quote, math.math_in_list, table.table]
         self._markdown = mistune.Markdown(renderer=self, plugins=plugins)
         self._mark = secrets.token_hex(8)  # that no hand-in knows
-        self._formulas: list[str] = []
+        self._kept: list[str] = []  # formulas and pictures as HTML
+        self._attachments: dict[str, Any] = {}
 
-    def html(self, text: str) -> str:
-        """Markdown as clean HTML."""
+    def html(self, text: str, attachments: Any = None) -> str:
+        """Markdown as clean HTML; of pictures, those among the `attachments` of its cell."""
+        self._attachments = attachments if isinstance(attachments, dict) else {}
         if len(text) > html_cleaning.MAX_ALL:
             return html_cleaning.as_text(text)
         rendered = self._markdown(text)
         assert isinstance(rendered, str)
         cleaned = _fitted(html_cleaning.clean(rendered, text))
-        whole = re.sub(f"{self._mark}x([0-9]+)x", lambda found: self._formulas[int(found[1])], cleaned)
+        whole = re.sub(f"{self._mark}x([0-9]+)x", lambda found: self._kept[int(found[1])], cleaned)
         return _wide(whole) if "<table" in whole or "<math" in whole else whole
 
     def inline_math(self, text: str) -> str:
         """A formula within a line."""
-        return self._kept(formula(text, "inline"))
+        return self._marked(formula(text, "inline"))
 
     def block_math(self, text: str) -> str:
         """A formula in a line of its own."""
-        return f"<div>{self._kept(formula(text, 'block'))}</div>\n"
+        return f"<div>{self._marked(formula(text, 'block'))}</div>\n"
 
-    def _kept(self, html: str) -> str:
-        self._formulas.append(html)
-        return f"{self._mark}x{len(self._formulas) - 1}x"
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        """A picture of the cell's own, or else a link."""
+        bundle = self._attachments.get(url.removeprefix("attachment:"), {})
+        for kind in pictures.KINDS.values():
+            if picture := html_cleaning.picture(_text(bundle.get(kind, ""))):
+                return self._marked(
+                    f'<img src="data:{kind};base64,{picture}" alt="{escape(unescape(text)[:MAX_ALT])}">'
+                )
+        return self.link(text, url, title)
+
+    def _marked(self, html: str) -> str:
+        """A mark that stands for HTML of ours until all else is clean."""
+        self._kept.append(html)
+        return f"{self._mark}x{len(self._kept) - 1}x"
 
 
 def formula(tex: str, display: str) -> str:
