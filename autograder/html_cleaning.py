@@ -8,6 +8,7 @@ import base64
 import binascii
 import html as escaping
 import re
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -48,6 +49,17 @@ OPENED = re.compile(r"<(/?)([a-z0-9]+)")
 RUNS = re.compile(r"(?:java|vb)script:|[(<:]data:", re.IGNORECASE)
 TEX = re.compile(r"\\(?:href|url|style|class|cssId|require|unicode|html[a-zA-Z]*)(?![a-zA-Z])")
 IGNORED = re.compile(r"[\x00-\x20\x7f]+")  # what browsers skip within the scheme of a link
+# Code in Markdown: between fences, between backticks (not across an empty line), or as HTML without other tags.
+CODE = re.compile(
+    r"^ {0,3}(?P<fence>`{3,}|~{3,})[^\n`]*\n(?P<block>.*?)(?:^ {0,3}(?P=fence)[`~]*[ \t]*(?:\n|\Z)|\Z)"
+    r"|(?<![`\\])(?P<ticks>`+)(?!`)(?P<span>(?:(?!\n[ \t]*\n).)+?)(?<!`)(?P=ticks)(?!`)"
+    r"|<code>(?P<html>[^<>]*)</code>",
+    re.MULTILINE | re.DOTALL,
+)
+HTML_BLOCK = re.compile(r"<pre><code>([^<>]*)</code></pre>")
+HTML_CODE = re.compile(r"<code>([^<>]*)</code>")
+MARKDOWN_SIGNS = frozenset("\\`*_{}[]()#+-.!|~$^=:")
+QUOTED = re.compile(r"^(?:[ \t]|&gt;|[-*+][ \t]|[0-9]{1,3}[.)][ \t])+", re.MULTILINE)  # how a quotation begins
 PICTURE_SIGN = re.compile(r"!+\[")
 # Lines of words, each with a letter first: no list, table, link, tag, formula or emphasis, so nothing to clean. What a
 # page renders of so many characters of them takes no time.
@@ -191,9 +203,48 @@ def _markdown(texts: list[str]) -> list[str]:
     for text in texts:
         safe = as_text(text)
         if not _may_run(text) and len(text) <= MAX_PROSE:
-            safe = _without_pictures(clean(text) if TAG.search(text) else text)
+            safe = _without_pictures(_clean_prose(text) if "<" in text or "&" in text else text)
         cleaned.append(safe if _quick(_rendered, safe) else as_text(text))
     return cleaned
+
+
+def code_as_typed(text: str) -> str:
+    """Markdown with the code of `markdown` as it was typed: between fences, or between backticks."""
+    blocks = HTML_BLOCK.sub(lambda found: f"```\n{escaping.unescape(found[1])}```", text)
+    return HTML_CODE.sub(lambda found: f"`{escaping.unescape(found[1])}`", blocks)
+
+
+def _clean_prose(text: str) -> str:
+    """Markdown with clean HTML, whose code and quotations stay what they are.
+
+    Pages escape Markdown once more before they render it, so code with signs of HTML becomes HTML with their names.
+    Wherever a renderer sees no code, that is harmless too.
+    """
+    mark, codes = secrets.token_hex(8), []
+
+    def taken(found: re.Match[str]) -> str:
+        codes.append(_html_code(found))
+        return f"{mark}x{len(codes) - 1}x"
+
+    bare = CODE.sub(taken, text)
+    if not TAG.search(bare):
+        safe = bare
+    elif (safe := clean(bare, text)).startswith("<pre>") and mark not in safe and codes:
+        return safe  # as it was typed
+    else:
+        safe = QUOTED.sub(lambda found: found[0].replace("&gt;", ">"), safe)
+    return re.sub(f"{mark}x([0-9]+)x", lambda found: codes[int(found[1])], safe)
+
+
+def _html_code(found: re.Match[str]) -> str:
+    """A code span or a block of code as HTML; without signs of HTML in it, as it was typed."""
+    if not re.search("[<>&]", found[0]):
+        return found[0]
+    if found["block"] is not None:
+        return f"<pre><code>{escaping.escape(found['block'])}</code></pre>\n"
+    words = found["span"] if found["span"] is not None else escaping.unescape(found["html"])
+    named = (f"&#{ord(one)};" if one in MARKDOWN_SIGNS else escaping.escape(one) for one in " ".join(words.split()))
+    return f"<code>{''.join(named)}</code>"
 
 
 def _without_pictures(text: str) -> str:

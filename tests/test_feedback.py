@@ -201,9 +201,10 @@ def test_what_nobody_marked_is_not_graded_yet(written):
     assert "1 of 2 points" in text and "somebody looks at it again" in text
 
 
-def test_a_comment_is_shown_as_it_was_written(written):
+def test_a_comment_is_markdown_as_on_nbgraders_page(written):
+    """formgrader's comments are Markdown. Its lines stay lines, and nothing in it runs."""
     known, entry, _ = written
-    said = "Look at <b>x < y</b>, </blockquote><script>hostile()</script> & $M_{ij}$.\nThen [this](javascript:x)."
+    said = "Look at **this**: `x < y`, <script>hostile()</script> & $M_{ij}$.\nThen [this](javascript:x).\n\n- and that"
     with recording.open_recorder(known) as recorder:
         marked = recorder.gradebook.find_submission_notebook(entry.name, entry.name, "Ada_Perfect")
         for comment in marked.comments:
@@ -211,9 +212,13 @@ def test_a_comment_is_shown_as_it_was_written(written):
         recorder.gradebook.db.commit()
     feedback.write_feedback(known, [entry])
     soup = soup_of(known, entry, "Ada_Perfect")
-    quoted = {quote.find_previous("h3").text.split(":")[0]: quote.text for quote in soup("blockquote")}
-    assert len(quoted) == len(soup.find("ol", class_="exercises")("li")) and not soup("script")
-    assert quoted["Exercise 1.2"] == f"exercise_1_2: {said}" and quoted["Question 1.W1"] == f"written_1_W1: {said}"
+    quoted = {quote.find_previous("h3").text.split(":")[0]: quote for quote in soup("blockquote")}
+    assert len(quoted) == len(soup.find("ol", class_="exercises")(["li"], recursive=False)) and not soup("script")
+    for name, cell in (("Exercise 1.2", "exercise_1_2"), ("Question 1.W1", "written_1_W1")):
+        text = f"{cell}: Look at this: x < y, <script>hostile()</script> & Mij.\nThen this."
+        assert quoted[name].p.text == text and quoted[name].strong.text == "this" and quoted[name].code.text == "x < y"
+        assert quoted[name].math and quoted[name].li.text == "and that"
+        assert not [at for at in quoted[name](href=True) if "javascript" in at["href"]]
 
 
 def test_a_refused_hand_in_says_why_and_nothing_else(written):

@@ -6,6 +6,7 @@ import re
 import shutil
 import statistics
 import warnings
+import zoneinfo
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -222,6 +223,27 @@ def test_times_are_shown_whatever_their_span():
     far = charts.time_line([begin], begin + datetime.timedelta(days=60), zone)
     assert "deadline" not in far
     assert "1 before the deadline" in charts.time_line([begin], begin + datetime.timedelta(days=1), zone)
+
+
+@pytest.mark.parametrize("name", ["UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires"])
+@pytest.mark.parametrize("span", [600, 86400, 10**6])
+def test_the_label_of_the_times_and_the_date_do_not_overlap(name, span, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(charts, "_svg", lambda figure, told: drawn.append(figure))
+    begin = datetime.datetime(2027, 2, 7, 18, 30, tzinfo=zoneinfo.ZoneInfo(name))
+    charts.time_line([begin, begin + datetime.timedelta(seconds=span)], begin, begin.tzinfo)
+    (axes,) = drawn[0].axes
+    drawn[0].draw_without_rendering()
+    label, date = axes.xaxis.label.get_window_extent(), axes.xaxis.get_offset_text().get_window_extent()
+    assert axes.xaxis.get_offset_text().get_text() and label.width > 50 and not label.overlaps(date)
+
+
+def test_points_of_checks_and_of_written_answers_are_told_apart(school):
+    (entry,) = school.notebooks
+    whole, by_hand = sum(course_tree.exercises(school, entry).values()), course_tree.points_by_hand(school, entry)
+    assert (whole, by_hand) == (25, 2)
+    text = " ".join(soup_of(school).text.split())
+    assert "of 25 points that checks give (with the written answers 27)" in text
 
 
 @pytest.mark.parametrize("points", [1, 2, 11, 12, 13, 25, 40])

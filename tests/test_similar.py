@@ -2,10 +2,12 @@
 
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 from bs4 import BeautifulSoup
-from helpers import canned, copied, keep
+from helpers import CHROMIUM, CHROMIUM_ARGUMENTS, canned, copied, keep
 from typer.testing import CliRunner
 
 from autograder import cli, course
@@ -149,3 +151,39 @@ def test_one_hand_in_is_like_no_other(school):
     with pytest.raises(CourseError, match="fewer than two hand-ins are graded"):
         similar.hand_ins(school, school.notebooks[0])
     assert course_tree.release_text(school, school.notebooks[0])
+
+
+def on_a_phone(path):
+    """How wide the page is on a phone, and of each answer whose it is, and whether its lines are broken."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGUMENTS)
+        page = browser.new_page(viewport={"width": 360, "height": 700})
+        page.goto(path.as_uri())
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        rows = page.evaluate(
+            "[...document.querySelectorAll('tbody td:nth-child(4)')].map(at => at.getBoundingClientRect().right)"
+        )
+        shown = page.evaluate(
+            """[...document.querySelectorAll('.pair pre')].map(at => [at.previousElementSibling.textContent,
+               getComputedStyle(at).whiteSpace, at.scrollWidth > at.clientWidth, at.getBoundingClientRect().right])"""
+        )
+        browser.close()
+    return wide, rows, shown
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine: apt-get install chromium")
+def test_the_page_works_on_a_phone(tmp_path):
+    """Code is read by its indentation: its lines scroll, and each answer says whose it is."""
+    names = ["maximilian_mustermann_0815", "hanna_beispiel_4711"]
+    long = f"{SOURCE}\n    # {'long ' * 40}\n    x = {' + '.join(names * 3)}"
+    compared = similar.Compared({name: {"5.1": long} for name in names} | {"c": {"5.1": "y = 2"}}, {"5.1": ""})
+    course_names = SimpleNamespace(of=lambda student: student, shown=True)
+    path = tmp_path / "page.html"
+    path.write_text(similar.page(COURSE, ENTRY, compared, compared.pairs(1), course_names))
+    with ThreadPoolExecutor(1) as thread:
+        wide, rows, shown = thread.submit(on_a_phone, path).result()
+    assert wide == 360 and len(rows) == 1 and rows[0] <= 360
+    assert {name for name, _, _, _ in shown} == {*names} and len(shown) == 2
+    assert all(how == "pre" and scrolls and right <= 360 for _, how, scrolls, right in shown)

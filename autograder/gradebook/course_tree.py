@@ -283,6 +283,12 @@ def exercises(course: Course, entry: NotebookEntry) -> dict[str, float]:
     return {exercise_of(name): about["points"] for name, about in graded.items()}
 
 
+def points_by_hand(course: Course, entry: NotebookEntry) -> float:
+    """The points of a released notebook's written answers, which a person gives."""
+    cells = json.loads(release_text(course, entry))["cells"]
+    return sum(cell["metadata"]["nbgrader"]["points"] for cell in cells if cell["id"].startswith("written_"))
+
+
 def nbgrader_api(course: Course) -> "NbGraderAPI":
     """nbgrader's own interface to the tree."""
     from nbgrader.apps import NbGraderAPI

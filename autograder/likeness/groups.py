@@ -6,7 +6,7 @@ until it is undone. Groups are kept as they were shown: an answer that was hande
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ class Answer:
     student: str
     text: str  # its pictures have names that follow from their files
     mark: HandMark
-    pictures: tuple[str, ...] = ()  # as data URIs
+    pictures: tuple[str, ...] = field(default=(), compare=False)  # as data URIs; the text says which
 
     @property
     def digest(self) -> str:
@@ -377,5 +377,5 @@ def shortened(answer: Answer, most: int = 160) -> str:
 
 
 def worded(text: str) -> str:
-    """An answer with a word in the place of each picture."""
-    return SHOWN.sub(r"[picture: \1]", text)
+    """An answer with a word in the place of each picture, and its code as it was typed."""
+    return SHOWN.sub(r"[picture: \1]", html_cleaning.code_as_typed(text))

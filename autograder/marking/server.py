@@ -72,11 +72,13 @@ class Question:
         source = _source(course_tree.place(self.course, "source", self.entry).read_text(), self.cell)
         asked = page.question(course_tree.release_text(self.course, self.entry), self.cell)
         texts = [asked, mark_scheme.model_answer(source), *mark_scheme.items(source)]
-        html = _html([*texts, *(one.answers[0].text for one in found)])
+        html = _html([*texts, *(groups.worded(one.answers[0].text) for one in found)])
         for one, shown in zip(found, html[len(texts) :], strict=True):
             key = one.answers[0].digest[:16]
             known = self.cards.get(key)
-            self.cards[key] = Card(key, one.number, one.answers, shown, known.versions if known else {})
+            pictures = (f'<img src="{uri}" alt="a picture of this answer">' for uri in one.answers[0].pictures)
+            whole = "\n".join([shown, *pictures])
+            self.cards[key] = Card(key, one.number, one.answers, whole, known.versions if known else {})
         self.cards = {one.answers[0].digest[:16]: self.cards[one.answers[0].digest[:16]] for one in found}
         return {
             "asked": html[0],

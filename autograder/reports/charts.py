@@ -70,9 +70,9 @@ def time_line(times: Sequence[datetime.datetime], deadline: datetime.datetime | 
     places = dates.AutoDateLocator(tz=zone, minticks=3, maxticks=8)
     axes.xaxis.set_major_locator(places)
     axes.xaxis.set_major_formatter(dates.ConciseDateFormatter(places, tz=zone))
-    axes.set(
-        xlim=dates.date2num([begin, end]), ylim=(0, None), xlabel=f"handed in, time of {zone}", ylabel="hand-ins so far"
-    )
+    axes.set(xlim=dates.date2num([begin, end]), ylim=(0, None), ylabel="hand-ins so far")
+    place = str(zone).rpartition("/")[2].replace("_", " ")
+    axes.set_xlabel(f"handed in, time of {place}", loc="left")  # on the right is the date that all ticks share
     return _svg(figure, f"Time-line: {told}.")
 
 

@@ -41,6 +41,13 @@ MAX_TEX = 500  # characters of a formula
 MAX_TITLE, MAX_ALT = 80, 300
 DEFINES = re.compile(r"\\(?:def|newcommand|renewcommand|newenvironment|DeclareMathOperator)(?![a-zA-Z])")
 ARG = re.compile(r"\\arg(?![a-zA-Z])")  # the one common function that latex2mathml does not know
+# Formulas as mistune knows them, but without backticks: a dollar before code and one in it make none.
+INLINE_MATH = math.INLINE_MATH_PATTERN.replace(r"[^$\\\n]", r"[^$`\\\n]").replace(r"[^$\\]", r"[^$`\\]")
+# Those that need no dollars, as in TeX and in notebooks.
+ENVIRONMENT = (
+    r"\\begin\{(?P<environment_name>(?:align|alignat|cases|eqnarray|equation|flalign|gather|multline|split|[bpvBV]?matrix)\*?)\}"
+    r"(?:(?!\\begin\{(?P=environment_name)\})[\s\S])+?\\end\{(?P=environment_name)\}"
+)
 MATHML = {
     *("math", "mrow", "mi", "mo", "mn", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msub", "msup", "msubsup"),
     *("munder", "mover", "munderover", "mmultiscripts", "mtable", "mtr", "mtd", "mstyle", "mpadded", "mphantom"),
@@ -100,7 +107,7 @@ def render(about: dict[str, Any]) -> str:
                 "outcome": outcome,
                 "sentence": sentence,
                 "parts": parts,
-                "comment": comment,
+                "comment": prose(comment) if comment else "",
                 "anchor": name if name in shown else "",
             }
         )
@@ -273,6 +280,9 @@ class _Prose(mistune.HTMLRenderer):
         super().__init__(escape=False)  # it is cleaned as a whole
         plugins = [math.math, math.math_in_quote, math.math_in_list, table.table]
         self._markdown = mistune.Markdown(renderer=self, plugins=plugins)
+        self._markdown.inline.register("inline_math", INLINE_MATH, math.parse_inline_math, before="link")
+        self._markdown.inline.register("environment", ENVIRONMENT, _environment_inline, before="link")
+        self._markdown.block.register("environment", rf"^ {{0,3}}{ENVIRONMENT}", _environment_block, before="list")
         self._mark = secrets.token_hex(8)  # that no hand-in knows
         self._kept: list[str] = []  # formulas and pictures as HTML
         self._attachments: dict[str, Any] = {}
@@ -290,11 +300,11 @@ class _Prose(mistune.HTMLRenderer):
 
     def inline_math(self, text: str) -> str:
         """A formula within a line."""
-        return self._marked(formula(text, "inline"))
+        return self._marked(formula(unescape(text), "inline"))
 
     def block_math(self, text: str) -> str:
         """A formula in a line of its own."""
-        return f"<div>{self._marked(formula(text, 'block'))}</div>\n"
+        return f"<div>{self._marked(formula(unescape(text), 'block'))}</div>\n"
 
     def image(self, text: str, url: str, title: str | None = None) -> str:
         """A picture of the cell's own, or else a link."""
@@ -312,9 +322,20 @@ class _Prose(mistune.HTMLRenderer):
         return f"{self._mark}x{len(self._kept) - 1}x"
 
 
+def _environment_inline(inline: mistune.InlineParser, found: re.Match[str], state: mistune.InlineState) -> int:
+    state.append_token({"type": "block_math", "raw": found[0]})
+    return found.end()
+
+
+def _environment_block(block: mistune.BlockParser, found: re.Match[str], state: mistune.BlockState) -> int:
+    state.append_token({"type": "block_math", "raw": found[0].strip()})
+    return found.end()
+
+
 def formula(tex: str, display: str) -> str:
     """TeX as MathML, which needs no script and no font from elsewhere; as it was typed if it cannot be converted."""
     sign = "$" if display == "inline" else "$$"
+    sign = "" if tex.startswith("\\begin") else sign  # it needs none
     typed = f'<code class="tex">{escape(sign + tex + sign)}</code>'
     if len(tex) > MAX_TEX or DEFINES.search(tex):
         return typed

@@ -75,6 +75,7 @@ def section(
         "median": statistics.median(scores) if scores else 0.0,
         "mean": statistics.fmean(scores) if scores else 0.0,
         "points": sum(points.values()),
+        "by_hand": course_tree.points_by_hand(course, entry),
         "tables": tables,
         "no_table": why,
     }

@@ -1,4 +1,4 @@
-"""Pictures in written answers are shown, whatever wrote them; none costs a browser much, none is anybody's file."""
+"""Written answers on pages: pictures, whatever wrote them, quotations, code and formulas stay what they are."""
 
 import base64
 import io
@@ -261,3 +261,69 @@ def test_outputs_have_few_points_whatever_their_bytes():
 def test_outputs_without_a_picture_need_no_child(monkeypatch):
     monkeypatch.setattr(pictures, "_in_child", None)
     assert pictures.fit(outputs({"text/plain": "a"})) == 0 and pictures.rewritten([]) == []
+
+
+CODE = "if a < b and c > d & e:\n    x[0] = *y*  # $p$\n\n    print('<b>')"
+
+
+@pytest.mark.parametrize("tag", ["", "<b>bold</b> ", "<details><summary>s</summary>t</details>\n\n"])
+@pytest.mark.parametrize(
+    ("typed", "code"),
+    [
+        ("see `a < b > c & d`", "a < b > c & d"),
+        ("see `x[0] < *y* _z_ $p$ \\`", "x[0] < *y* _z_ $p$ \\"),
+        ("see ``x`<`y``", "x`<`y"),
+        ("see `<script>hostile()</script>`", "<script>hostile()</script>"),
+        ("see `&lt; &amp;`", "&lt; &amp;"),
+        ("see <code>a &lt; $b$</code>", "a < $b$"),
+        (f"see\n\n```python\n{CODE}\n```\n\nafter", CODE),
+        (f"see\n\n~~~\n{CODE}\n~~~\nafter", CODE),
+        ("see `plain code` $5", "plain code"),
+    ],
+)
+def test_code_of_an_answer_is_shown_as_it_was_typed(tag, typed, code):
+    """Before, one tag anywhere made `&lt;` of every sign of HTML in code; on formgrader's page it needed no tag."""
+    notebook, cell, _ = handed_in(f"{tag}{typed}")
+    for soup in (formgraders(notebook), feedbacks(notebook)):
+        shown = [one.text.strip("\n") for one in soup("code") if one.text.strip()] or [
+            soup.find("pre").text.strip("\n")
+        ]
+        assert code in shown and not [one for one in soup("script") if "hostile" in one.text]
+        assert not tag or soup.find({"<b>": "b"}.get(tag[:3], "summary"))
+    assert code in html_cleaning.code_as_typed(cell.source)
+
+
+@pytest.mark.parametrize("tag", ["", " with <b>bold</b>"])
+def test_quotations_stay_quotations(tag):
+    notebook, _, _ = handed_in(f"They say:\n\n> a quotation{tag}\n> > of another\n\n- > in a list\n\n5 > 3 < 4 &gt; 2")
+    outer, inner, listed = feedbacks(notebook)("blockquote")
+    assert "a quotation" in outer.text and inner.text.strip() == "of another" and listed.text.strip() == "in a list"
+    assert "5 > 3 < 4 > 2" in feedbacks(notebook).text
+
+
+@pytest.mark.parametrize(
+    ("typed", "formulas", "code"),
+    [
+        ("see\n\\begin{align}\na &= b \\\\\n- c &= d < e\n\\end{align}\nmore", 1, []),
+        ("inline \\begin{equation*}a = b\\end{equation*} more", 1, []),
+        ("<b>x</b>\n\n\\begin{pmatrix} a & b \\\\ c & d \\end{pmatrix}", 1, []),
+        ("$$\\begin{align}a &= b\\end{align}$$", 1, []),
+        ("costs $5 in `$x` and `a$`", 0, ["$x", "a$"]),
+        ("`$a$` and $b$", 1, ["$a$"]),
+        ("<b>x</b> `a $ b < c` and $d < e$ $", 1, ["a $ b < c"]),
+        ("```\n$x$ \\begin{align}a\\end{align}\n```", 0, ["$x$ \\begin{align}a\\end{align}"]),
+    ],
+)
+def test_formulas_need_no_dollars_and_dollars_in_code_are_none(typed, formulas, code):
+    notebook, _, _ = handed_in(typed)
+    soup = feedbacks(notebook)
+    assert len(soup("math")) == formulas and "begin" not in "".join(one.text for one in soup("math"))
+    assert [one.text.strip() for one in soup("code")] == code
+
+
+@pytest.mark.parametrize(
+    "text", ["`" * 9000, "`a" * 9000, "```\n" * 5000, "<code>" * 3000, "> " * 9000 + "<b>", "\\begin{align}" * 1400]
+)
+def test_no_text_is_slow_to_clean(text):
+    notebook, cell, _ = handed_in(text)
+    assert len(cell.source) < 7 * len(text) + 1000 and feedbacks(notebook)
