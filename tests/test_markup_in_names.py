@@ -14,7 +14,7 @@ from helpers import CHROMIUM, CHROMIUM_ARGUMENTS, canned, copied, formgrader, ke
 from nbgrader.api import Gradebook, Student, SubmittedAssignment
 
 from autograder import course as courses
-from autograder import html_cleaning
+from autograder import html_cleaning, synthetic
 from autograder.course import CourseError
 from autograder.gradebook import course_tree, marks, recording, safe_names
 from autograder.grading import grade
@@ -84,7 +84,7 @@ def named(built, tmp_path_factory):
     """
     folder = tmp_path_factory.mktemp("named")
     known = copied(built, folder)
-    text = course_tree.place(known, "release", ENTRY).read_text()
+    text = synthetic.Maker(known, ENTRY).file().decode()
     names = [way.replace("/", "") for way in WAYS]
     with zipfile.ZipFile(folder / "moodle.zip", "w") as archive:
         for number, name in enumerate(names):
