@@ -1,7 +1,10 @@
 """What an exercise forbids is found where it would earn the points, at home and in grading, and nowhere else."""
 
+import _thread
 import functools
 import operator
+import os
+import pickle
 import re
 import resource
 import sys
@@ -143,6 +146,58 @@ def test_long_cells_are_read_in_time(cell):
     assert len(cells[0].definitions) <= forbidden.MOST_DEFINITIONS
 
 
+KEYS = [getattr(torch._C._nn, "cross_" + "entropy_loss")]
+PICKLED = b"ctorch.nn.functional\ncross_entropy\n."
+
+
+def off_and_on(*given):
+    before = sys.getprofile()
+    sys.setprofile(None)
+    try:
+        return F.cross_entropy(*given)
+    finally:
+        sys.setprofile(before)
+
+
+def traced(*given):
+    found = []
+
+    def trace(frame, event, argument):
+        sys.settrace(None)
+        found.append(F.cross_entropy(*given))
+
+    sys.settrace(trace)
+    (lambda: None)()
+    return found[0]
+
+
+def forked(*given):
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writing, str(F.cross_entropy(*given).item()).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    answer = torch.tensor(float(os.read(reading, 99)))
+    os.close(reading)
+    os.close(writing)
+    return answer
+
+
+def in_a_thread(*given):
+    found = []
+    _thread.start_new_thread(lambda: found.append(F.cross_entropy(*given)), ())
+    while not found:
+        time.sleep(0.01)
+    return found[0]
+
+
+class Loss(nn.Module):
+    def forward(self, logits, targets):
+        return F.cross_entropy(logits, targets)
+
+
+EXPORTED = torch.export.export(Loss(), (torch.randn(4, 5), torch.tensor([1, 2, 3, 4]))).run_decompositions().module()
 DISGUISES = {
     "by its name": F.cross_entropy,
     "getattr": lambda *g: getattr(F, "cross_" + "entropy")(*g),
@@ -161,7 +216,26 @@ DISGUISES = {
     "eval": lambda *g: eval("F.cross_" + "entropy(*g)", {"F": F, "g": g}),
     "a variant of a longer name": lambda logits, y: F.linear_cross_entropy(logits, torch.eye(logits.size(-1)), y),
     "switched off": lambda *g: sys.setprofile(None) or F.cross_entropy(*g),
+    "switched off and on": lambda *g: off_and_on(*g),
+    "switched off by C": lambda *g: [*map(sys.setprofile, [None])] and F.cross_entropy(*g),
+    "in a trace": lambda *g: traced(*g),
+    "a forked process": lambda *g: forked(*g),
+    "a thread of _thread": lambda *g: in_a_thread(*g),
+    "an exported graph": lambda *g: EXPORTED(*g),
+    "pickle": lambda *g: pickle.loads(PICKLED)(*g),
+    "operator.call": lambda *g: operator.call(getattr(torch._C._nn, "cross_" + "entropy_loss"), *g),
+    "a sort key": lambda *g: [*sorted([g[0]], key=functools.partial(KEYS[0], target=g[1]))] and g[0].sum(),
 }
+
+
+def test_in_the_first_call_of_an_answer_functions_of_torch_are_watched_too(monkeypatch):
+    """What C calls is seen in every answer, and not by chance."""
+    monkeypatch.setattr(dispatch, "ONE_IN", 10**9)
+    monkeypatch.setattr(dispatch, "_called", set())
+    for how in ("operator.call", "a sort key", "partial of C"):
+        answer = named(lambda request, how=how: dispatch.answer({how: DISGUISES[how]}, request), how, FORBIDS)
+        with pytest.raises(ForbiddenUsed, match="cross_entropy"):
+            answer(torch.randn(4, 5), torch.tensor([1, 2, 3, 4]))
 
 
 def test_a_few_calls_are_enough_to_see_what_c_calls():
@@ -176,11 +250,14 @@ def test_a_few_calls_are_enough_to_see_what_c_calls():
     assert 0 < seen < 80
 
 
+NOTED = r"cross_entropy|CrossEntropyLoss|setprofile|settrace|os.fork|_thread|torch.export"
+
+
 @pytest.mark.parametrize("how", DISGUISES)
 def test_what_runs_is_watched_below_its_name(how, monkeypatch):
     monkeypatch.setattr(dispatch, "ONE_IN", 1)
     answer = named(lambda request: dispatch.answer({"lm_loss": DISGUISES[how]}, request), "lm_loss", FORBIDS)
-    with pytest.raises(ForbiddenUsed, match=r"cross_entropy|CrossEntropyLoss|setprofile"):
+    with pytest.raises(ForbiddenUsed, match=NOTED):
         answer(torch.randn(4, 5), torch.tensor([1, 2, 3, 4]))
 
 

@@ -248,6 +248,21 @@ def test_the_number_of_files_is_bounded(small, monkeypatch):
         running.run("import os, time\nfor n in range(3000): os.close(os.open(f'/tmp/{n}', os.O_CREAT))\ntime.sleep(3)")
 
 
+def test_the_threat_model_says_how_far_beyond_its_limits_a_sandbox_gets():
+    """Each row has a test that is there, and figures within the bounds that are promised."""
+    page = (course.ROOT / "THREAT_MODEL.md").read_text().partition("## How far beyond its limits")[2]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([\d.,/ ]+) \| ([\d.,/ ]+) \| `(\w+)` \|$", page, re.M)
+    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    assert len(rows) == 8
+    for attack, measured, before, after, test in rows:
+        assert f"def {test}(" in tests, attack
+        figures = zip(
+            *([float(one) for one in cell.replace(",", "").split("/")] for cell in (before, after)), strict=True
+        )
+        bound = 1 if "seconds" in measured else 257 if "/tmp" in attack else 2 * 1024
+        assert all(now < then and now <= bound for then, now in figures), attack
+
+
 def inside(namespace):
     """The processes of a process namespace."""
     found = []

@@ -113,7 +113,7 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
             device = torch.get_default_device()
             args, kwargs = _to(device, asked["args"]), _to(device, asked["kwargs"])
             watch = forbidden.Watch(asked.get("forbids", ()), _is_students, theirs="name" in asked)
-            with watch, Calls(watch) if watch.forbids and secrets.randbelow(ONE_IN) == 0 else nullcontext():
+            with watch, Calls(watch) if watch.forbids and _more_is_watched(asked) else nullcontext():
                 called, target = target, target(*args, **kwargs)
             if watch.found:
                 return wire.dumps({"used": watch.found}, keep)
@@ -131,6 +131,17 @@ def answer(namespace: dict[str, Any], request: bytes) -> bytes:
         except (Exception, SystemExit):  # an exception of the student's own that cannot say what it is
             silent = {"type": "Exception", "message": "its message cannot be shown", "line": "", "number": 0}
             return wire.dumps({"error": silent | {"blank": False}}, keep)
+
+
+def _more_is_watched(asked: dict[str, Any]) -> bool:
+    """Whether the functions of torch are watched in this call, too: in the first of each answer, and now and then."""
+    name = asked.get("name", "")
+    first = name not in _called
+    _called.add(name)
+    return first or secrets.randbelow(ONE_IN) == 0
+
+
+_called: set[str] = set()
 
 
 def _changed(called: Any, now: tuple[list[Any], dict[str, Any]], before: list[Any]) -> str:

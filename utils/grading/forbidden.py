@@ -12,6 +12,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +28,14 @@ BY_NAME = frozenset(("getattr", "attrgetter", "methodcaller", "__import__", "imp
 MAGICS = ("run_cell", "run_cell_magic", "run_line_magic", "getoutput", "system")
 LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 MOST_DEFINITIONS = 500  # of a cell; each takes a kilobyte
+# What Python reports (PEP 578) when code could go where the watch does not see it: it is switched off, even if it is
+# put back later; another process; a name that a pickle looks up.
+SWITCHES = ("sys.setprofile", "sys.settrace", "sys.monitoring.register_callback")
+PROCESSES = ("os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen")
+THREADS = ("start_new_thread", "start_joinable_thread")  # of `_thread`; `threading` calls them, too, and is watched
+LOOKED_UP = "pickle.find_class"
+GRAPHS = ("/torch/fx/graph_module.py", "/torch/fx/interpreter.py")  # run what was exported, in operators of other names
+GRAPH = "<eval_with_key>"  # what torch calls the files that it writes of them
 HIDING = "call_compiled"  # what torch.jit compiled is called by a function of this name, see `dispatch`
 WORD = re.compile(r"[^\W\d]\w*")
 
@@ -388,16 +397,18 @@ class Watch:
         if self.forbids:
             self._of_threads = threading.getprofile()
             threading.setprofile(note_in_threads)
+            with _unreported():
+                sys.setprofile(self._note)
             _watching.append(self)
-            sys.setprofile(self._note)
         return self
 
     def __exit__(self, *error: object) -> None:
         if self.forbids:
             switched_off = sys.getprofile() != self._note
-            sys.setprofile(self._before)
-            threading.setprofile(self._of_threads)
             _watching.remove(self)
+            with _unreported():
+                sys.setprofile(self._before)
+            threading.setprofile(self._of_threads)
             if switched_off and not self.found:
                 self.found = "sys.setprofile"
 
@@ -423,6 +434,16 @@ class Watch:
         if name and not self.found and self._for_student(caller):
             self.found = name
 
+    def note_event(self, event: str, given: tuple[Any, ...]) -> None:
+        """Note what Python reports while an answer runs, see `SWITCHES`."""
+        name = ""
+        if event in SWITCHES or event in PROCESSES:
+            name = event
+        elif event == LOOKED_UP:
+            name = _forbidden(self.forbids, *map(str, given))
+        if name and not self.found and self._for_student(sys._getframe(2)):
+            self.found = name
+
     def note_c(self, function: Any, frame: FrameType) -> None:
         """Note a call of a function that is not written in Python; `frame` is the code of Python that led to it."""
         name = self.forbidden(function)
@@ -434,13 +455,16 @@ class Watch:
         called = getattr(function, "__name__", "") or ""
         name = self._of_names.get(called)
         if name is None:
-            name = self._of_names[called] = _forbidden(self.forbids, called)
+            name = "_thread" if called in THREADS else _forbidden(self.forbids, called)
+            self._of_names[called] = name
         return name
 
     def _of_code(self, code: CodeType) -> str:
         """The forbidden name that a function's code goes by, or ""."""
         if code.co_name == "__call__" and code.co_filename.endswith("_ops.py"):  # torch.ops.aten.NAME(...)
             return BY_ITS_OPERATOR
+        if code.co_filename.startswith(GRAPH) or code.co_filename.endswith(GRAPHS):
+            return "torch.export"
         if self._is_students(code.co_filename):
             return ""
         if code.co_name == HIDING:
@@ -467,6 +491,28 @@ def _forbidden(forbids: tuple[str, ...], *names: str) -> str:
 
 
 _watching: list[Watch] = []
+_silent = threading.local()
+
+
+@contextmanager
+def _unreported() -> Iterator[None]:
+    """Within it, what this thread does is the watch's own."""
+    _silent.on = True
+    try:
+        yield
+    finally:
+        _silent.on = False
+
+
+def _note_event(event: str, given: tuple[Any, ...]) -> None:
+    """The hook for what Python reports; it cannot be taken away again."""
+    if _watching and event in REPORTED and not getattr(_silent, "on", False):
+        for one in _watching:
+            one.note_event(event, given)
+
+
+REPORTED = frozenset((*SWITCHES, *PROCESSES, LOOKED_UP))
+sys.addaudithook(_note_event)
 
 
 def note_in_threads(frame: FrameType, event: str, argument: Any) -> None:
