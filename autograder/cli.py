@@ -189,7 +189,7 @@ def release(
 def collect(
     source: Annotated[Path, typer.Argument(help="A zip, a folder with a folder per student, or an LMS download.")],
     notebook: Annotated[str, typer.Option(help="Files whose names are no notebook's are this notebook.")] = "",
-    student: Annotated[str, typer.Option(help="Take everything as this student's.")] = "",
+    student: Annotated[list[str] | None, typer.Option(help="Take everything as this student's.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Take only this notebook; may be given again.")] = None,
     times: Annotated[
         Path | None,
@@ -207,9 +207,12 @@ def collect(
     from autograder.intake import collect as collecting
 
     course = load()
+    if len(student or ()) > 1:
+        raise CourseError("collect takes one --student, whose everything in SOURCE is: collect once for each student")
     named = course.notebook(notebook) if notebook else None
     chosen = [course.notebook(one) for one in only or ()]
-    collected = collecting.collect(course, source, named, student, zip_names, chosen, times)
+    one = "".join(student or ())
+    collected = collecting.collect(course, source, named, one, zip_names, chosen, times)
     for line in collected.taken:
         console.print(line, markup=False)
     for line in collected.refused:

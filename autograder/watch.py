@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import watchfiles
 
@@ -14,6 +14,7 @@ from autograder.gradebook import course_tree
 from autograder.grading import grade
 from autograder.grading.records import Options, Record
 from autograder.intake.collect import Collected, collect, require_hand_ins
+from autograder.intake.platforms import is_noise
 from autograder.reports.feedback import write_feedback
 
 LOOK_SECONDS = 5  # after so long the folder is looked at, whatever the system says of changes
@@ -109,10 +110,11 @@ def _changes(folder: Path) -> Iterator[object]:
 
 
 def _look(folder: Path) -> dict[str, tuple[int, int]]:
-    """When each file was written, and its size."""
+    """When each file was written, and its size; of hidden files nobody needs to know, since `collect` leaves them out."""
     found = {}
-    for place, _, names in os.walk(folder):
-        for name in names:
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not is_noise(PurePosixPath(name))]
+        for name in (name for name in names if not is_noise(PurePosixPath(name))):
             path = os.path.join(place, name)
             with contextlib.suppress(OSError):  # gone meanwhile, or in a folder that nobody may look into
                 about = os.lstat(path)

@@ -1,6 +1,7 @@
 """What is one submission: a notebook with its runs, without hidden copies; it is read as it lies, at any moment."""
 
 import contextlib
+import datetime
 import io
 import json
 import os
@@ -9,11 +10,14 @@ import sys
 import zipfile
 
 import pytest
+from typer.testing import CliRunner
 
-from autograder import course
+from autograder import cli, course
 from autograder.author import build
-from autograder.gradebook import course_tree
-from autograder.intake import archive, collect
+from autograder.gradebook import course_tree, roster
+from autograder.intake import archive, collect, restore
+from autograder.reports import charts
+from utils import hand_in
 
 NAME, RUNS = "01_causal_mask_lm", "05_seed_variance"
 SECRET = b'{"cells": [], "nbformat": 4, "nbformat_minor": 5, "metadata": {"secret": "of the instructor"}}'
@@ -488,3 +492,90 @@ def test_what_equals_the_release_replaces_nothing(mine, tmp_path, answered, step
         ), result
     if len(steps) < 3 and "blank" not in counts.values():
         assert [note for note in result.notes if note.startswith("ada: ") and "as they were released" in note], result
+
+
+@pytest.mark.parametrize("head", ["sep=;\r\n", '"sep=;"\n', "SEP=;\n", ""])
+def test_a_line_that_names_the_separator_is_not_the_heading(mine, text, tmp_path, head):
+    mine.tree.mkdir()
+    listed = mine.tree / "students.csv"
+    listed.write_text(head + "id;first_name;last_name\nal01;Ada;Lovelace\n")
+    source = laid_out(tmp_path / "source", {f"Ada Lovelace/{NAME}.ipynb": text}, "folder")
+    assert not collect.collect(mine, source).refused and [*submitted(mine)] == ["al01"]
+    roster.grant(mine, "al01", mine.notebook(NAME), "3 days")
+    given = mine.tree / "extensions.csv"
+    given.write_text(head + given.read_text().replace(",", ";"))
+    assert [*roster.extensions(mine)] == [("al01", NAME)]
+    roster.grant(mine, "al01", mine.notebook(NAME), "4 days")
+    assert [*roster.extensions(mine).values()] == [datetime.timedelta(days=4)]
+
+
+@pytest.mark.parametrize("row", ["2.01912E+11,Ada,Lovelace,", "ada,Ada,Lovelace,2,", "ada,Ada,Lovelace,2.01912e+11"])
+def test_an_id_that_a_spreadsheet_has_rounded_is_refused(mine, text, tmp_path, row):
+    mine.tree.mkdir()
+    (mine.tree / "students.csv").write_text(f"id,first_name,last_name,platform_ids\n{row}\n")
+    source = laid_out(tmp_path / "source", {f"Ada Lovelace/{NAME}.ipynb": text}, "folder")
+    if "+11" not in row:
+        assert collect.collect(mine, source).taken
+        return
+    with pytest.raises(course.CourseError, match=r"line 2: a spreadsheet has rounded a number to 2\.01912"):
+        collect.collect(mine, source)
+
+
+def test_two_students_of_one_collect_are_refused(mine, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli, "load", lambda: mine)
+    ended = CliRunner().invoke(cli.app, ["collect", str(tmp_path), "--student", "ada", "--student", "bo"])
+    assert ended.exit_code == 1 and "collect takes one --student" in str(ended.exception)
+
+
+def large(text, megabytes):
+    """A notebook with so many MB of outputs, some in pictures and some as text, and the state of widgets."""
+    book = json.loads(text)
+    cells = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
+    picture = {"output_type": "display_data", "data": {"image/png": "A" * (megabytes << 19)}, "metadata": {}}
+    cells[0]["outputs"] = [picture, {"output_type": "stream", "name": "stdout", "text": "small"}]
+    cells[1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": ["x" * (megabytes << 18)]}]
+    book["metadata"]["widgets"] = {"state": "y" * (megabytes << 18)}
+    return json.dumps(book).encode()
+
+
+def test_outputs_are_not_counted(mine, tmp_path, text, monkeypatch, capsys):
+    """What `pack` lets pass is graded: both leave large outputs out."""
+    whole = large(text, 25)
+    assert len(whole) > 25 * 2**20
+    result = collect.collect(mine, laid_out(tmp_path / "source", {f"ada/{NAME}.ipynb": whole}, "zip"))
+    kept = submitted(mine)["ada"].read_bytes()
+    assert any("its outputs of 25 MB are left out" in note for note in result.notes) and len(kept) < 2**20
+    cells = restore.read(kept, mine.limits.notebook_mb).cells
+    assert [cell.source for cell in cells] == [cell.source for cell in restore.read(text, 20).cells]
+    (tmp_path / "desk").mkdir()
+    monkeypatch.chdir(tmp_path / "desk")
+    (tmp_path / "desk" / f"{NAME}.ipynb").write_bytes(whole)
+    packed = hand_in.pack(NAME)
+    assert "25 MB of outputs are left out" in capsys.readouterr().out and packed.stat().st_size < 2**20
+    with zipfile.ZipFile(packed) as made:
+        assert json.loads(made.read(f"{NAME}.ipynb"))["cells"] == json.loads(kept)["cells"]
+
+
+@pytest.mark.parametrize("year", [1970, 2150, 2201, 9998])
+def test_a_files_time_is_its_writers_and_breaks_nothing(mine, tmp_path, text, year, monkeypatch):
+    """docs/instructors.md says so: nobody is late by a time of 1970; one that cannot be is the time of collecting."""
+    source = laid_out(tmp_path / "source", {f"ada/{NAME}.ipynb": text, f"bo/{NAME}.ipynb": text}, "folder")
+    when, real = int(datetime.datetime(year, 2, 3, tzinfo=datetime.UTC).timestamp()), os.fstat
+
+    def fstat(handle):
+        found, where = real(handle), os.readlink(f"/proc/self/fd/{handle}")
+        return os.stat_result([*found[:8], when, found[9]]) if "/ada/" in where and "/in/" in where else found
+
+    monkeypatch.setattr(os, "fstat", fstat)  # not every file system keeps such a time
+    result = collect.collect(mine, source)
+    assert len(result.taken) == 2 and len(result.refused) == (year > 2199)
+    entry = mine.notebook(NAME)
+    times = [course_tree.stamped(mine, entry, student) for student in ("ada", "bo")]
+    assert (times[0].year == year) is (year < 2200)
+    assert "<svg" in charts.time_line(times, entry.deadline, datetime.UTC)
+
+
+def test_the_class_report_shows_a_time_of_the_last_year_that_there_is():
+    last = datetime.datetime(9999, 12, 31, 23, 59, tzinfo=datetime.UTC)
+    first = datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)
+    assert "9999-12-31" in charts.time_line([first, last], None, datetime.UTC)

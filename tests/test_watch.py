@@ -103,6 +103,16 @@ def test_what_arrives_is_graded_and_answered_once(known, files, tmp_path):
     assert again["graded"] == [] and len(again["refused"]) == 1
 
 
+def test_hidden_files_wake_nobody(tmp_path):
+    """Of Syncthing, an editor, a trash: a folder with nothing else is one in which nothing lies yet."""
+    for name in (".stfolder/x", ".Trash-1000/files/01_causal_mask_lm.ipynb", "ada/.~01_causal_mask_lm.ipynb"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    assert watch._look(tmp_path) == {}
+    (tmp_path / "ada" / "01_causal_mask_lm.ipynb").write_text("{}")
+    assert [*map(os.path.basename, watch._look(tmp_path))] == ["01_causal_mask_lm.ipynb"]
+
+
 def test_what_could_not_be_done_is_told_and_done_later(known, files, tmp_path, monkeypatch):
     monkeypatch.setattr(watch, "AGAIN_SECONDS", 0)
     inbox = tmp_path / "inbox"

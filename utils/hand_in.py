@@ -13,6 +13,8 @@ from utils.experiments.experiment import MAX_FILES, read_files, results_folder
 
 STUB = re.compile(r"^\s*raise NotImplementedError\(\)\s*$", re.MULTILINE)  # what the notebooks ask to be replaced
 UNWRITTEN = ("", "YOUR ANSWER HERE")
+LARGE = 20 * 2**20  # bytes of a notebook above which its large outputs are left out; `collect` does the same
+OUTPUTS = 1_500_000  # characters of outputs that are kept then
 
 
 def pack(notebook: str, results: Path | str | None = None) -> Path:
@@ -35,6 +37,7 @@ def pack(notebook: str, results: Path | str | None = None) -> Path:
     colab = "google.colab" in sys.modules
     text = _from_colab() if colab else _from_disk(notebook)
     cells = _answers(notebook, text)
+    text, dropped = _without_large_outputs(text)
     blank, unsaved = unanswered(cells), [] if colab else not_saved(cells, _ran())
     target = Path(f"{notebook}.zip")
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -42,6 +45,8 @@ def pack(notebook: str, results: Path | str | None = None) -> Path:
         for name, content in files.items():
             archive.writestr(f"results/{name}", content)
     print(f"{target.resolve()}: the notebook and {len(files)} runs.")
+    if dropped:
+        print(f"{dropped / 2**20:.0f} MB of outputs are left out, which cost nothing: outputs are not graded.")
     there = len([*folder.glob("*/seed_*.json")])
     if there > len(files):
         print(f"{there - len(files)} more files of runs are left out: links, or more than {MAX_FILES} in all.")
@@ -65,6 +70,35 @@ def pack(notebook: str, results: Path | str | None = None) -> Path:
 
         browser.download(str(target))
     return target
+
+
+def leave_out_large_outputs(notebook: dict[str, Any]) -> None:
+    """Take outputs out of a notebook beyond OUTPUTS characters, the first ones stay, and the state of widgets."""
+    if isinstance(notebook.get("metadata"), dict):
+        notebook["metadata"].pop("widgets", None)
+    room = OUTPUTS
+    for cell in notebook["cells"]:
+        outputs = cell.get("outputs") if isinstance(cell, dict) else None
+        if not isinstance(outputs, list):
+            continue
+        kept = []
+        for output in outputs:
+            size = len(json.dumps(output))
+            if size <= room:
+                kept.append(output)
+                room -= size
+        cell["outputs"] = kept
+
+
+def _without_large_outputs(text: str) -> tuple[str, int]:
+    """The notebook as it is handed in, and how many bytes of outputs that leaves out."""
+    before = len(text.encode())
+    if before <= LARGE:
+        return text, 0
+    content = json.loads(text)
+    leave_out_large_outputs(content)
+    small = json.dumps(content, ensure_ascii=False)
+    return small, before - len(small.encode())
 
 
 def unanswered(cells: Mapping[str, str]) -> list[str]:

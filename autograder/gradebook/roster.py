@@ -21,6 +21,9 @@ from utils.variants import canonical
 
 Extension = datetime.timedelta | datetime.datetime | None  # so much more time; until then; excused
 COLUMNS = ("id", "first_name", "last_name", "email", "platform_ids")
+SEP = re.compile(r'"?sep=([,;\t])"?\r?\n', re.IGNORECASE)
+IDS = ("id", "student", "platform_ids")  # the columns that hold numbers which must not be rounded
+ROUNDED = re.compile(r"\d[.,]?\d*E\+\d+", re.IGNORECASE)  # as spreadsheets show a long number
 GRANTED = ("student", "notebook", "extension", "reason")
 
 
@@ -228,7 +231,7 @@ def _write(course: Course, student: str, entry: NotebookEntry, more: dict[str, s
     extensions(course)  # nothing is written into a file that cannot be understood
     path = course.tree / "extensions.csv"
     text = path.read_text(encoding="utf-8-sig") if path.exists() else ",".join(GRANTED)
-    separator = _separator(text)
+    text, separator = _without_sep(text)
     head, *lines = csv.reader(io.StringIO(text), delimiter=separator)
     names = [name.strip() for name in head]
     kept = []
@@ -303,24 +306,39 @@ def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as bad:
         raise CourseError(f"{path} cannot be read ({bad}): save it as CSV in UTF-8") from None
-    reader = csv.DictReader(io.StringIO(text), delimiter=_separator(text))
-    found, line = [], 0
+    whole = text
+    text, separator = _without_sep(text)
+    reader = csv.DictReader(io.StringIO(text), delimiter=separator)
+    found, line, above = [], 0, whole.count("\n") - text.count("\n")
     try:
         known = [(name or "").strip() for name in reader.fieldnames or ()]
         if columns[0] not in known:
             raise NoColumn(f"{path} has no column `{columns[0]}`; its first line is {','.join(columns)}")
         for row in reader:
-            line = reader.line_num
+            line = reader.line_num + above
             values = {
                 (name or "").strip(): unicodedata.normalize("NFC", value).strip()
                 for name, value in row.items()
                 if isinstance(value, str)
             }
+            rounded = [values[column] for column in IDS if ROUNDED.fullmatch(values.get(column, ""))]
+            if rounded:
+                raise CourseError(
+                    f"{path}, line {line}: a spreadsheet has rounded a number to {rounded[0]}, and the rest is lost: "
+                    "open the original in the spreadsheet with that column as text, and save it as CSV again"
+                )
             if any(values.values()):
                 found.append((line, {column: values.get(column, "") for column in columns}))
     except csv.Error as bad:  # a field of very many signs, often since a quote is not closed
         raise CourseError(f"{path} cannot be read behind line {line} ({bad}): is a quote there not closed?") from None
     return found
+
+
+def _without_sep(text: str) -> tuple[str, str]:
+    """A CSV file without the first line `sep=;` that spreadsheets write for each other, and what separates columns."""
+    if stated := SEP.match(text):
+        return text[stated.end() :], stated[1]
+    return text, _separator(text)
 
 
 def _separator(text: str) -> str:

@@ -39,7 +39,7 @@ from utils.experiments.experiment import MAX_FILE, RESULTS
 from utils.grading.verdict import legible
 
 MAX_MEMBERS = 50_000
-YEARS = range(1970, 9999)  # of a time that somebody may have handed in at
+YEARS = range(1970, 2200)  # of a time that somebody may have handed in at
 MAX_PATH, MAX_FOLDERS = 1000, 40  # of a member's name: its folders are looked at one by one, in each of the others
 MAX_OWN_MEMBERS = 1000  # in a student's own zip, which may lie in the platform's; deeper ones are refused
 MAX_OWN_NOTEBOOKS = 4  # how often the size of one notebook a student's zip may unpack to

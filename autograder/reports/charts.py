@@ -32,6 +32,7 @@ LOOK = {
 }
 NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 MOST_BINS = 12
+EARLIEST, LATEST = datetime.datetime(1, 1, 3), datetime.datetime(9999, 12, 29)  # that an axis can show, in any zone
 NEAR = datetime.timedelta(days=14)  # a deadline further from all hand-ins would leave them no room
 
 
@@ -63,7 +64,8 @@ def time_line(times: Sequence[datetime.datetime], deadline: datetime.datetime | 
         ends.append(deadline)
         axes.axvline(dates.date2num(deadline), color=LINE, linestyle="--", linewidth=1.2)
         told += f"; {sum(one <= deadline for one in times)} before the deadline, {shown(deadline, zone)}"
-    begin, end = min(ends) - edge, max(ends) + edge
+    earliest, latest = EARLIEST.replace(tzinfo=first.tzinfo), LATEST.replace(tzinfo=first.tzinfo)
+    begin, end = max(min(ends), earliest + edge) - edge, min(max(ends), latest - edge) + edge
     steps, counts = [begin, *times, end], [0, *range(1, len(times) + 1), len(times)]
     axes.fill_between(dates.date2num(steps), counts, step="post", color=BAR, alpha=0.2)
     axes.step(dates.date2num(steps), counts, where="post", color=BAR)
