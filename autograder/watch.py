@@ -110,7 +110,7 @@ def _changes(folder: Path) -> Iterator[object]:
 
 
 def _look(folder: Path) -> dict[str, tuple[int, int]]:
-    """When each file was written, and its size; of hidden files nobody needs to know, since `collect` leaves them out."""
+    """When each file was written, and its size, without hidden files, which `collect` leaves out."""
     found = {}
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not is_noise(PurePosixPath(name))]

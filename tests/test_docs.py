@@ -83,8 +83,10 @@ def workplace(tmp_path_factory):
     known = built_tree(folder, 1)
     (entry,) = known.notebooks
     (folder / "here/downloads").mkdir(parents=True)
+    notebook = build.student_notebook(known, entry)
+    next(cell for cell in notebook.cells if cell.id.startswith("exercise_")).source += "\n# A try."
     with zipfile.ZipFile(folder / "here/downloads/canvas.zip", "w") as archive:
-        archive.writestr(f"loveada_1_88_{entry.name}.ipynb", build.write(build.student_notebook(known, entry)))
+        archive.writestr(f"loveada_1_88_{entry.name}.ipynb", build.write(notebook))
     compare.documentation(folder / "cs101")
     assert compare.Stock(folder / "cs101").assign("ps1") == ""
     return folder / "here", known

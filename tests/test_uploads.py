@@ -127,7 +127,7 @@ def moodle_takes(name):
 def test_a_download_of_moodle_goes_back_to_moodle(fresh, tmp_path, monkeypatch):
     """By the commands alone: the folder of each student as Moodle names it before 4.1 and since then, and what else."""
     (entry,) = fresh.notebooks
-    text = synthetic.Maker(fresh, entry).file(solved=())
+    text = synthetic.Maker(fresh, entry).file(solved=("1.1",))
     with zipfile.ZipFile(tmp_path / "Course-Sheet 1-77.zip", "w") as archive:
         archive.writestr(f"Ada Love_3001_assignsubmission_file_/{NAME}.ipynb", text)
         archive.writestr("Ada Love_3001_assignsubmission_onlinetext_/onlinetext.html", "<p>Dear teacher</p>")
