@@ -107,7 +107,7 @@ def render(about: dict[str, Any]) -> str:
                 "outcome": outcome,
                 "sentence": sentence,
                 "parts": parts,
-                "comment": prose(comment) if comment else "",
+                "comment": Markup(_Prose().html(comment)) if comment else "",
                 "anchor": name if name in shown else "",
             }
         )
