@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, cast
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, field_validator, model_validator
 
 from autograder import local_settings
+from utils import variants
 
 if TYPE_CHECKING:
     from utils.experiments.experiment import Experiment, Experiments
@@ -114,6 +115,7 @@ class Grading(_Section):
     gpu: bool = False  # whether kernels see the worker's GPU
     database: str = ""  # the gradebook's URL; "": SQLite in the course tree
     results_profiles: tuple[str, ...] = ("cpu", "gpu")  # in whose sizes experiments may have been run
+    numbers_key: str = ""  # the numbers of 3.12 depend on it, see utils/variants.py; students get it with the release
     run_keys: bool = False  # whether the seeds of students' runs also depend on keys, see `autograder keys`
     preload: tuple[str, ...] = ()
     preload_checks: tuple[str, ...] = ()
@@ -415,6 +417,7 @@ def load(path: Path = FOLDER / "course.toml", tree: Path | None = None, database
             known = ", ".join(sorted(one.name for one in (FOLDER / "solutions").glob("[0-9][0-9]_*") if one.is_dir()))
             where = path if not any(row.get("name") == entry.name for row in own.get("notebooks", ())) else local
             raise CourseError(f"{where} names {entry.name}, and solutions/{entry.name} is missing; there are {known}")
+    variants.use_key(course.grading.numbers_key)
     return course
 
 

@@ -219,7 +219,7 @@ def test_the_judge_says_what_the_check_says_at_home(entry):
     with open_kernel(
         COURSE.model_copy(update={"limits": COURSE.limits.model_copy(update={"notebook_seconds": 600})})
     ) as running:
-        running.run(judging.ANSWER_FOR.format((answers.SOMEBODY,)))
+        running.run(judging.ANSWER_FOR.format(key="", whose=(answers.SOMEBODY,)))
         for case in cases:
             for cell in answers.preamble(notebook):  # anew: an answer may have changed what it defines
                 assert not running.run(cell.source).error

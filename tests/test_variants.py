@@ -1,5 +1,6 @@
 """Numbers of a student's own: drawn alike everywhere, the same at home and in grading, and nobody else's."""
 
+import importlib.util
 import json
 import re
 import shutil
@@ -11,7 +12,7 @@ import pytest
 from helpers import copied
 
 from autograder import course, synthetic
-from autograder.author import answers, build
+from autograder.author import answers, build, release
 from autograder.course import cell_id
 from autograder.gradebook import course_tree, roster
 from autograder.grading import grade
@@ -402,7 +403,7 @@ def test_a_name_that_is_added_to_the_roster_counts_from_then_on(tree):
     assert progress.status(tree, ENTRY)["waiting"] == {}
 
 
-def test_what_the_platform_calls_a_student_is_none_of_the_names_if_it_is_anothers(tree):
+def test_what_only_the_platform_calls_a_student_is_none_of_the_names(tree):
     """On most platforms students choose what they are called there."""
     listed(
         tree,
@@ -411,13 +412,69 @@ def test_what_the_platform_calls_a_student_is_none_of_the_names_if_it_is_another
         ("ab03", "Ada", "Byron", "ada@example.com", "98"),
     )
     known, entry = roster.load(tree), tree.notebooks[0]
-    for shown, counts in (("Zoe M.", True), ("Ada Lovelace", False), ("Dae Lovelaca", False), ("AL01", False)):
+    for shown in ("Zoe M.", "Ada Lovelace", "Dae Lovelaca", "AL01", FOUND):
         place = tree.tree / "handins" / "zm02"
         course_tree.write(place / "name.txt", shown)
-        names = ("Zoë Müller", "zm02", "al01@example.org", "99", *[shown] * counts)
-        assert origins.names_of(tree, entry, "zm02", known) == names
+        assert origins.names_of(tree, entry, "zm02", known) == ("Zoë Müller", "zm02", "al01@example.org", "99")
         shutil.rmtree(place)
     assert "ada" not in {*origins.names_of(tree, entry, "al01", known), *origins.names_of(tree, entry, "ab03", known)}
+
+
+BO, FOUND = "Bo Berg", "Anna Ina Schulz-Wolf"  # a search found that the second has the numbers of the first
+
+
+@pytest.mark.parametrize("shown, said", [(FOUND, True), (BO, False)])
+def test_a_name_that_only_the_platform_shows_earns_nothing_and_its_student_is_told_what_to_do(tree, shown, said):
+    assert MODEL.of(FOUND) == MODEL.of(BO)
+    listed(tree, ("al01", "Anna", "Schulz", "", ""), ("bb02", "Bo", "Berg", "", ""))
+    hand_in(tree, {"al01": literal(BO), "bb02": literal(BO)})
+    course_tree.write(tree.tree / "handins" / "al01" / "name.txt", shown)
+    anna, bo = grade.grade(tree, [ENTRY])
+    assert of_exercise(bo).score == 1 and not bo.flags
+    assert of_exercise(anna).score == 0 and "ask your instructor to add it" in of_exercise(anna).message
+    if said:
+        assert f"`{FOUND}`, which only the platform calls this student" in anna.flags[0]
+        assert FOUND not in report.write_report(tree, [ENTRY]).read_text()
+    else:
+        assert "is right for those of bb02" in anna.flags[0]
+
+
+def test_two_students_with_the_same_numbers_are_flagged_where_one_may_have_chosen_a_name(tree):
+    hand_in(tree, {FOUND: literal(BO), BO: literal(BO), "Cy": literal("Cy")})
+    records = {one.student: one for one in grade.grade(tree, [ENTRY])}
+    assert [of_exercise(one).score for one in records.values()] == [1, 1, 1]
+    assert "asks Bo_Berg for the same ones" in records["Anna_Ina_Schulz-Wolf"].flags[0]
+    assert "asks Anna_Ina_Schulz-Wolf for the same ones" in records["Bo_Berg"].flags[0]
+    assert not records["Cy"].flags
+    assert "for the same ones" in progress.status(tree, ENTRY)["graded"]["Bo_Berg"]
+    page = report.write_report(tree, [ENTRY]).read_text()
+    assert "for the same ones" in page and "Schulz" not in page
+    listed(tree, ("Anna_Ina_Schulz-Wolf", "Anna", "Schulz", "", FOUND.replace(" ", "")), ("Bo_Berg", "Bo", "Berg", "", ""))
+    records = {one.student: one for one in grade.grade(tree, [ENTRY])}
+    assert of_exercise(records["Anna_Ina_Schulz-Wolf"]).score == 1, "platform_ids were written by the instructor"
+    assert "asks Bo_Berg for the same ones" in records["Anna_Ina_Schulz-Wolf"].flags[0]
+
+
+def test_a_key_of_the_course_changes_everybodys_numbers_at_home_and_in_grading(tree, tmp_path, monkeypatch):
+    """The release carries it: a session of a student draws what the judge draws, and old answers are wrong."""
+    keyed = tree.model_copy(update={"grading": tree.grading.model_copy(update={"numbers_key": "spring 2027"})})
+    old = literal(ADA)
+    monkeypatch.setattr(variants, "_key", "")
+    target = tmp_path / "student"
+    (target / "utils").mkdir(parents=True)
+    release.write_key(keyed, target)
+    shutil.copy(variants.__file__, target / "utils" / "variants.py")
+    spec = importlib.util.spec_from_file_location("variants_at_home", target / "utils" / "variants.py")
+    at_home = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(at_home)
+    assert tuple(at_home.MODEL.of(ADA)) != tuple(MODEL.of(ADA))
+    parameters, cache = checks.decoder(at_home.MODEL.of(ADA))
+    new = f"def own_parameters():\n    return {parameters}\n\n\ndef own_cache():\n    return {cache}\n"
+    hand_in(keyed, {"Ada Lovelace": new, "lovelaceada": old, "Bo": REFERENCE})
+    found = {one.student: of_exercise(one).score for one in grade.grade(keyed, [ENTRY])}
+    assert found == {"Ada_Lovelace": 1, "Bo": 1, "lovelaceada": 0}
+    release.write_key(tree, target)
+    assert not (target / variants.KEY_FILE).exists()
 
 
 def test_numbers_shown_in_grading_are_those_of_the_name_that_the_student_wrote(tree):

@@ -2,14 +2,19 @@
 
 An author states what may be drawn, see the end, a notebook shows it, `own = variants.MODEL.numbers(STUDENT)`, and
 the check of the exercise, `@check("3.12", points=1, variant=variants.MODEL)`, gets it as its parameter `own`. At
-home the id is what the student wrote into STUDENT. In grading it is the name under which the hand-in was collected,
-which nothing in the hand-in can change.
+home the id is what the student wrote into STUDENT. In grading it is a name of the class list; without a class list it
+is the name under which the hand-in was collected. Nothing in the hand-in can change either.
+
+A course may have a key, `[grading] numbers_key` in course.toml. It changes everybody's numbers, so that answers of
+another term are wrong. `autograder release` writes it to KEY_FILE for the sessions of students.
 """
 
+import functools
 import hashlib
 import itertools
 from collections import namedtuple
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from utils.experiments.student import COURSE, MAX_NAME, letters
@@ -17,6 +22,9 @@ from utils.experiments.student import COURSE, MAX_NAME, letters
 ASK = (
     "its numbers follow from your name, and STUDENT is blank. Write your name into it, near the top, and run that cell."
 )
+KEY_FILE = "utils/numbers_key.txt"  # of the student repository
+_file = Path(__file__).with_name(Path(KEY_FILE).name)
+_key = _file.read_text(encoding="utf-8").strip() if _file.is_file() else ""
 _told: tuple[str, ...] = ()  # by whoever grades, see `answer_for`
 _signed = ""  # what STUDENT said last in this session
 
@@ -24,8 +32,8 @@ _signed = ""  # what STUDENT said last in this session
 class Variant:
     """The numbers of an exercise: of each name one of its choices, drawn for an id.
 
-    A choice is drawn by the SHA-256 of course, exercise, id (see `canonical`) and name, joined by zero bytes in UTF-8:
-    its first 8 bytes, a big-endian number, modulo the number of choices, say which one. So no draw hangs on another
+    A choice is drawn by the SHA-256 of course, exercise, id (see `canonical`), name and, if the course has one, its
+    key, joined by zero bytes in UTF-8: its first 8 bytes, a big-endian number, modulo the number of choices, say which one. So no draw hangs on another
     one, on Python's generators or on the machine; tests/test_variants.py has recorded values.
 
     Args:
@@ -49,10 +57,14 @@ class Variant:
 
     def of(self, name: str) -> Any:
         """The numbers of an id: `of("Ada Lovelace").V`."""
-        return self.kind(*(some[self._draw(name, what) % len(some)] for what, some in self.choices.items()))
+        return self._drawn(canonical(name), _key)
 
-    def _draw(self, name: str, what: str) -> int:
-        text = "\0".join((COURSE, self.exercise, canonical(name), what))
+    @functools.lru_cache(maxsize=10_000)  # noqa: B019 - there are few variants, and they live as long as the module
+    def _drawn(self, name: str, key: str) -> Any:
+        return self.kind(*(some[self._draw(name, key, what) % len(some)] for what, some in self.choices.items()))
+
+    def _draw(self, name: str, key: str, what: str) -> int:
+        text = "\0".join((COURSE, self.exercise, name, what, *([key] if key else [])))
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
     def numbers(self, name: str) -> Any:
@@ -116,6 +128,12 @@ def stated(numbers: Any) -> str:
 def signed() -> str:
     """The id of this session: who is graded, else what STUDENT said last; "" if nobody."""
     return _told[0] if _told else _signed
+
+
+def use_key(key: str) -> None:
+    """Draw all numbers of this process with the key of a course, "" for none."""
+    global _key
+    _key = key.strip()
 
 
 def answer_for(*names: str) -> None:

@@ -17,6 +17,7 @@ import nbformat
 from autograder.author import build
 from autograder.author.checks import checks_module
 from autograder.course import CHECKS, FOLDER, HELPERS, ROOT, Course, CourseError, folder_of, helpers
+from utils import variants
 
 FILES = ("environment.yml", "requirements.txt", "constraints.txt", "LICENSE")
 RESULTS = "data/results"  # recorded runs
@@ -83,6 +84,7 @@ def release(course: Course, target: Path) -> list[Path]:
     for entry in course.notebooks:
         shutil.copy(build.notebook_path(entry, course.local is not None), target / "notebooks")
     _copy(files, target)
+    write_key(course, target)
     (target / "README.md").write_text(_readme(course))
     if (FOLDER / STUDENTS).is_file():
         text = (FOLDER / STUDENTS).read_text().replace("](data.md)", "](data/README.md)")
@@ -197,6 +199,7 @@ def wheel(course: Course, folder: Path) -> Path:
     version = datetime.datetime.now(datetime.UTC).strftime("%Y.%m.%d.%H%M%S")
     with tempfile.TemporaryDirectory() as made:
         _copy(released(course), Path(made, name))
+        write_key(course, Path(made, name))
         Path(made, "pyproject.toml").write_text(PROJECT.format(name=name, version=version, needs=packages))
         command = [sys.executable, "-c", BUILD, "built"]
         ended = subprocess.run(command, cwd=made, capture_output=True, text=True, check=False)
@@ -224,6 +227,15 @@ def _readme(course: Course) -> str:
     return text + DEADLINES.format(
         rows="\n".join(["| notebook | hand in until |", "|---|---|", *dates]), late=f"{late[0].upper()}{late[1:]}."
     )
+
+
+def write_key(course: Course, target: Path) -> None:
+    """Write the key of students' own numbers into a release, or remove it if the course has none."""
+    path = target / variants.KEY_FILE
+    if course.grading.numbers_key:
+        path.write_text(course.grading.numbers_key + "\n", encoding="utf-8")
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _listed(names: list[str]) -> str:

@@ -24,6 +24,7 @@ from autograder.grading import fingerprints
 from autograder.grading.records import GradedVerdict, HandIn
 from autograder.intake.collect import unpack
 from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, Ran, open_kernel
+from utils import variants
 from utils.grading import forbidden, protocol
 from utils.grading.check import Check, Scoreboard
 from utils.grading.remote import StudentError
@@ -44,7 +45,7 @@ SETUP = "setup"  # the id of the set-up cell
 MISSING = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 MAX_FAILED = 5  # lines of a cell of which a remark tells
 # What a kernel is told before anything of the hand-in runs: whose numbers its cells show. The judge draws its own.
-ANSWER_FOR = "from utils import variants; variants.answer_for(*{!r}); del variants"
+ANSWER_FOR = "from utils import variants; variants.use_key({key!r}); variants.answer_for(*{whose!r}); del variants"
 T = TypeVar("T")
 MAX_OUTPUTS = 10_000  # of all cells of a hand-in; a page shows fewer
 LONG = 20_000  # characters of a cell; Python's parser takes a fifth of a second for the worst of them
@@ -81,6 +82,7 @@ def judge(
     without are put off as well. Kernels come from the fork server at the socket `server`; if the submissions are
     `trusted` they are ordinary processes.
     """
+    variants.use_key(course.grading.numbers_key)  # a worker of a cluster may have loaded another course before
     entry, only, runs = hand_in.entry, hand_in.only, unpack(hand_in.results)
     public, hidden = public_checks(entry), private_checks(entry)
     judged = Judged()
@@ -396,7 +398,8 @@ class _Session:
         self.course, self.how, self.stack, self.judged, self.key = course, how, stack, judged, key
         self.whose = whose  # what the student may be called, if numbers are drawn from that
         # What ran before, each with the errors after which it goes on.
-        self.history = [(new_code_cell(ANSWER_FOR.format(whose)), protocol.NEVER)] if whose else []
+        first = ANSWER_FOR.format(key=course.grading.numbers_key, whose=whose)
+        self.history = [(new_code_cell(first), protocol.NEVER)] if whose else []
         self.cells: list[forbidden.Cell] = []  # all that ran, as `forbidden` reads them
         self._reader = Reader()
         self.exercise = ""  # the one that is being judged

@@ -3,7 +3,7 @@
 import difflib
 import hashlib
 import hmac
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from autograder.gradebook import course_tree, roster
 from autograder.grading.fingerprints import combined_digest, fingerprints, with_names
 from autograder.grading.surroundings import Surroundings
 from autograder.intake.collect import marked_late
-from autograder.intake.origins import names_of
+from autograder.intake.origins import names_of, shown_names, unproven_names
 from autograder.intake.reading import LOOK
 from utils import variants
 from utils.experiments.standing import NO_STANDING, Standing
@@ -25,6 +25,8 @@ from utils.grading.verdict import Verdict, legible
 GRADED, UNGRADABLE = "graded", "ungradable"
 MAX_REMARKS = 200  # of one record
 ANOTHERS = "numbers of another id: "  # how the flag of an answer begins that is right for them
+EQUAL = "numbers of two students: "  # how the flag of a right answer begins whose numbers another student has, too
+NUMBERS = (ANOTHERS, EQUAL)
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,8 @@ class Job:
     only: tuple[str, ...] = ()  # these exercises; (): all
     copied: Standing = NO_STANDING  # what all hand-ins together say of its runs
     names: tuple[str, ...] = ()  # what the student may be called, where a notebook has numbers of the student's own
+    own: tuple[str, ...] = ()  # the exercises that have them
+    class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)  # `names` of everybody
     unreadable: str = ""  # why there is nothing to grade, if the tree does not give it
     marked_late: str = ""  # what a person has to decide, where the platform says that it is late and not when
 
@@ -203,9 +207,11 @@ def jobs(
     found = []
     own = around.variants.get(entry.name, ()) if there else ()
     known_students = roster.load(course) if own else None
+    everybody = students_of(course, entry) if own else []
+    class_names = {student: names_of(course, entry, student, known_students) for student in everybody}
     for student in there:
         whose, unreadable = copied.get(student, NO_STANDING), ""
-        names = names_of(course, entry, student, known_students) if own else ()
+        names = class_names.get(student, ())
         try:
             content = b"".join(handed_in(course, entry, student))
         except OSError as bad:
@@ -219,6 +225,8 @@ def jobs(
                 *(entry, student, digest, release, mine, known),
                 copied=whose,
                 names=names,
+                own=tuple(own),
+                class_names=class_names,
                 unreadable=unreadable,
                 marked_late=marked_late(course, entry, student),
             )
@@ -233,21 +241,71 @@ def flags(course: Course, job: Job, done: Record) -> list[str]:
     The last imports the checks, and torch with them, where there is such an answer; `noted_flags` never does.
     """
     found = [*_of_all(job), *_to_look_at(done)]
-    for one in done.verdicts:
-        if one.another:
-            whose = _with_numbers(course, job, one)
+    for verdict in done.verdicts:
+        if verdict.another:
+            shown = _shown_with_numbers(course, job, verdict)
+            if shown:
+                found.append(
+                    f"{ANOTHERS}exercise {verdict.exercise} is right for those of `{shown}`, which only the platform "
+                    "calls this student, who may have chosen it: if it is the student's name, write it without spaces "
+                    "into the platform_ids"
+                )
+                continue
             found.append(
-                f"{ANOTHERS}exercise {one.exercise} is right for those of {whose}, not for its own: "
-                "the name in STUDENT was another one, or the answer is"
+                f"{ANOTHERS}exercise {verdict.exercise} is right for those of {_with_numbers(course, job, verdict)}, "
+                "not for its own: the name in STUDENT was another one, or the answer is"
             )
+        elif verdict.exercise in job.own and verdict.score:
+            equal = _with_equal_numbers(course, job, verdict.exercise)
+            if equal:
+                found.append(
+                    f"{EQUAL}exercise {verdict.exercise} asks {' and '.join(equal)} for the same ones: by chance, or "
+                    "one of them chose a name that has the numbers of the other"
+                )
     return found
+
+
+def _variant(job: Job, exercise: str) -> variants.Variant | None:
+    """The variant of an exercise. Those of `utils.variants` are found without the checks, which import torch."""
+    for value in vars(variants).values():
+        if isinstance(value, variants.Variant) and value.exercise == exercise:
+            return value
+    from autograder.author.checks import public_checks
+
+    return public_checks(job.entry)[exercise].variant
+
+
+def _with_equal_numbers(course: Course, job: Job, exercise: str) -> list[str]:
+    """The other students who have the same numbers, where one of the two may have chosen the name."""
+    variant, known = _variant(job, exercise), roster.load(course)
+    if variant is None:
+        return []
+
+    def drawn(names: Iterable[str]) -> set[Any]:
+        return {variant.of(name) for name in names}
+
+    own, unproven = drawn(job.names), drawn(unproven_names(job.student, known, job.names))
+    return [
+        student
+        for student, names in job.class_names.items()
+        if student != job.student and (drawn(names) & unproven or drawn(unproven_names(student, known, names)) & own)
+    ]
+
+
+def _shown_with_numbers(course: Course, job: Job, verdict: Verdict) -> str:
+    """The name that the platform shows for the student, and for nobody else, if the answer is right for it; else ""."""
+    variant, known = _variant(job, verdict.exercise), roster.load(course)
+    for name in shown_names(course, job.entry, job.student):
+        if variant and variants.stated(variant.of(name)) == verdict.another:
+            return "" if known and known.is_another(name, job.student) else legible(name)
+    return ""
 
 
 def noted_flags(job: Job) -> list[str]:
     """The same as far as it is known without the checks: what was found when the hand-in was graded last."""
     if job.known is None:
         return _of_all(job)
-    noted = [flag for flag in job.known.flags if flag.startswith(ANOTHERS)]
+    noted = [flag for flag in job.known.flags if flag.startswith(NUMBERS)]
     return [*_of_all(job), *_to_look_at(job.known), *noted]
 
 
@@ -262,9 +320,7 @@ def _to_look_at(done: Record) -> list[str]:
 
 def _with_numbers(course: Course, job: Job, verdict: Verdict) -> str:
     """The other students of the class who have the numbers for which an answer is right."""
-    from autograder.author.checks import public_checks
-
-    variant, known = public_checks(job.entry)[verdict.exercise].variant, roster.load(course)
+    variant, known = _variant(job, verdict.exercise), roster.load(course)
     everybody = {path.name for folder in ("handins", "submitted") for path in course.tree.glob(f"{folder}/*")}
     found = [
         student

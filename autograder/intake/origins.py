@@ -1,6 +1,7 @@
 """What a learning platform called the hand-in of each student, for the files that go back to it."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
@@ -35,22 +36,32 @@ def origin_of(course: Course, entry: NotebookEntry, student: str) -> Origin | No
 
 
 def names_of(course: Course, entry: NotebookEntry, student: str, known: Roster | None) -> tuple[str, ...]:
-    """What a student of the tree may be called, the most likely first: by the roster `known`, and by the download.
+    """The names from which a student's own numbers may be drawn (see `utils.variants`), the most likely first.
 
-    Whoever wrote one of these as the id of numbers of one's own, see `utils.variants`, is right. What students choose
-    themselves, the name that a platform shows and the head of an address, is none if it is another student's.
+    For a student of the roster `known` these are the names in the roster. Nobody else's name is among them, and no
+    name that only the platform shows: on most platforms students choose it, and could choose one that has a friend's
+    numbers. For all others there is nothing but what the download calls them.
     """
-    names: list[str] = []
-    told, origin = course.tree / "handins" / student / "name.txt", origin_of(course, entry, student)
-    chosen = [told.read_text()] if told.exists() else []
-    chosen += [origin.student] if origin else []
     if known and student in known.students:
         one = known.students[student]
         names = [f"{one.first_name} {one.last_name}".strip(), one.id, one.email, *one.platform_ids]
-        chosen.insert(0, one.email.split("@")[0])
-    names += [name for name in chosen if not (known and known.is_another(name, student))]
+        head = one.email.split("@")[0]
+        names += [] if known.is_another(head, student) else [head]
+    else:
+        names = [name for name in shown_names(course, entry, student) if not (known and known.is_another(name, student))]
     hidden = {name for row in known_platforms(course) for name in row.hidden}  # what everybody is called: nobody's name
     return tuple(dict.fromkeys(name for name in (*names, student) if name and name.casefold() not in hidden))
+
+
+def shown_names(course: Course, entry: NotebookEntry, student: str) -> list[str]:
+    """The names that the platform shows for a student, which the student may have chosen."""
+    path, origin = course.tree / "handins" / student / "name.txt", origin_of(course, entry, student)
+    return ([path.read_text()] if path.exists() else []) + ([origin.student] if origin else [])
+
+
+def unproven_names(student: str, known: Roster | None, names: Sequence[str]) -> tuple[str, ...]:
+    """Those of a student's `names` that the student may have chosen: all without a roster, else its platform_ids."""
+    return known.students[student].platform_ids if known and student in known.students else tuple(names)
 
 
 def _path(course: Course, entry: NotebookEntry, student: str) -> Path:

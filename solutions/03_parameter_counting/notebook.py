@@ -45,7 +45,7 @@ from utils.interactive import interactive
 
 # %% [markdown]
 # In exercise 3.12 everybody counts another model. Its sizes follow from your name: write the one under which you hand
-# in between the quotes.
+# in between the quotes, as your instructor's class list has it.
 
 # %%
 STUDENT = ""

@@ -129,7 +129,10 @@ class Check:
         if not whose and not own.name and verdict.outcome is not Outcome.BLANK:
             return Verdict(self.exercise, self.points, Outcome.WRONG, variants.ASK)
         if not whose and verdict.outcome is Outcome.PASSED:  # grading draws from what the platform calls the student
-            told = f"This is right for {legible(own.name)!r}. Grading asks for the name under which you hand in"
+            told = (
+                f"This is right for {legible(own.name)!r}. Grading asks for the name under which you hand in. With a "
+                "class list that is your name, id or e-mail address there"
+            )
             return replace(verdict, message=told)
         return replace(verdict, another=own.another)
 

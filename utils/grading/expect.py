@@ -191,7 +191,8 @@ def own(
     whose = repr(legible(own.name))  # the whole of it: reports put a code in its place
     assert not own.another, (
         f"this is right for the numbers of another id. Asked are those of {whose}: see that STUDENT says so, letter by "
-        "letter, run its cell again, and answer for the numbers that it shows."
+        "letter, run its cell again, and answer for the numbers that it shows. If the other id is also yours, ask your "
+        "instructor to add it to the class list."
     )
     raise AssertionError(f"{otherwise} Asked are those of {whose}.")
 
