@@ -449,7 +449,9 @@ def test_two_students_with_the_same_numbers_are_flagged_where_one_may_have_chose
     assert "for the same ones" in progress.status(tree, ENTRY)["graded"]["Bo_Berg"]
     page = report.write_report(tree, [ENTRY]).read_text()
     assert "for the same ones" in page and "Schulz" not in page
-    listed(tree, ("Anna_Ina_Schulz-Wolf", "Anna", "Schulz", "", FOUND.replace(" ", "")), ("Bo_Berg", "Bo", "Berg", "", ""))
+    listed(
+        tree, ("Anna_Ina_Schulz-Wolf", "Anna", "Schulz", "", FOUND.replace(" ", "")), ("Bo_Berg", "Bo", "Berg", "", "")
+    )
     records = {one.student: one for one in grade.grade(tree, [ENTRY])}
     assert of_exercise(records["Anna_Ina_Schulz-Wolf"]).score == 1, "platform_ids were written by the instructor"
     assert "asks Bo_Berg for the same ones" in records["Anna_Ina_Schulz-Wolf"].flags[0]

@@ -1,9 +1,15 @@
 """In grading a kernel finds the course's names, and nothing that answers an exercise behind them."""
 
+import ast
+import copy
+import functools
 import importlib
 import inspect
+import os
 
+import numpy as np
 import pytest
+import torch
 
 from autograder import course
 from autograder.author import build, checks
@@ -12,6 +18,7 @@ from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
 from utils.grading.forbidden import HELPERS
 from utils.grading.results_check import ResultsCheck
+from utils.grading.wire import PLAIN
 
 COURSE = course.load()
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in COURSE.notebooks]
@@ -50,17 +57,37 @@ def test_modules_with_references_are_names_and_nothing_else(tree):
     assert not (tree / "data/results/gold.json").exists()
 
 
+READABLE = {f"{package}.{name}" for package, names in HELPERS.items() for name in names}
+
+
 @pytest.fixture(scope="module")
 def readable():
-    """Every function and class of the modules that kernels may read, by its path."""
-    found = {}
-    for package, names in HELPERS.items():
-        for name in names:
-            module = importlib.import_module(f"{package}.{name}")
-            for key, value in vars(module).items():
-                if callable(value) and getattr(value, "__module__", "") == module.__name__:
-                    found[f"{package}.{name}.{key}"] = value
-    assert len(found) > 60
+    """Every callable of the modules that kernels may read, by its path: also those in classes, lists and objects."""
+    found, seen = {}, set()
+
+    def walk(path, value):
+        if id(value) in seen:
+            return
+        seen.add(id(value))
+        if isinstance(value, functools.partial):
+            walk(path, value.func)
+        elif isinstance(value, type) or inspect.isfunction(value):
+            if value.__module__ in READABLE:  # what is imported from elsewhere is withheld, or no part of the course
+                found[path] = value
+                for key, part in vars(value).items() if isinstance(value, type) else ():
+                    if not key.startswith("__"):
+                        walk(f"{path}.{key}", getattr(part, "__func__", part))
+        elif isinstance(value, list | tuple | dict):
+            for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+                walk(f"{path}[{key!r}]", part)
+        elif type(value).__module__ in READABLE:
+            for key, part in getattr(value, "__dict__", {}).items():
+                walk(f"{path}.{key}", part)
+
+    for name in sorted(READABLE):
+        for key, value in vars(importlib.import_module(name)).items():
+            walk(f"{name}.{key}", value)
+    assert len(found) > 300
     return found
 
 
@@ -96,8 +123,70 @@ def takes(value, given):
     return True
 
 
+# Ways to make an answer of a helper with one line: what it is given, and what is taken of its result.
+GIVEN = {
+    "as it is": lambda *given, **named: (given, named),
+    "the first": lambda *given, **named: (given[:1], {}),
+    "the other way round": lambda *given, **named: (given[::-1], named),
+    "as one": lambda *given, **named: ((given,), named),
+    "as arrays": lambda *given, **named: (tuple(map(array, given)), named),
+    "as one array": lambda *given, **named: ((np.array(given, dtype=float),), named),
+}
+TAKEN = {
+    "as it is": lambda result: result,
+    "as a tensor": torch.as_tensor,
+    "as a float": float,
+    "a hundredth": lambda result: float(result) / 100,
+    "the first": lambda result: result[0],
+    "the last": lambda result: result[-1],
+}
+
+
+LONG = bool(os.environ.get("COURSE_LONG_TESTS"))  # all helpers are adapted: that takes four minutes of a processor
+FORMULAS = ("utils.experiments.", "utils.positions.", "utils.plots.", "utils.variants.")  # else these, which compute
+
+
+def array(value):
+    return value.detach().numpy() if isinstance(value, torch.Tensor) else np.array(value)
+
+
+def plain(value):
+    inner = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return isinstance(value, (dict, list, *PLAIN)) and all(map(plain, inner))
+
+
+def adapted(value, given, taken):
+    """An answer made of a helper."""
+
+    def answer(*values, **named):
+        values, named = GIVEN[given](*values, **named)
+        return TAKEN[taken](value(*values, **named))
+
+    return answer
+
+
+def attempts(value, given):
+    """The ways to make an answer of a helper that give something for the first call, if that has plain data alone."""
+    for way in GIVEN if given is not None and all(map(plain, (*given[0], *given[1].values()))) else ():
+        try:
+            values, named = GIVEN[way](*copy.deepcopy(given[0]), **copy.deepcopy(given[1]))
+            if not takes(value, (values, named)):
+                continue
+            result = value(*values, **named)
+        except Exception:  # whatever a helper raises for what it was not made for
+            continue
+        for taken, take in TAKEN.items():
+            try:
+                what = take(result)
+            except Exception:
+                continue
+            if (way, taken) != ("as it is",) * 2 and isinstance(what, bool | int | float | list | tuple | torch.Tensor):
+                yield way, taken
+
+
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatch, tmp_path):
+    """Neither as it is nor adapted in one line."""
     monkeypatch.chdir(tmp_path)
     asked = 0
     for number, check in checks.public_checks(entry).items():
@@ -109,6 +198,12 @@ def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatc
                 continue
             if takes(value, given):
                 assert verdict_on(check, value).outcome is not Outcome.PASSED, f"{path} answers {number}"
+                asked += 1
+            if not (LONG or path.startswith(FORMULAS)):
+                continue
+            for way in attempts(value, given):
+                verdict = verdict_on(check, adapted(value, *way))
+                assert verdict.outcome is not Outcome.PASSED, f"{path}, {way}, answers {number}"
                 asked += 1
     assert asked > 100
 
@@ -126,6 +221,15 @@ def test_nothing_that_a_kernel_may_read_is_an_answer(entry, readable, monkeypatc
             "None silent",
         ),
         ("import utils.checks.nb01_causal_mask_lm as c; print(open(c.__file__).read().count('def '))", "0"),
+        (
+            "from utils.experiments import formulas; formulas.bleu([1.0])",
+            "`utils.experiments.formulas.bleu` is not there",
+        ),
+        (
+            "from utils.experiments.translation import METRICS; METRICS[0].value(None)",
+            "`utils.experiments.formulas.bleu`",
+        ),
+        ("from utils.experiments.tagging import METRICS; METRICS[0].value(None)", "`utils.experiments.formulas.f1`"),
         ("import autograder.grading.judge", "No module named 'autograder.grading'"),
         ("import gc; print([o for o in gc.get_objects() if type(o).__name__ == 'Check'])", "[]"),
     ],
@@ -136,6 +240,39 @@ def test_what_a_cell_finds_of_it(line, says, running):
         ran.error,
         ran.outputs,
     )
+
+
+COMPUTES = {"log", "exp", "sqrt", "softmax", "log_softmax", "cross_entropy", "argmax", "argsort", "mean", "std", "var",
+            "quantile", "median", "cumsum", "cumprod", "outer", "einsum", "matmul"}  # fmt: skip
+# Each was looked at: it sums up runs, or prepares text, and does nothing that an exercise asks for.
+LOOKED_AT = {
+    *(
+        "experiment.Run.accuracy",
+        "experiment.Run.majority",
+        "experiment.outputs_of",
+        "experiment.score",
+        "longer_context.by_place",
+    ),
+    *("forgetting.matrix", "objectives.learning", "pretraining.learning", "tagging.Tagging.check"),
+    *("forgetting.picture", "longer_context.picture", "objectives.crossed", "pretraining.picture"),
+    *("smaller.picture", "tagging.picture", "translation.picture"),
+}
+
+
+def test_no_new_formula_is_in_a_module_of_experiments_that_kernels_may_read():
+    """Formulas are in `utils.experiments.formulas`, which kernels may not read: BLEU was once beside its experiment."""
+    found = set()
+    for name in READABLE:
+        if not name.startswith("utils.experiments."):
+            continue
+        for node in ast.parse(inspect.getsource(importlib.import_module(name))).body:
+            parts = [node, *node.body] if isinstance(node, ast.ClassDef) else [node]
+            for part in parts[1:] or parts:
+                called = {one.attr for one in ast.walk(part) if isinstance(one, ast.Attribute)}
+                if called & COMPUTES:
+                    owner = f"{node.name}." if part is not node else ""
+                    found.add(f"{name.rpartition('.')[2]}.{owner}{getattr(part, 'name', ast.unparse(part)[:30])}")
+    assert found == LOOKED_AT
 
 
 @pytest.fixture(scope="module")

@@ -48,7 +48,9 @@ def names_of(course: Course, entry: NotebookEntry, student: str, known: Roster |
         head = one.email.split("@")[0]
         names += [] if known.is_another(head, student) else [head]
     else:
-        names = [name for name in shown_names(course, entry, student) if not (known and known.is_another(name, student))]
+        names = [
+            name for name in shown_names(course, entry, student) if not (known and known.is_another(name, student))
+        ]
     hidden = {name for row in known_platforms(course) for name in row.hidden}  # what everybody is called: nobody's name
     return tuple(dict.fromkeys(name for name in (*names, student) if name and name.casefold() not in hidden))
 

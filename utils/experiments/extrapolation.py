@@ -24,7 +24,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from utils import plots
-from utils.experiments import profiles
+from utils.experiments import formulas, profiles
 from utils.experiments.experiment import Experiment, Metric, Run
 from utils.experiments.loops import run_of
 from utils.experiments.training import seed_everything
@@ -86,7 +86,7 @@ def _losses_of(place: int, run: Run) -> Any:
 
 
 METRICS = tuple(
-    Metric(f"loss with {length} in sight", "nats", partial(_losses_of, place), lambda sums: sums[..., 0] / sums[..., 1],
+    Metric(f"loss with {length} in sight", "nats", partial(_losses_of, place), formulas.ratio,
            lower_is_better=True, digits=3)
     for place, length in enumerate(TESTED)
 )  # fmt: skip

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import profiles, runs
+from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
 from utils.experiments.runs import RECORDED_SEEDS, load_table, recorded_examples
 
@@ -52,14 +52,10 @@ def _right(place: Callable[[Run], int], run: Run) -> Any:
     return [(row[place(run)] == label, 1.0) for row, label in zip(run.predictions, run.labels, strict=True)]
 
 
-def _share(sums: np.ndarray) -> np.ndarray:
-    return 100 * sums[..., 0] / sums[..., 1]
-
-
 METRICS = (
-    Metric("one head", "%", partial(_right, lambda run: times(run) - 1), _share),
-    Metric("own head", "%", partial(_right, lambda run: 2 * times(run) - 1), _share),
-    Metric("fitted again", "%", partial(_right, lambda run: 2 * times(run)), _share),
+    Metric("one head", "%", partial(_right, lambda run: times(run) - 1), formulas.percent),
+    Metric("own head", "%", partial(_right, lambda run: 2 * times(run) - 1), formulas.percent),
+    Metric("fitted again", "%", partial(_right, lambda run: 2 * times(run)), formulas.percent),
 )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import profiles, runs
+from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
 from utils.experiments.runs import RECORDED_SEEDS, load_table, recorded_examples
 
@@ -41,7 +41,7 @@ def _losses_at(first: float, last: float, run: Run) -> Any:
 
 
 METRICS = tuple(
-    Metric(name, "nats", partial(_losses_at, *places), lambda sums: sums[..., 0] / sums[..., 1],
+    Metric(name, "nats", partial(_losses_at, *places), formulas.ratio,
            lower_is_better=True, digits=2)
     for name, places in (("loss", (0, 1)), ("first eighth", (0, 1 / 8)), ("second half", (1 / 2, 1)))
 )  # fmt: skip

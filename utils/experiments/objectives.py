@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import profiles, runs
+from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
 from utils.experiments.runs import RECORDED_SEEDS, load_table, recorded_examples
 
@@ -53,14 +53,6 @@ def _right(task: int, run: Run) -> Any:
     return [((row[task] > 0) is (label[task] == 1), 1.0) for row, label in rows]
 
 
-def _mean(sums: np.ndarray) -> np.ndarray:
-    return sums[..., 0] / sums[..., 1]
-
-
-def _share(sums: np.ndarray) -> np.ndarray:
-    return 100 * sums[..., 0] / sums[..., 1]
-
-
 @dataclass(frozen=True)
 class Objective(Experiment):
     """What the three kinds share. The sentences are those of libraries on this machine: see `examples_of`."""
@@ -96,7 +88,7 @@ class Masks(Objective):
     A seed varies the weights, the order, the masks, and which sentences of the pool it learns from.
     """
 
-    metrics = (Metric("test loss", "nats", _losses, _mean, lower_is_better=True, digits=2),)
+    metrics = (Metric("test loss", "nats", _losses, formulas.ratio, lower_is_better=True, digits=2),)
 
     steps: int = 0
     copies: int | None = None  # masks of a sentence; None: a new one in each epoch
@@ -137,7 +129,7 @@ class Translations(Objective):
     margins. The curve is of the training losses in batches of both kinds.
     """
 
-    metrics = (Metric("translations found", "%", _hits, _share),)
+    metrics = (Metric("translations found", "%", _hits, formulas.percent),)
 
     steps: int = 0
     across: bool = False
@@ -176,8 +168,8 @@ class Order(Objective):
     """
 
     metrics = (
-        Metric("tested on NSP", "%", partial(_right, 0), _share),
-        Metric("tested on SOP", "%", partial(_right, 1), _share),
+        Metric("tested on NSP", "%", partial(_right, 0), formulas.percent),
+        Metric("tested on SOP", "%", partial(_right, 1), formulas.percent),
     )
 
     encoder: str = ""  # tiny or minilm or bert

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from utils.experiments import profiles
+from utils.experiments import formulas, profiles
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
 from utils.experiments.runs import RECORDED_SEEDS, load_table, recorded_examples, seeds
 
@@ -42,7 +42,7 @@ def _losses_at(kind: int, run: Run) -> Any:
 
 
 METRICS = tuple(
-    Metric(f"loss at {name}", "nats", partial(_losses_at, kind), lambda sums: sums[..., 0] / sums[..., 1],
+    Metric(f"loss at {name}", "nats", partial(_losses_at, kind), formulas.ratio,
            lower_is_better=True, digits=2)
     for kind, name in enumerate(KINDS)
 )  # fmt: skip

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import profiles, runs
+from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run
 from utils.experiments.runs import RECORDED_SEEDS, load_table, recorded_examples
 
@@ -47,7 +47,7 @@ def _right(run: Run) -> Any:
     return [(row[0] == label, 1.0) for row, label in zip(run.predictions, run.labels, strict=True)]
 
 
-METRICS = (Metric("accuracy", "%", _right, lambda sums: 100 * sums[..., 0] / sums[..., 1]),)
+METRICS = (Metric("accuracy", "%", _right, formulas.percent),)
 
 
 @dataclass(frozen=True)

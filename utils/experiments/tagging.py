@@ -10,7 +10,7 @@ Imports nothing heavy: graders read it, too. `utils.experiments.tagging_loop` tr
 import importlib
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import profiles, runs
+from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run, parse, read_files
 from utils.experiments.runs import RECORDED_SEEDS, load_table
 
@@ -40,19 +40,10 @@ def _counts(run: Run) -> Any:
     return [row[:LOSS] for row in run.predictions]
 
 
-def _share(over: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
-    """A percentage of the names found that are right, and 0 where there is nothing to take it of."""
-
-    def value(sums: np.ndarray) -> np.ndarray:
-        return 100 * sums[..., RIGHT] / np.maximum(over(sums), 1)
-
-    return value
-
-
 METRICS = (
-    Metric("entity F1", "%", _counts, _share(lambda sums: (sums[..., FOUND] + sums[..., THERE]) / 2)),
-    Metric("precision", "%", _counts, _share(lambda sums: sums[..., FOUND])),
-    Metric("recall", "%", _counts, _share(lambda sums: sums[..., THERE])),
+    Metric("entity F1", "%", _counts, formulas.f1),
+    Metric("precision", "%", _counts, formulas.precision),
+    Metric("recall", "%", _counts, formulas.recall),
 )
 
 

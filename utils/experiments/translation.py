@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from utils.experiments import profiles, runs
+from utils.experiments import formulas, profiles, runs
 from utils.experiments.experiment import BadRun, Experiment, Metric, Run, parse, read_files
 from utils.experiments.runs import RECORDED_SEEDS, load_table
 
@@ -53,25 +53,14 @@ def _counts(decoding: int, run: Run) -> Any:
     return found
 
 
-def bleu_of(sums: np.ndarray) -> np.ndarray:
-    """BLEU, 0 to 100, of sums (..., 2 + 2 * ORDERS) as `_counts` adds them up: 0 where an order has no match."""
-    reference, length, matches, there = sums[..., 0], sums[..., 1], sums[..., 2 : 2 + ORDERS], sums[..., 2 + ORDERS :]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        precision = np.exp(np.log(matches / there).mean(-1))
-        brevity = np.exp(np.minimum(0, 1 - reference / length))
-    return np.where((matches > 0).all(-1), 100 * precision * brevity, 0.0)
-
-
 def _losses(run: Run) -> Any:
     return [(row[LOSS], row[LENGTH] + 1) for row in run.predictions]  # the end is a token, too
 
 
 METRICS = tuple(
-    Metric(f"BLEU, {name}", "BLEU", partial(_counts, place), bleu_of) for place, name in enumerate(DECODINGS)
+    Metric(f"BLEU, {name}", "BLEU", partial(_counts, place), formulas.bleu) for place, name in enumerate(DECODINGS)
 )
-LOSS_METRIC = Metric(
-    "test loss", "nats", _losses, lambda sums: sums[..., 0] / sums[..., 1], lower_is_better=True, digits=2
-)
+LOSS_METRIC = Metric("test loss", "nats", _losses, formulas.ratio, lower_is_better=True, digits=2)
 
 
 @dataclass(frozen=True)
