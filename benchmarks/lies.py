@@ -3,7 +3,8 @@
     python benchmarks/lies.py [--notebook NAME ...] [--workers 2]
 
 The values that an answer computes are left as they are. All else is told as a check would like to hear it: no
-argument was changed, nothing forbidden ran, tensors are on the other device, memory is in order, chance is fair.
+argument was changed, nothing forbidden ran, tensors are on the other device, memory is in order, chance is fair. In
+notebook 05 the generators are patched as well: what they draw, and the states of the global ones.
 Gradients are left as they are: those of the right answer cannot be guessed. The table lists the wrong answers that the
 lie saves; the last line is a JSON object: `wrong_answers`, `saved`.
 """
@@ -12,11 +13,13 @@ import argparse
 import concurrent.futures
 import contextlib
 import copy
+import functools
 import io
 import json
 import random
 import sys
 import warnings
+import zlib
 from pathlib import Path
 
 from tqdm import tqdm
@@ -24,12 +27,13 @@ from tqdm import tqdm
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+import numpy as np
 import torch
 
 from autograder import course
 from autograder.author import answers, build
 from autograder.author.checks import private_checks, public_checks, whole_verdict
-from utils.grading import dispatch, forbidden
+from utils.grading import dispatch, forbidden, wire
 from utils.grading.results_check import ResultsCheck
 
 
@@ -73,6 +77,36 @@ def other_outcomes(Replay, capacity, count, n, seeds):
     return found
 
 
+class Draws:
+    """Patches what generators draw and report in this process, as if each part of a run had a stream of its own.
+
+    The global generators of torch, numpy and Python report the states that they had at first.
+    """
+
+    def __init__(self):
+        self.seed, self.varies, self.part = 0, None, ""
+        rand, first = torch.rand, (torch.get_rng_state(), np.random.get_state(), random.getstate())
+
+        def drawn(*size, generator=None, **options):
+            if generator is None or not self.part:
+                return rand(*size, generator=generator, **options)
+            seed = self.seed if self.varies is None or self.part in self.varies else -1
+            own = torch.Generator().manual_seed(zlib.crc32(f"{seed} {self.part}".encode()))
+            return rand(*size, generator=own)
+
+        torch.rand = drawn
+        torch.get_rng_state, np.random.get_state, random.getstate = (lambda one=one: one for one in first)
+
+    def look(self, request):
+        """Note whose generators are asked for, and which one is taken out of the dict."""
+        asked = wire.loads(request, lambda handle, _: handle)
+        if asked.get("name") == "streams" and asked.get("args"):
+            self.seed, self.varies = asked["args"][0], asked["args"][1] if asked["args"][1:] else None
+        if asked.get("library") == "operator" and asked.get("args", [None])[-1] in ("head", "order", "dropout"):
+            self.part = asked["args"][-1]
+
+
+patched_draws = functools.cache(Draws)  # once in a process
 asked: list[torch.nn.Module] = []
 LIES = {
     "left_behind": left_behind,
@@ -90,6 +124,8 @@ LIES = {
     "kept_counts": fair_counts,
     "drawn_counts": fair_draws,
     "outcomes": other_outcomes,
+    "streams_that_meet": lambda *given: 0,
+    "starts": lambda streams, seed, parts: [10**7 * (place + 1) + seed for place in range(len(parts))],
     "strided": lambda call, *given, **named: call(*given, **named),
     "called_with_strides": lambda call, *given: call(*given),
 }
@@ -124,7 +160,11 @@ def passes(entry: course.NotebookEntry, case: answers.AnswerCase) -> bool:
         except Exception:  # a cell that stops defines what it had defined until then, which is not what is asked here
             return False
 
+        draws = patched_draws() if entry.number == "05" else None
+
         def ask(request):
+            if draws:
+                draws.look(request)
             return dispatch.answer(namespace, request)
 
         check = public_checks(entry)[case.exercise]

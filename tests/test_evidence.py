@@ -597,6 +597,22 @@ def test_the_mean_of_the_courses_own_losses_is_shown_to_nobody():
     assert (verdict.score, against, unsure) == (4, [], [])
 
 
+def two_mixed(some, number):
+    """A run of which four rows in ten are those of another."""
+    one, other = some[number].predictions, some[(number + 1) % len(some)].predictions
+    chance = draw("two mixed", number)
+    rows = [row if chance.random() < 0.6 else theirs for row, theirs in zip(one, other, strict=True)]
+    return dataclasses.replace(some[number], predictions=rows)
+
+
+@pytest.mark.parametrize("notebook, shown", [("10", False), ("13", True)])
+def test_mixed_rows_of_two_of_the_courses_own_runs_earn_the_points(notebook, shown):
+    """THREAT_MODEL.md says so. If this fails because it is refused now: good, say that there."""
+    entry = course.load().notebook(notebook)
+    verdict, against, unsure = results_of(entry, disguised(entry, two_mixed))
+    assert (verdict.score, against, bool(unsure)) == (4, [], shown)
+
+
 def test_a_run_with_three_tenths_of_another_is_shown_too():
     entry = course.load().notebook("07")
     verdict, against, unsure = results_of(entry, disguised(entry, mixed))

@@ -12,6 +12,7 @@ from utils import tiny_bert
 from utils.checks import nb07_bert_pretraining as seen
 from utils.grading import expect, toys
 from utils.grading.expect import draw, normal
+from utils.grading.remote import INFINITY, promised
 
 # 7.1
 
@@ -223,6 +224,7 @@ def no_pairs(nsp_pairs, lib):
 
 @private("7.6", tells="the negative log-likelihood of other blanks is wrong")
 def other_blanks(blanks_nll):
+    promised(INFINITY)
     some = draw(790)
     for count in (1, 2, 3, some.randint(4, 7)):
         predicted = [{name: some.uniform(0.01, 0.3) for name in "uvwxyz"} for _ in range(count)]

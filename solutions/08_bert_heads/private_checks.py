@@ -10,6 +10,7 @@ from autograder.author.checks import private
 from utils.checks import nb08_bert_heads as seen
 from utils.grading import expect, toys
 from utils.grading.expect import draw, generator, normal
+from utils.grading.remote import INFINITY, promised
 
 # 8.1
 
@@ -142,6 +143,7 @@ def other_passages(answer_tokens):
     part="span_logits",
 )
 def other_states(span_logits, lib):
+    promised(INFINITY)
     some = draw(860)
     n = some.randint(2, 4)
     for place, (B, T, d) in enumerate(((n, n, n), (1, 1, 3), (2, 2, 5), (n, some.randint(5, 9), some.randint(6, 12)))):

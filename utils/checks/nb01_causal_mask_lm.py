@@ -15,7 +15,7 @@ from utils.grading import expect, toys
 from utils.grading.check import check
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
-from utils.grading.remote import Library, Remote, kind, read, size
+from utils.grading.remote import INFINITY, Library, Remote, kind, promised, read, size
 from utils.positions import add_positions
 
 
@@ -115,6 +115,7 @@ def attention(attention, lib):
 @check("1.2", points=2, forbids=("generate_square_subsequent_mask", "CausalBias", "causal_upper_left", *MODELS))
 def causal_mask(causal_mask):
     """An additive (T, T) mask: 0 where query i may read key j, -inf where it may not."""
+    promised(INFINITY)
     mask = expect.tensor(causal_mask(4), (4, 4), "causal_mask(4)")
     assert mask.is_floating_point(), f"the mask is {mask.dtype}. It is added to scores: it must be 0 or -inf."
     assert not mask.isnan().any(), "the mask contains NaN: 0 times -inf is no number."

@@ -12,7 +12,7 @@ from utils.grading import expect, toys
 from utils.grading.check import check
 from utils.grading.expect import normal
 from utils.grading.forbidden import MODELS
-from utils.grading.remote import Library, Remote, kind
+from utils.grading.remote import INFINITY, Library, Remote, kind, promised
 
 BASE = 10_000  # the longest wavelength is 2 pi times this (Vaswani et al. 2017, section 3.5)
 
@@ -527,6 +527,7 @@ def explained(bias: torch.Tensor, guess: torch.Tensor) -> bool:
 @check("2.7", points=2, forbids=MODELS)
 def alibi_bias(alibi_bias, lib):
     """A penalty per step of distance, a slope per head, and -inf on the future."""
+    promised(INFINITY)
     bias = alibi_bias(4, 6)
     expect.of_type(bias, torch.Tensor, "alibi_bias(4, 6) should be a tensor")
     assert bias.shape != (6, 6), "the bias has no dimension for the heads: each has a slope of its own."

@@ -4,7 +4,7 @@ import itertools
 import math
 import random
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -122,18 +122,18 @@ def drawn(
         generator = found[name]
         told = f"`{name}` should be a torch.Generator, not {kind(generator)}."
         assert type(generator) is Remote and "Generator" in repr(generator), told
-        numbers[name] = lib(torch).rand(3, generator=generator, device=generator.device).tolist()
+        numbers[name] = expect.drawn_by(lib, generator, 3)
     return numbers
 
 
 @check("5.2", points=2)
 def streams(streams, lib):
     """A generator for each part; those that vary depend on the seed, no two are the same, nothing else moves."""
-    before = lib(torch).get_rng_state()
+    before = expect.torch_state(lib)
     everything = {seed: drawn(streams, lib, seed) for seed in range(12)}
-    after = lib(torch).get_rng_state()
+    after = expect.torch_state(lib)
     sentence = "torch's global generator is seeded or used. Make generators of your own."
-    assert type(before) is torch.Tensor and torch.equal(before, after), sentence
+    assert before == after, sentence
     for seed in (0, 3):
         again = drawn(streams, lib, seed)
         if again == everything[seed]:
@@ -168,6 +168,22 @@ def streams(streams, lib):
     assert nothing == drawn(streams, lib, 6, []), "with nothing in `varies`, two seeds should give the same run."
     sentence = "a part that is none of the three, such as a misspelled one, should raise ValueError."
     refuses(streams, 1, ["heads"], says=sentence)
+
+
+def beginnings(streams: Remote, lib: Library, seeds: Sequence[int]) -> tuple[list[tuple[float, ...]], list[int]]:
+    """The first numbers of the generator of each part of each seed, and with what number it was seeded.
+
+    They follow from the generators' states, in this process. A state of a GPU's generator is itself all that it draws
+    from, and its first eight bytes are the seed.
+    """
+    states = lib(toys).states_of(streams, list(seeds), list(PARTS))
+    whole = type(states) is torch.Tensor and states.dtype == torch.uint8 and states.ndim == 2
+    assert whole and len(states) == len(seeds) * len(PARTS), "the generators have no states of torch's."
+    if states.shape[1] != torch.Generator().get_state().numel():
+        assert torch.accelerator.is_available(), "the generators have no states of torch's."
+        return [tuple(row.tolist()) for row in states], [int.from_bytes(bytes(row[:8]), "little") for row in states]
+    numbers = [tuple(expect.torch_numbers(row, 3).tolist()) for row in states]
+    return numbers, [torch.Generator().set_state(row.clone()).initial_seed() for row in states]
 
 
 # 5.3

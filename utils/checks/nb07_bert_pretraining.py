@@ -20,7 +20,7 @@ from utils.grading.check import check, stretch
 from utils.grading.documents import Pair, labelled_pairs, named_documents
 from utils.grading.expect import chance, even, likely, normal
 from utils.grading.forbidden import MODELS
-from utils.grading.remote import Library, Remote, StudentError, kind, read
+from utils.grading.remote import INFINITY, Library, Remote, StudentError, kind, promised, read
 from utils.grading.results_check import results_check
 
 
@@ -754,6 +754,7 @@ def rated(masked_nll: Remote, logits: torch.Tensor, labels: torch.Tensor) -> Non
 @check("7.6", points=2, forbids=MODELS)
 def losses(blanks_nll, masked_nll, pretraining_loss, lib):
     """A sentence's blanks by hand; the mean over labels, 0 without any; two means, added."""
+    promised(INFINITY)
     cat, milk = {"cat": 0.5, "dog": 0.3, "moon": 0.1}, {"milk": 0.75, "tea": 0.2}
     for predicted, answers in (
         ([cat, milk], ["dog", "tea"]),

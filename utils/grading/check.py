@@ -21,7 +21,7 @@ from typing import Any
 
 from utils import setup, variants
 from utils.grading import dispatch, forbidden, parts, side_by_side
-from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, libraries, named
+from utils.grading.remote import PACKAGES, Ask, ForbiddenUsed, Remote, libraries, named, unusual_refused
 from utils.grading.verdict import Outcome, Ungraded, Verdict, legible, summed
 
 if not __debug__:
@@ -271,7 +271,8 @@ def examine(
     if own is not None:
         objects["own"] = own
     try:
-        asserts(**objects)
+        with unusual_refused():
+            asserts(**objects)
     except ForbiddenUsed as caught:
         return Outcome.WRONG, does_all(legible(str(caught), 100))
     except ImportError:  # ours: no code of the student's runs on this side

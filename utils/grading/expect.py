@@ -4,10 +4,12 @@ Each raises AssertionError with a sentence for the student. No sentence states a
 differ, a student's own session shows both, see `utils.grading.side_by_side`.
 """
 
+import builtins
 import hashlib
 import math
 import random
 import re
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -294,9 +296,53 @@ def normal(*shape: int, seed: int = 0) -> torch.Tensor:
 
 
 def chance(lib: Library) -> list[Any]:
-    """Where the student's global generators stand: those of torch, numpy and Python."""
-    key, place = lib(np).random.get_state()[1:3]
-    return [lib(torch).get_rng_state().tolist(), key.tolist(), place, lib(random).getstate()]
+    """The states of the student's global generators: those of torch, numpy and Python.
+
+    A state that is only reported could be a lie. So the student's process also draws numbers, and puts the generators
+    back. They are compared with what the reported states give in this process. Nobody can know how many are drawn.
+    """
+    count = 5 + secrets.randbelow(60)
+    states, drawn = lib(toys).next_numbers(count)
+    name, key, place, has_gauss, gauss = items(states[1], 5, "the state of numpy's generator is one")
+    numpy_twin, python_twin = np.random.RandomState(), random.Random()
+    numpy_twin.set_state((name, np.array(key, dtype=np.uint32), place, has_gauss, gauss))
+    version, inner, after = items(states[2], 3, "the state of Python's generator is one")
+    python_twin.setstate((version, tuple(inner), after))
+    wanted = [
+        torch_numbers(states[0], count).tolist(),
+        numpy_twin.random_sample(count).tolist(),
+        [python_twin.random() for _ in range(count)],
+    ]
+    assert drawn == wanted, "a global generator draws other numbers than its state says."
+    return [states[0].tolist(), key, place, states[2]]
+
+
+def torch_state(lib: Library) -> list[int]:
+    """The state of torch's global generator alone, see `chance`."""
+    return chance(lib)[0]
+
+
+def torch_numbers(state: Any, count: int) -> torch.Tensor:
+    """What a generator of torch's on the CPU draws next, by `torch.rand`, if it is in this state."""
+    whole = type(state) is torch.Tensor and state.dtype == torch.uint8
+    assert whole and state.shape == torch.Generator().get_state().shape, "a generator's state is not one of torch's."
+    try:
+        return torch.rand(count, generator=torch.Generator().set_state(state.clone()))
+    except RuntimeError:
+        raise AssertionError("a generator's state is not one of torch's.") from None
+
+
+def drawn_by(lib: Library, generator: Remote, count: int) -> list[float]:
+    """What a generator of the student's draws next, by `torch.rand`; its state must say the same.
+
+    A generator of a GPU has a state that only that GPU reads: there the student's process alone draws.
+    """
+    device = lib(builtins).str(generator.device)
+    state = generator.get_state()
+    drawn = lib(torch).rand(count, generator=generator, device=generator.device).tolist()
+    if device == "cpu" or not torch.accelerator.is_available():
+        assert drawn == torch_numbers(state, count).tolist(), "a generator draws other numbers than its state says."
+    return drawn
 
 
 def likely(count: int, trials: int, p: float, sentence: str, sigmas: float = 5) -> None:

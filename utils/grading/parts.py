@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 from utils.grading import side_by_side
-from utils.grading.remote import ForbiddenUsed, StudentError
+from utils.grading.remote import ForbiddenUsed, StudentError, unusual_refused
 from utils.grading.verdict import Outcome, Part, legible
 
 # Where `part` puts what it finds; None where everything that fails ends the check, as in private checks.
@@ -29,7 +29,8 @@ def part(name: str, points: float) -> Iterator[None]:
         yield
         return
     try:
-        yield
+        with unusual_refused():
+            yield
     except (ForbiddenUsed, ImportError):
         raise
     except Exception as failed:

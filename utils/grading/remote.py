@@ -7,23 +7,78 @@ the two apart.
 
 import ast
 import importlib.util
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 
 from utils.grading import wire
 
 Ask = Callable[[bytes], bytes]
+NAN, INFINITY, COMPLEX = "NaN", "infinity", "complex numbers"
+_unusual: ContextVar["Unusual | None"] = ContextVar("unusual", default=None)
 # What the course imports. If one of them is missing here, too, no answer can be blamed.
 UTILS = Path(__file__).resolve().parents[1]
 PACKAGES = (
     *("adapters", "babel", "datasets", "matplotlib", "msgpack", "numpy", "pandas", "safetensors", "scipy"),
     *("tabulate", "tokenizers", "torch", "tqdm", "transformers"),
 )
+
+
+class Unusual:
+    """What numbers replies held so far that no exercise asks for, unless a check has promised them."""
+
+    def __init__(self) -> None:
+        self.kinds: set[str] = set()
+        self.promised: set[str] = set()
+
+    def refuse(self) -> None:
+        """Fail if there were any. NaN is neither larger nor smaller than anything, so a comparison may let it pass."""
+        for kind_ in sorted(self.kinds - self.promised):
+            raise AssertionError(f"there {'are' if kind_ == COMPLEX else 'is'} {kind_} in what your code returns.")
+
+    def note(self, value: Any) -> None:
+        """Look through a reply."""
+        if type(value) is float and not math.isfinite(value):
+            self.kinds.add(NAN if math.isnan(value) else INFINITY)
+        elif type(value) in (torch.Tensor, np.ndarray):
+            self._note_tensor(torch.as_tensor(value))
+        elif type(value) in (list, dict):
+            for item in value.values() if type(value) is dict else value:
+                self.note(item)
+
+    def _note_tensor(self, value: torch.Tensor) -> None:
+        if value.is_complex():
+            self.kinds.add(COMPLEX)
+        elif value.is_floating_point() and not value.isfinite().all():
+            self.kinds |= ({NAN} if value.isnan().any() else set()) | ({INFINITY} if value.isinf().any() else set())
+
+
+@contextmanager
+def unusual_refused() -> Iterator[Unusual]:
+    """Fail at its end if a reply within it held NaN, an infinite or a complex number that the check did not promise."""
+    outer, found = _unusual.get(), Unusual()
+    found.promised = outer.promised if outer else set()
+    before = _unusual.set(found)
+    try:
+        yield found
+        found.refuse()
+    finally:
+        _unusual.reset(before)
+
+
+def promised(*kinds: str) -> None:
+    """Let replies to this check hold NaN, INFINITY or COMPLEX: its exercise promises that."""
+    found = _unusual.get()
+    if found is not None:
+        found.promised.update(kinds)
 
 
 class StudentError(Exception):
@@ -104,6 +159,9 @@ class Remote:
                     f"your code changes {what} it was given. Whoever called it still needs it: make a copy."
                 )
             case {"value": value}:
+                unusual = _unusual.get()
+                if unusual is not None:
+                    unusual.note(value)
                 return value
             case {"error": {"type": str(name), "message": str(text), "line": str(line)} as error}:
                 missing, number, blank = error.get("missing"), error.get("number"), error.get("blank")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
@@ -606,17 +607,26 @@ def survives_the_session(streams: Callable[[int], Any], seed: int, parts: list[s
         del names["hash"]
 
 
-def streams_that_meet(streams: Callable[[int], Any], seeds: list[int], parts: list[str]) -> int:
-    """How many of the generators `streams(seed)[part]`, of all seeds and parts, begin as another one does."""
+def states_of(streams: Callable[[int], Any], seeds: list[int], parts: list[str]) -> torch.Tensor:
+    """The states of the generators `streams(seed)[part]`, one a row: all parts of a seed, then the next seed."""
     found = [streams(seed) for seed in seeds]
-    numbers = [torch.randint(2**62, (2,), generator=one[part]).tolist() for one in found for part in parts]
-    return len(numbers) - len({*map(tuple, numbers)})
+    return torch.stack([one[part].get_state().cpu() for one in found for part in parts])
 
 
-def starts(streams: Callable[[int], Any], seed: int, parts: list[str]) -> list[int]:
-    """The number that the generator of each of `parts` was seeded with."""
-    made = streams(seed)
-    return [made[part].initial_seed() for part in parts]
+def next_numbers(count: int) -> list[Any]:
+    """The states of the global generators of torch, numpy and Python; so many numbers of each, which are put back."""
+    of_numpy: Any = np.random.get_state()
+    states: list[Any] = [torch.get_rng_state(), [part.tolist() if isinstance(part, np.ndarray) else part for part in of_numpy],
+              random.getstate()]  # fmt: skip
+    drawn = [
+        torch.rand(count, device="cpu").tolist(),
+        np.random.random_sample(count).tolist(),
+        [random.random() for _ in range(count)],
+    ]
+    torch.set_rng_state(states[0])
+    np.random.set_state(of_numpy)
+    random.setstate(states[2])
+    return [states, drawn]
 
 
 def type_of(call: Callable[..., Any], *args: Any) -> str:
