@@ -6,7 +6,7 @@ home the id is what the student wrote into STUDENT. In grading it is a name of t
 is the name under which the hand-in was collected. Nothing in the hand-in can change either.
 
 A course may have a key, `[grading] numbers_key` in course.toml. It changes everybody's numbers, so that answers of
-another term are wrong. `autograder release` writes it to KEY_FILE for the sessions of students.
+another term are wrong. The student repository holds it in KEY_FILE, for sessions of students.
 """
 
 import functools

@@ -616,8 +616,8 @@ def states_of(streams: Callable[[int], Any], seeds: list[int], parts: list[str])
 def next_numbers(count: int) -> list[Any]:
     """The states of the global generators of torch, numpy and Python; so many numbers of each, which are put back."""
     of_numpy: Any = np.random.get_state()
-    states: list[Any] = [torch.get_rng_state(), [part.tolist() if isinstance(part, np.ndarray) else part for part in of_numpy],
-              random.getstate()]  # fmt: skip
+    as_data = [part.tolist() if isinstance(part, np.ndarray) else part for part in of_numpy]
+    states: list[Any] = [torch.get_rng_state(), as_data, random.getstate()]
     drawn = [
         torch.rand(count, device="cpu").tolist(),
         np.random.random_sample(count).tolist(),
