@@ -187,7 +187,13 @@ def release(
 
 @app.command()
 def collect(
-    source: Annotated[Path, typer.Argument(help="A zip, a folder with a folder per student, or an LMS download.")],
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A zip, a folder with a folder per student, or an LMS download; with --exchange, the exchange.",
+            show_default=False,
+        ),
+    ] = None,
     notebook: Annotated[str, typer.Option(help="Files whose names are no notebook's are this notebook.")] = "",
     student: Annotated[list[str] | None, typer.Option(help="Take everything as this student's.")] = None,
     only: Annotated[list[str] | None, typer.Option(help="Take only this notebook; may be given again.")] = None,
@@ -198,6 +204,10 @@ def collect(
     zip_names: Annotated[
         str, typer.Option(help="The code page of names in a zip that does not say it, such as cp850. [default: guess]")
     ] = "",
+    exchange: Annotated[
+        bool,
+        typer.Option("--exchange", help="Take the submissions of nbgrader's exchange, by default the configured one."),
+    ] = False,
 ) -> None:
     """Take hand-ins into the course tree. The latest of each student counts; all are kept.
 
@@ -212,7 +222,14 @@ def collect(
     named = course.notebook(notebook) if notebook else None
     chosen = [course.notebook(one) for one in only or ()]
     one = "".join(student or ())
-    collected = collecting.collect(course, source, named, one, zip_names, chosen, times)
+    if exchange:
+        if student or zip_names:
+            raise CourseError("--exchange takes neither --student nor --zip-names: folders there say whose they are")
+        collected = collecting.collect_exchange(course, source, [*([named] if named else []), *chosen], times)
+    elif source is None:
+        raise CourseError("say what to collect: `autograder collect SOURCE`, or `autograder collect --exchange`")
+    else:
+        collected = collecting.collect(course, source, named, one, zip_names, chosen, times)
     for line in collected.taken:
         console.print(line, markup=False)
     for line in collected.refused:

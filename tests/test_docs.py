@@ -37,7 +37,7 @@ GENERATED = (
 PLACES = ("", "tests", "tests/hostile", "solutions/02_positional_encoding")  # where a file's name alone is looked for
 NOT_HERE = {".course/", ".autograder/", ".demo/", "results/", "docs/_build/"}  # what commands leave
 # In a course tree; Hugging Face's; in a course of stock nbgrader.
-OTHERS = {"students.csv", "jupyter_server_config.py", "run_glue.py", "nbgrader_config.py"}
+OTHERS = {"students.csv", "jupyter_server_config.py", "run_glue.py", "nbgrader_config.py", "timestamp.txt"}
 # An instructor's own, which git ignores, and what `autograder build` makes of it.
 OTHERS |= {"course.local.toml", "notebooks.local/", "utils/checks/points.json"}
 # Lines of `bash` blocks that are not run here, each with the reason. All others are run, in the order of README.

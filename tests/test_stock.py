@@ -1,7 +1,9 @@
 """Stock nbgrader's commands and buttons in the course tree never run a hand-in: they judge it as we do, or refuse."""
 
+import datetime
 import json
 import os
+import pwd
 import shutil
 import socket
 import sqlite3
@@ -17,6 +19,7 @@ import pytest
 from helpers import copied
 
 from autograder import course, synthetic
+from autograder.author import build
 from autograder.gradebook import course_tree, recording
 from autograder.grading import grade
 from autograder.grading.records import load_record, students_of
@@ -181,10 +184,9 @@ def test_what_is_no_notebook_of_the_course_is_refused(known):
         shutil.rmtree((known.tree / path).parent)
 
 
-@pytest.mark.parametrize("command", ["collect", "zip_collect", "validate", "validate-autograded"])
+@pytest.mark.parametrize("command", ["zip_collect", "validate", "validate-autograded"])
 def test_other_stock_commands_that_would_take_or_run_a_hand_in_refuse(known, command):
     words = {
-        "collect": ("collect", FIRST.name),
         "zip_collect": ("zip_collect", FIRST.name),
         "validate": ("validate", f"submitted/forger/{FIRST.name}/{FIRST.name}.ipynb"),
         "validate-autograded": ("validate", f"submitted/forger/{FIRST.name}/*.ipynb"),
@@ -199,11 +201,42 @@ def test_other_stock_commands_that_would_take_or_run_a_hand_in_refuse(known, com
     shutil.make_archive(str(downloaded / "all"), "zip", known.tree / "submitted" / "forger")
     ended = nbgrader(known, *words, f"--Exchange.root={exchange}")
     assert ended.returncode != 0
-    assert "autograder collect SOURCE" in ended.stderr or course_tree.NO_KERNEL in ended.stderr, ended.stderr
+    does = (
+        "autograder collect SOURCE" if command == "zip_collect" else "`autograder grade` runs submissions in a sandbox"
+    )
+    assert does in ended.stderr and "Traceback" not in ended.stderr, ended.stderr
     files, book = everything(known)
     assert {name for name in files if not name.startswith("downloaded/")} == set(before[0]) and book == before[1]
     assert not (known.tree / "downloaded" / FIRST.name / "extracted").exists()
     assert not (known.tree.parent / "mark").exists()
+
+
+def test_stock_collect_goes_through_the_safe_reader(known, tmp_path):
+    """What comes from the exchange is a hand-in as any other; a link in it is not followed."""
+    exchange = tmp_path / "exchange"
+    now = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M:%S.%f} UTC"
+    me = pwd.getpwuid(os.getuid()).pw_name
+    given = exchange / known.course_id / "inbound" / f"{me}+{FIRST.name}+{now}+x"
+    given.mkdir(parents=True)
+    (given / f"{FIRST.name}.ipynb").symlink_to(known.tree / "source" / FIRST.name / f"{FIRST.name}.ipynb")
+    before = everything(known)
+    ended = nbgrader(known, "collect", FIRST.name, f"--Exchange.root={exchange}")
+    assert ended.returncode != 0 and "is a link" in ended.stderr and "Traceback" not in ended.stderr, ended.stderr
+    assert everything(known) == before
+    (given / f"{FIRST.name}.ipynb").unlink()
+    (given / f"{FIRST.name}.ipynb").write_bytes(synthetic.Maker(known, FIRST).file())
+    ended = nbgrader(known, "collect", FIRST.name, f"--Exchange.root={exchange}")
+    assert ended.returncode == 0 and f"{me}: {FIRST.name} from {given.name}" in ended.stderr, ended.stderr
+    assert course_tree.place(known, "submitted", FIRST, me).exists()
+
+
+def test_stock_generate_solution_writes_solutions_without_mark_schemes(known):
+    ended = nbgrader(known, "generate_solution", FIRST.name)
+    assert ended.returncode == 0, ended.stderr
+    text = (known.tree / "solution" / FIRST.name / f"{FIRST.name}.ipynb").read_text()
+    assert "BEGIN SOLUTION" in text and "MARK SCHEME" not in text and "YOUR CODE HERE" not in text
+    scheme = next(cell for cell in build.solution_notebook(known, FIRST).cells if "MARK SCHEME" in cell.source)
+    assert scheme.source.split("=== BEGIN MARK SCHEME ===")[1].strip().splitlines()[0] not in text
 
 
 def test_our_configuration_is_read_although_an_import_fails(known, tmp_path):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # who only looks where something lies does not wait for these
     from nbgrader.apps import NbGraderAPI
 
 SECRET_BYTES = 32
+SUBMISSION_SECRET = "submission_secret.txt"  # nbgrader's file beside a submission
 NBGRADER_CONFIG = """\
 # Written by `autograder build` from course.toml. nbgrader's commands read it when run in this folder.
 import os
@@ -42,7 +43,17 @@ c.Autograde.sanitize_preprocessors = c.Autograde.autograde_preprocessors = ["aut
 c.Execute.kernel_name = {no_kernel!r}
 c.AssignLatePenalties.plugin_class = "autograder.gradebook.stock.LatePenalty"
 c.ExchangeFactory.collect = "autograder.gradebook.stock.Collect"
+c.ExchangeFactory.release_feedback = "autograder.gradebook.stock.ReleaseFeedback"
 c.ZipCollectApp.extractor_plugin = "autograder.gradebook.stock.Archives"
+c.Execute.kernel_manager_class = "autograder.gradebook.stock.NoKernels"
+# Solutions are written as they are: without kernels, and with the mark schemes of written answers taken out.
+c.GenerateSolution.preprocessors = [
+    "nbgrader.preprocessors.IncludeHeaderFooter",
+    "nbgrader.preprocessors.LockCells",
+    "nbgrader.preprocessors.ClearOutput",
+    "nbgrader.preprocessors.ClearMarkScheme",
+]
+c.ClearMarkScheme.enforce_metadata = False
 # Answers to stretch exercises are withheld, too, and are no cells of the gradebook.
 c.ClearSolutions.enforce_metadata = False
 """
@@ -89,6 +100,22 @@ def place(course: Course, folder: str, entry: NotebookEntry, student: str = ".")
 def results_path(course: Course, entry: NotebookEntry, student: str) -> Path:
     """The file with the runs that were handed in beside a notebook; see `collect.pack`."""
     return place(course, "submitted", entry, student).with_name("results.json")
+
+
+def secret_of(course: Course, folder: str, entry: NotebookEntry, student: str) -> str:
+    """The secret by which a student finds feedback in nbgrader's exchange; "" if the submission is not from there."""
+    path = place(course, folder, entry, student).with_name(SUBMISSION_SECRET)
+    return path.read_text() if path.exists() else ""
+
+
+def place_secret(course: Course, folder: str, entry: NotebookEntry, student: str, secret: str) -> None:
+    """Write such a secret into one of nbgrader's folders; with "" there is none afterwards."""
+    path = place(course, folder, entry, student).with_name(SUBMISSION_SECRET)
+    if not secret:
+        path.unlink(missing_ok=True)
+    elif secret_of(course, folder, entry, student) != secret:
+        write(path, secret)
+        path.chmod(0o600)
 
 
 def gradebook(course: Course) -> Path:

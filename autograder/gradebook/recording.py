@@ -93,6 +93,8 @@ class Recorder:
             course_tree.write(target, text)
         if when:
             course_tree.write(target.with_name("timestamp.txt"), when)
+        secret = course_tree.secret_of(self.course, "submitted", entry, student)
+        course_tree.place_secret(self.course, "autograded", entry, student, secret)
 
     def refuse(self, entry: NotebookEntry, student: str, release: NotebookNode, reason: str) -> None:
         """Record an ungradable hand-in: no points, and the reason where the student reads feedback."""

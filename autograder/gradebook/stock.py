@@ -4,9 +4,11 @@
 `jupyter_server_config.py` names `Shown` and calls `escape_templates`, for formgrader.
 """
 
+import glob
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from functools import partial
@@ -15,23 +17,31 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import nbformat
+from jupyter_client.manager import KernelManager
 from nbconvert.exporters import NotebookExporter
 from nbconvert.preprocessors import Preprocessor
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
+from nbgrader.apps.validateapp import ValidateApp
 from nbgrader.converters import Autograde, NbGraderException
-from nbgrader.exchange.default import ExchangeCollect
+from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseFeedback
 from nbgrader.plugins import ExtractorPlugin, LateSubmissionPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
+from nbgrader.utils import notebook_hash
+from traitlets.config import Application
 
 from autograder import course as courses
 from autograder.course import CourseError
-from autograder.gradebook import by_hand
+from autograder.gradebook import by_hand, course_tree
 
 WRITTEN = "written_"
 FOR_MARKERS = "**For you alone: an answer, and the mark scheme**"
 FORMGRADER = "nbgrader.server_extensions.formgrader"
 PRINTED = ("assignment_id", "notebook_id", "student", "first_name", "last_name", "notebook_path")  # as they are
+VALIDATE = (
+    "stock nbgrader would run the notebook as you: `autograder grade` runs submissions in a sandbox, and `autograder "
+    "demo` tries your own notebooks with answers whose scores are known"
+)
 COLLECT = "stock nbgrader unpacks and copies whatever students packed: use `autograder collect SOURCE` instead"
 
 
@@ -63,6 +73,21 @@ class Refused(NbGraderPreprocessor):
             NbGraderException: always.
         """
         raise NbGraderException("stock autograde would run the student's code as you: use `autograder grade`")
+
+
+class NoKernels(KernelManager):
+    """In the place of what starts kernels for stock commands, such as `validate`."""
+
+    def __init__(self, **settings: Any):
+        """Refuse: in a sentence where `nbgrader validate` asks, else by an error.
+
+        Raises:
+            NbGraderException: something else asks, such as JupyterLab's Validate button.
+        """
+        app = Application.instance() if Application.initialized() else None
+        if isinstance(app, ValidateApp):
+            app.fail(VALIDATE)
+        raise NbGraderException(VALIDATE)
 
 
 class Shown(Preprocessor):
@@ -106,11 +131,47 @@ class LatePenalty(LateSubmissionPlugin):
 
 
 class Collect(ExchangeCollect):
-    """In the place of `nbgrader collect`."""
+    """In the place of `nbgrader collect`: takes the submissions as `autograder collect --exchange` does."""
 
     def start(self) -> None:
-        """Refuse, in nbgrader's way."""
-        self.fail(COLLECT)
+        """Take all submissions of the assignment; fail in nbgrader's way if none can be taken."""
+        name = self.coursedir.assignment_id
+        command = ["--tree", self.coursedir.root, "collect", "--exchange", self.root, "--notebook", name]
+        ran = _autograder(command, self.coursedir.db_url)
+        told = [line for line in (*ran.stdout.splitlines(), *ran.stderr.splitlines()) if line.strip()]
+        for line in told:
+            self.log.info(line)
+        if ran.returncode:
+            self.fail(told[-1].removeprefix("autograder: ") if told else "nothing was collected, and no reason given")
+
+
+class ReleaseFeedback(ExchangeReleaseFeedback):
+    """In the place of `nbgrader release_feedback`, which stops at the first page of a submission from elsewhere."""
+
+    def copy_files(self) -> None:
+        """Release the pages of submissions from the exchange, and name the others."""
+        excluded = set(filter(None, self.coursedir.student_id_exclude.split(",")))
+        pages = sorted(Path(path) for path in glob.glob(f"{self.src_path}/*.html"))
+        elsewhere = {page.parts[-3] for page in pages if not self._secret(page)}
+        for page in pages:
+            if page.parts[-3] in excluded | elsewhere:
+                continue
+            checksum = notebook_hash(secret=self._secret(page), notebook_id=page.stem)
+            new = Path(self.dest_path, f"{checksum}-tmp.html")
+            shutil.copy(page, new)
+            new.chmod(0o644)  # its student finds it by the name, which nobody else can guess or list
+            new.rename(new.with_name(f"{checksum}.html"))
+            self.log.info("Released the feedback of %s", page.parts[-3])
+        if elsewhere:
+            self.log.warning(
+                "No feedback released to %s: these submissions did not come from the exchange. Their pages are in %s",
+                ", ".join(sorted(elsewhere)),
+                Path(self.coursedir.root, "feedback"),
+            )
+
+    def _secret(self, page: Path) -> str:
+        path = page.with_name(course_tree.SUBMISSION_SECRET)
+        return path.read_text() if path.exists() else ""
 
 
 class Archives(ExtractorPlugin):
@@ -144,11 +205,9 @@ def _wanted(app: Autograde) -> dict[str, list[str]]:
 
 def _grade(app: Autograde, name: str, students: list[str]) -> None:
     """Run `autograder grade` in a process of its own: formgrader's has an event loop and signal handlers."""
-    command = [sys.executable, "-m", "autograder.cli", "--tree", app.coursedir.root, "grade", name, "--json"]
+    command = ["--tree", app.coursedir.root, "grade", name, "--json"]
     command += ["--again"] * app.force + [f"--student={student}" for student in students]
-    ran = subprocess.run(
-        command, env=os.environ | {"AUTOGRADER_DB": app.coursedir.db_url}, capture_output=True, text=True, check=False
-    )
+    ran = _autograder(command, app.coursedir.db_url)
     records = [json.loads(line) for line in ran.stdout.splitlines()]
     if ran.returncode not in (0, 1) or {one["student"] for one in records} != set(students):
         told = [line for line in ran.stderr.splitlines() if line.strip()]
@@ -165,6 +224,14 @@ def _grade(app: Autograde, name: str, students: list[str]) -> None:
             )
         else:
             app.log.warning("%s %s: ungradable: %s", one["student"], name, one["reason"])
+
+
+def _autograder(command: list[str], database: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of ours on the course, in a process of its own."""
+    ours = [sys.executable, "-m", "autograder.cli", *command]
+    return subprocess.run(
+        ours, env=os.environ | {"AUTOGRADER_DB": database}, capture_output=True, text=True, check=False
+    )
 
 
 def _refuse(app: Autograde, why: str) -> NoReturn:

@@ -115,7 +115,7 @@ def remove_latest(course: Course, entry: NotebookEntry, student: str, reason: st
         about = {"student": student, "notebook": entry.name, "kept_in": target.name}
         journal.note(course, f"remove --latest: {kept[-2].name} counts again", reason, **about)
         target.mkdir(parents=True)
-        for path in (kept[-1].with_suffix(collect.RESULTS), kept[-1]):
+        for path in (*(kept[-1].with_suffix(one) for one in (collect.RESULTS, collect.SECRET)), kept[-1]):
             if path.exists():
                 path.rename(target / path.name)
         collect.place_latest(course, entry, student)

@@ -73,6 +73,7 @@ class Found:
     packed: bool = False  # in a student's own zip
     download: str = ""  # the zip of a platform that it lies in, where that lies in the folder that is collected
     runs: Callable[..., Runs] = Runs  # reads the runs that belong to it; takes the names of experiments that come first
+    secret: bytes = b""  # by which its student finds the feedback in nbgrader's exchange
 
 
 class Reader:

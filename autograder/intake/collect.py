@@ -21,11 +21,11 @@ from autograder import limited
 from autograder.course import FOLDER, Course, CourseError, NotebookEntry, Platform
 from autograder.gradebook import course_tree, roster
 from autograder.html_cleaning import line
-from autograder.intake import origins, reading
+from autograder.intake import exchange, origins, reading
 from autograder.intake.archive import Found, Reader, downloads
 from autograder.intake.platforms import TELL, Claim, assignment_claims
 from autograder.intake.runs import Runs
-from autograder.intake.times import read_times
+from autograder.intake.times import Times, read_times
 from autograder.intake.zip_names import require_encoding
 from utils.experiments import profiles
 from utils.experiments.experiment import Files
@@ -36,6 +36,7 @@ MAX_NAME = 120  # bytes
 RESULTS = ".results.json"
 BLANK = "-blank"  # in the name of a kept hand-in that has runs and no answer
 GIVEN = "given"  # in the name of a kept hand-in: its time is that of a table, see `times`
+SECRET = ".secret.txt"  # beside a kept hand-in that came from nbgrader's exchange
 SPREAD = datetime.timedelta(minutes=5)  # where times may be the download's own: those that are closer are
 
 
@@ -58,6 +59,11 @@ def require_hand_ins(course: Course, source: Path) -> None:
     """
     if not source.exists():
         raise CourseError(f"{source} does not exist")
+    if exchange.is_exchange(course, source):
+        raise CourseError(
+            f"{source} is in an exchange of nbgrader, whose folders name students in a way of their own: use "
+            f"`autograder collect --exchange {source}`"
+        )
     for kept in (FOLDER, course.tree.resolve()):
         if kept.is_relative_to(source.resolve()):
             raise CourseError(
@@ -91,11 +97,45 @@ def collect(
     require_encoding(zip_names)
     result, given = Collected(), read_times(course, times) if times else None
     named = _Names(course, source, result, whose, zip_names)
+    reader = Reader(course, result.refused, result.notes, zip_names, named.is_known, bool(whose))
+    return _collect(course, source, reader.files(source), named, result, only, whose, chosen, given)
+
+
+def collect_exchange(
+    course: Course, given: Path | None = None, chosen: Sequence[NotebookEntry] = (), times: Path | None = None
+) -> Collected:
+    """Take every submission of nbgrader's exchange, or those of the `chosen` notebooks; as `collect`.
+
+    Args:
+        given: where it is, see `exchange.place`.
+        times: as in `collect`.
+
+    Raises:
+        CourseError: there is no such exchange.
+    """
+    source, result = exchange.place(course, given), Collected()
+    named = _Names(course, None, result, "", "")
+    read = exchange.hand_ins(course, source, result.refused, result.notes, chosen)
+    return _collect(course, source, read, named, result, None, "", (), read_times(course, times) if times else None)
+
+
+def _collect(
+    course: Course,
+    source: Path,
+    read: Iterator[Found],
+    named: "_Names",
+    result: Collected,
+    only: NotebookEntry | None,
+    whose: str,
+    chosen: Sequence[NotebookEntry],
+    given: Times | None,
+) -> Collected:
+    """Take what is `read` from `source`; see `collect`."""
     packed: set[tuple[object, str, str]] = set()
     called: dict[tuple[str, str], tuple[Claim, Found]] = {}
-    reader, others = Reader(course, result.refused, result.notes, zip_names, named.is_known, bool(whose)), 0
+    others = 0
     blank: dict[str, list[str]] = {}
-    for found in _of_each(reader.files(source), whose):
+    for found in _of_each(read, whose):
         path = line(found.path, 300)
         inside = _exercises_of(course, found.text)
         entry = _named(course, found) or only or next(iter(inside), None)
@@ -159,7 +199,7 @@ def collect(
                 found = replace(found, when=joined.when)  # a submission came when the last of its files did
             claim = replace(claim, late=claim.late or (joined.late and not row))
             told, counts = _keep(course, entry, student, found, runs, named.told_time(found, entry), claim, is_blank)
-            result.taken.append(told)
+            result.taken += [told] if told else []
             result.new += [(entry, student)] * counts
             result.notes += late_after_one_in_time(course, entry, student)
         except OSError as bad:
@@ -263,7 +303,7 @@ def _exercises_of(course: Course, text: bytes) -> list[NotebookEntry]:
 class _Names:
     """Whose the hand-ins of one download are: nobody's is merged with another's unless the roster says so."""
 
-    def __init__(self, course: Course, source: Path, result: Collected, whose: str, zip_names: str):
+    def __init__(self, course: Course, source: Path | None, result: Collected, whose: str, zip_names: str):
         self.course, self.result = course, result
         self.roster = roster.load(course)
         self.whose = whose
@@ -273,13 +313,15 @@ class _Names:
                 raise CourseError(f"`{whose}` cannot be a student's name: it has no letter and no digit")
         numbers: dict[tuple[str, str, str, str], set[str]] = {}
         times: dict[tuple[str, str], list[datetime.datetime]] = {}
-        for download, members in downloads(source, zip_names).items():
+        for download, members in (downloads(source, zip_names) if source else {}).items():
             for path, when in members:
                 for row, claim in assignment_claims(course, path):
                     about = (row.name, claim.name, download, _file_of(course, path.name))
                     numbers.setdefault(about, set()).add(claim.id)
                     times.setdefault((row.name, download), []).append(when)
-        self.zipped = source.suffix.lower() == ".zip"  # a zip's times name no zone; those of files in a folder do
+        self.zipped = bool(
+            source and source.suffix.lower() == ".zip"
+        )  # a zip's times name no zone; those of files in a folder do
         self.ambiguous = {about[:3] for about, several in numbers.items() if len(several) > 1}
         self.differing = {one for one, stated in times.items() if max(stated) - min(stated) > SPREAD}
 
@@ -467,11 +509,14 @@ def _keep(
         if results:  # first: the notebook says that the hand-in is there
             course_tree.write(kept.with_suffix(RESULTS), results)
         course_tree.write(kept, found.text)
+        _keep_secret(kept, found.secret)
         if last is not None:  # a clock may stand still, or be put back
             newest = max(kept.stat().st_mtime_ns, last.stat().st_mtime_ns + 1)
             os.utime(kept, ns=(newest, newest))
     elif given and there and last is not None:  # the same time once more, after another one
         os.utime(kept, ns=(last.stat().st_mtime_ns + 1,) * 2)
+    elif last is not None and again:  # submitted once more: its feedback is for the later submission
+        _keep_secret(last, found.secret)
     place_latest(course, entry, student)
     is_latest = last is None or (_rank(last) <= _rank(kept) and not there)
     if claim and ((new and is_latest) or origins.origin_of(course, entry, student) is None):
@@ -479,10 +524,18 @@ def _keep(
     told = f"{student}: {entry.name} from {line(found.path, 300)}"
     if again:
         return f"{told} (the same as the one that counts)", False
+    if there and found.secret:  # an exchange keeps all submissions
+        return "", False
     if last is not None and not is_latest:
         return f"{told} (kept, and does NOT count: the one of {_when(last):%Y-%m-%d %H:%M} UTC came later)", False
     older = len(list(folder.glob("*.ipynb"))) - 1
     return (f"{told} (it counts; {older} earlier one{'s' * (older > 1)} kept)" if older else told), True
+
+
+def _keep_secret(kept: Path, secret: bytes) -> None:
+    if secret:
+        course_tree.write(kept.with_suffix(SECRET), secret)
+        kept.with_suffix(SECRET).chmod(0o600)
 
 
 def kept_hand_ins(course: Course, entry: NotebookEntry, student: str) -> list[Path]:
@@ -502,6 +555,7 @@ def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
     )
     taken = _when(given) if given else min(told) if told else _handed_in_at(latest)
     stamp = submitted.with_name("timestamp.txt")
+    _place_secret(course, entry, student, latest)
     if not submitted.exists() or submitted.read_bytes() != latest.read_bytes():
         course_tree.write(submitted, latest.read_bytes())
     packed = latest.with_suffix(RESULTS)
@@ -514,6 +568,20 @@ def place_latest(course: Course, entry: NotebookEntry, student: str) -> None:
         stamp.unlink(missing_ok=True)
     elif not stamp.exists() or stamp.read_text() != course_tree.timestamp(taken) + "\n":
         course_tree.write(stamp, course_tree.timestamp(taken) + "\n")
+
+
+def _place_secret(course: Course, entry: NotebookEntry, student: str, latest: Path) -> None:
+    """Put the secret of the `latest` hand-in beside it where nbgrader looks, and beside its graded copy."""
+    submitted = course_tree.place(course, "submitted", entry, student)
+    packed, runs = latest.with_suffix(RESULTS), course_tree.results_path(course, entry, student)
+    same = submitted.exists() and submitted.read_bytes() == latest.read_bytes()
+    same = same and (packed.read_bytes() if packed.exists() else b"") == (runs.read_bytes() if runs.exists() else b"")
+    secret = latest.with_suffix(SECRET).read_text() if latest.with_suffix(SECRET).exists() else ""
+    before = course_tree.secret_of(course, "submitted", entry, student)
+    graded = course_tree.secret_of(course, "autograded", entry, student)
+    course_tree.place_secret(course, "submitted", entry, student, secret)
+    if same and graded == before and course_tree.place(course, "autograded", entry, student).exists():
+        course_tree.place_secret(course, "autograded", entry, student, secret)  # nothing is graded again
 
 
 def late_after_one_in_time(course: Course, entry: NotebookEntry, student: str) -> list[str]:

@@ -85,6 +85,8 @@ def _stale(
             raise CourseError(f"the gradebook does not know {student}'s {entry.name}: run `autograder grade` first")
         path = _path(course, entry, student)
         made_of, digest = path.with_name(MADE_OF), _digest(_about(course, entry, student, marked[student]))
+        secret = course_tree.secret_of(course, "autograded", entry, student)
+        course_tree.place_secret(course, "feedback", entry, student, secret)  # of today, also where the page stays
         if not path.exists() or not made_of.exists() or made_of.read_text() != digest:
             yield entry, student, marked[student]
 

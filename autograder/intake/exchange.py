@@ -1,0 +1,312 @@
+"""Submissions in nbgrader's exchange: its inbound folder, into which every student of a hub can write.
+
+What the name of a submission's folder says is a claim. Whose it is, the system says: the account that owns the folder.
+When it came, the system says too, where the claim differs: no ordinary user can set the time of a file's last change.
+Folders and files are opened one below the other, without following links, so that nobody can exchange them meanwhile.
+"""
+
+import contextlib
+import datetime
+import os
+import pwd
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from autograder.course import Course, CourseError, NotebookEntry
+from autograder.intake.archive import MAX_RUNS, YEARS, Found, is_text
+from autograder.intake.platforms import Claim
+from autograder.intake.runs import Runs
+from utils.experiments.experiment import MAX_FILE, MAX_FILES
+
+INBOUND = "inbound"
+SECRET_FILE, TIME_FILE = "submission_secret.txt", "timestamp.txt"
+SECRET = re.compile(rb"[\w-]{16,256}")  # nbgrader writes 128 hexadecimal digits
+RUN_FOLDER, RUN_FILE = re.compile(r"[\w.,+-]{1,150}"), re.compile(r"seed_\d{1,6}\.json")
+SPREAD = datetime.timedelta(minutes=5)  # `nbgrader submit` takes seconds between the name and the last file
+SHARED_ACCOUNT = "jovyan"  # of all users of a hub whose images are Jupyter's
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe would wait for a writer
+
+
+@dataclass(frozen=True)
+class _Submission:
+    """The folder of a submission, and what its name claims."""
+
+    path: PurePosixPath  # below the folder that is read
+    user: str
+    entry: NotebookEntry
+    stated: str  # the time; "" if a file in the folder says it
+    owned: bool  # whether the owner of the folder has to be the user
+
+
+class Unreadable(Exception):
+    """A file or folder that is not taken; the message says why."""
+
+
+def place(course: Course, given: Path | None = None) -> Path:
+    """The folder with submissions: the course's inbound folder in an exchange, or nbgrader's folder `submitted`.
+
+    Args:
+        given: the exchange, the course's folder in it, its inbound folder, or a folder `submitted` that nbgrader's own
+            `collect` has filled; by default the exchange of nbgrader's configuration.
+
+    Raises:
+        CourseError: there is none.
+    """
+    root = given or configured(course)
+    for folder in (root / course.course_id / INBOUND, root / INBOUND, root):
+        if folder.is_dir() and (folder.name == INBOUND or _is_submitted(course, folder)):
+            return folder
+    raise CourseError(
+        f"{root} is not an exchange of this course: there is no {root / course.course_id / INBOUND}. "
+        f"`nbgrader release_assignment` in {course.tree} makes it; if the exchange is elsewhere, name it: "
+        "`autograder collect --exchange DIR`"
+    )
+
+
+def configured(course: Course) -> Path:
+    """The exchange that nbgrader's configuration names for the course tree.
+
+    Raises:
+        CourseError: the tree is not built.
+    """
+    if not (course.tree / "nbgrader_config.py").is_file():
+        raise CourseError(f"there is no course tree in {course.tree}: run `autograder build` first")
+    from nbgrader.apps.baseapp import NbGrader
+    from nbgrader.exchange.default import Exchange
+
+    app = NbGrader()
+    with contextlib.chdir(course.tree):
+        app.initialize([])
+    return Path(Exchange(parent=app).root)
+
+
+def is_exchange(course: Course, folder: Path) -> bool:
+    """Whether a folder is an exchange with this course, the course's folder in one, or an inbound folder."""
+    for inbound in (folder, folder / INBOUND, folder / course.course_id / INBOUND):
+        if inbound.is_dir():
+            named = [_parsed(course, name) is not None for name in os.listdir(inbound) if is_text(name)]
+            if 2 * sum(named) > len(named):  # one such name may be a student's joke in a folder of another kind
+                return True
+    return False
+
+
+def _is_submitted(course: Course, folder: Path) -> bool:
+    return any(next(folder.glob(f"*/{entry.name}/{TIME_FILE}"), None) for entry in course.notebooks)
+
+
+def hand_ins(
+    course: Course, folder: Path, refused: list[str], notes: list[str], chosen: Sequence[NotebookEntry] = ()
+) -> Iterator[Found]:
+    """Every submission in `folder`, see `place`, or those of the `chosen` notebooks; the earliest first."""
+    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        taken: list[tuple[_Submission, Found, datetime.datetime]] = []
+        shared = set()
+        for one in _listed(course, folder, top, refused):
+            if chosen and one.entry not in chosen:
+                continue
+            try:
+                found, changed, account = _read(course, top, one, notes)
+            except Unreadable as why:
+                refused.append(f"{one.path}: {why}")
+                continue
+            taken.append((one, found, changed))
+            shared |= {account} if account else set()
+        for account in sorted(shared):
+            notes.append(
+                f"the account {account} owns folders that claim to be of students: the system does not say whose they "
+                "are, and the names of these folders are believed"
+            )
+        yield from sorted(_timed(taken, notes), key=lambda found: found.when)
+    finally:
+        os.close(top)
+
+
+def _listed(course: Course, folder: Path, top: int, refused: list[str]) -> Iterator[_Submission]:
+    """The submissions by the names of folders."""
+    inbound = folder.name == INBOUND or not _is_submitted(course, folder)
+    for name in sorted(os.listdir(top)):
+        if not is_text(name):
+            refused.append(f"{name.encode(errors='replace').decode()}: its name is no UTF-8")
+        elif inbound:
+            parsed = _parsed(course, name)
+            if parsed:
+                yield _Submission(PurePosixPath(name), *parsed, owned=True)
+            elif not name.startswith("."):
+                refused.append(f"{name}: not called like a submission of this course, USER+NOTEBOOK+TIME+CODE")
+        else:
+            for entry in course.notebooks:
+                if (folder / name / entry.name).is_dir():
+                    yield _Submission(PurePosixPath(name, entry.name), name, entry, "", owned=False)
+
+
+def _parsed(course: Course, name: str) -> tuple[str, NotebookEntry, str] | None:
+    """User, notebook and time in the name of a submission's folder: USER+NOTEBOOK+TIME[+CODE]."""
+    known = {entry.name: entry for entry in course.notebooks}
+    for parts in (name.rsplit("+", 3), name.rsplit("+", 2)):
+        if len(parts) > 2 and parts[0] and parts[1] in known:
+            return parts[0], known[parts[1]], parts[2]
+    return None
+
+
+def _read(course: Course, top: int, one: _Submission, notes: list[str]) -> tuple[Found, datetime.datetime, str]:
+    """A submission, when its notebook was last changed, and the account that it shares with other students, or "".
+
+    Raises:
+        Unreadable: it is not taken.
+    """
+    with contextlib.ExitStack() as stack:
+        folder = top
+        for part in one.path.parts:
+            folder = _folder(stack, folder, part)
+        owner = os.fstat(folder).st_uid
+        account = _account(one, owner) if one.owned else ""
+        names = sorted(name for name in os.listdir(folder) if is_text(name))
+        notebooks = [name for name in names if name.lower().endswith(".ipynb")]
+        name = f"{one.entry.name}.ipynb"
+        if name not in notebooks and len(notebooks) != 1:
+            raise Unreadable(f"it holds no {name}" + f", but {len(notebooks)} other notebooks" * bool(notebooks))
+        name = name if name in notebooks else notebooks[0]
+        owners = {owner, os.geteuid(), 0} if one.owned else None
+        text, state = _file(folder, name, int(course.limits.notebook_mb * 2**20) + 1, owners)
+        secret = b""
+        if SECRET_FILE in names:
+            secret = _file(folder, SECRET_FILE, 1024, owners)[0].strip()
+            if not SECRET.fullmatch(secret):
+                notes.append(
+                    f"{one.path}: its {SECRET_FILE} is not nbgrader's, so that no feedback can be released to it"
+                )
+                secret = b""
+        stated = one.stated or _file(folder, TIME_FILE, 200, owners)[0].decode(errors="replace")
+        runs = _runs(stack, folder, owners) if "results" in names and one.entry.has_experiments else {}
+    when = _time(stated.strip())
+    changed = datetime.datetime.fromtimestamp(state.st_ctime, datetime.UTC)
+    path = PurePosixPath(one.path, name)
+    found = Found(
+        path,
+        text,
+        when,
+        PurePosixPath(one.user, one.entry.name),
+        Claim(one.user),
+        runs=lambda *first: Runs(runs),
+        secret=secret,
+    )
+    return found, changed if one.owned else when, account
+
+
+def _account(one: _Submission, owner: int) -> str:
+    """See that the folder belongs to the user whom its name claims; the account, if all users share it, else "".
+
+    Raises:
+        Unreadable: it belongs to somebody else.
+    """
+    try:
+        account = pwd.getpwuid(owner).pw_name
+    except KeyError:
+        account = ""
+    if account == one.user:
+        return ""
+    if account == SHARED_ACCOUNT or owner == os.geteuid():  # nobody but the one who collects could have made it
+        return account or f"number {owner}"
+    if not account:
+        raise Unreadable(
+            f"it belongs to the account number {owner}, whose name this machine does not know: collect where the hub's "
+            "accounts are known"
+        )
+    raise Unreadable(
+        f"it claims to be of {one.user} and belongs to {account}: ask both. To take it as it is, copy its notebook and "
+        f"use `autograder collect FILE --student {one.user}`"
+    )
+
+
+def _folder(stack: contextlib.ExitStack, above: int, name: str) -> int:
+    """Open a folder that is no link, below another one; it is closed with the stack."""
+    try:
+        opened = os.open(name, FOLDER_FLAGS, dir_fd=above)
+    except OSError as bad:
+        raise Unreadable(f"{name} is a link, or not a folder that can be read ({bad.strerror})") from None
+    stack.callback(os.close, opened)
+    return opened
+
+
+def _file(above: int, name: str, most: int, owners: set[int] | None) -> tuple[bytes, os.stat_result]:
+    """At most so many bytes of a plain file that belongs to one of these, and what the system says of the file.
+
+    Raises:
+        Unreadable: it is no such file.
+    """
+    try:
+        opened = os.open(name, FILE_FLAGS, dir_fd=above)
+    except OSError as bad:
+        raise Unreadable(f"{name} is a link, or cannot be read ({bad.strerror})") from None
+    try:
+        state = os.fstat(opened)
+        if not stat.S_ISREG(state.st_mode):
+            raise Unreadable(f"{name} is a folder or a special file")
+        if owners is not None and state.st_uid not in owners:
+            raise Unreadable(f"{name} belongs to another user than its folder")
+        with open(opened, "rb", closefd=False) as file:
+            return file.read(most), os.fstat(opened)
+    except OSError as bad:
+        raise Unreadable(f"{name} cannot be read ({bad.strerror})") from None
+    finally:
+        os.close(opened)
+
+
+def _runs(stack: contextlib.ExitStack, above: int, owners: set[int] | None) -> dict[str, bytes]:
+    """The files of runs in the folder `results`, as `utils.experiments.experiment.read_files` names them."""
+    found: dict[str, bytes] = {}
+    results = _folder(stack, above, "results")
+    for name in sorted(filter(RUN_FOLDER.fullmatch, filter(is_text, os.listdir(results))))[:MAX_FILES]:
+        with contextlib.ExitStack() as inner:
+            try:
+                folder = _folder(inner, results, name)
+            except Unreadable:
+                continue  # a file that is no run's folder
+            for seed in sorted(filter(RUN_FILE.fullmatch, filter(is_text, os.listdir(folder)))):
+                found[f"{name}/{seed}"] = _file(folder, seed, MAX_FILE + 1, owners)[0]
+                if len(found) > MAX_FILES or sum(map(len, found.values())) > MAX_RUNS:
+                    raise Unreadable(f"more than {MAX_FILES} runs, or {MAX_RUNS // 2**20} MB of them")
+    return found
+
+
+def _time(stated: str) -> datetime.datetime:
+    """A time as nbgrader writes it.
+
+    Raises:
+        Unreadable: it is none.
+    """
+    from nbgrader.utils import parse_utc
+
+    try:
+        when = parse_utc(stated).replace(tzinfo=datetime.UTC)
+    except (ValueError, OverflowError, TypeError, AttributeError):
+        raise Unreadable(f"`{stated[:60]}` is not a time") from None
+    if when.year not in YEARS:
+        raise Unreadable(f"`{stated[:60]}` is not a time at which somebody can hand in")
+    return when
+
+
+def _timed(taken: list[tuple[_Submission, Found, datetime.datetime]], notes: list[str]) -> Iterator[Found]:
+    """The submissions, each with the time that counts: the stated one, or the system's where the two differ."""
+    differ = [abs(changed - found.when) > SPREAD for _, found, changed in taken]
+    users = {one.user for one, _, _ in taken}
+    if len(users) > 1 and all(differ):
+        notes.append(
+            "all submissions were changed at other times than they state, as in a copy of an exchange: the times that "
+            "they state count, which students could have forged"
+        )
+        differ = [False] * len(taken)
+    for (one, found, changed), other in zip(taken, differ, strict=True):
+        if other:
+            notes.append(
+                f"{one.path}: it states {found.when:%Y-%m-%d %H:%M} UTC, and its notebook was last changed at "
+                f"{changed:%Y-%m-%d %H:%M} UTC, which counts. If somebody has copied it or changed its rights since, "
+                f"use `autograder extend {one.user} {one.entry.number}`, or collect again with --times"
+            )
+            found = replace(found, when=changed)
+        yield found
