@@ -210,7 +210,7 @@ def test_links_and_special_files_are_not_read(fresh, inbound, tmp_path, what):
     assert not any(b"instructor" in path.read_bytes() for path in fresh.tree.glob("handins/**/*") if path.is_file())
 
 
-@pytest.mark.parametrize("when", ["2026-01-01", "9998-01-01"])
+@pytest.mark.parametrize("when", ["2026-01-01", "2150-01-01"])
 def test_a_forged_time_does_not_count(fresh, inbound, when):
     """No user can set when a file was last changed; `touch` sets another time."""
     folder = submission(inbound, "eve", f"{when} 00:00:00.000000 UTC")
@@ -233,7 +233,7 @@ def test_times_of_a_copied_exchange_are_those_that_it_states(fresh, inbound):
     assert any("as in a copy of an exchange" in note for note in got.notes)
 
 
-@pytest.mark.parametrize("when", ["tomorrow or so", "9999-12-31 00:00:00 UTC", "", "0" * 90, "2026-13-45 99:00:00 UTC"])
+@pytest.mark.parametrize("when", ["tomorrow or so", "9998-01-01 00:00:00 UTC", "", "0" * 90, "2026-13-45 99:00:00 UTC"])
 def test_a_time_that_is_none_is_refused_and_stops_nobody(fresh, inbound, when):
     submission(inbound, "eve", when)
     submission(inbound, "ada", now())
