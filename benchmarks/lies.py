@@ -13,7 +13,6 @@ import argparse
 import concurrent.futures
 import contextlib
 import copy
-import functools
 import io
 import json
 import random
@@ -21,6 +20,7 @@ import sys
 import warnings
 import zlib
 from pathlib import Path
+from unittest import mock
 
 from tqdm import tqdm
 
@@ -77,15 +77,16 @@ def other_outcomes(Replay, capacity, count, n, seeds):
     return found
 
 
-class Draws:
-    """Patches what generators draw and report in this process, as if each part of a run had a stream of its own.
+class Draws(contextlib.ExitStack):
+    """Within it, generators draw and report as if each part of a run had a stream of its own.
 
     The global generators of torch, numpy and Python report the states that they had at first.
     """
 
     def __init__(self):
+        super().__init__()
         self.seed, self.varies, self.part = 0, None, ""
-        rand, first = torch.rand, (torch.get_rng_state(), np.random.get_state(), random.getstate())
+        rand = torch.rand
 
         def drawn(*size, generator=None, **options):
             if generator is None or not self.part:
@@ -94,8 +95,10 @@ class Draws:
             own = torch.Generator().manual_seed(zlib.crc32(f"{seed} {self.part}".encode()))
             return rand(*size, generator=own)
 
-        torch.rand = drawn
-        torch.get_rng_state, np.random.get_state, random.getstate = (lambda one=one: one for one in first)
+        self.enter_context(mock.patch.object(torch, "rand", drawn))
+        for module, name in ((torch, "get_rng_state"), (np.random, "get_state"), (random, "getstate")):
+            first = getattr(module, name)()
+            self.enter_context(mock.patch.object(module, name, lambda first=first: first))
 
     def look(self, request):
         """Note whose generators are asked for, and which one is taken out of the dict."""
@@ -106,7 +109,6 @@ class Draws:
             self.part = asked["args"][-1]
 
 
-patched_draws = functools.cache(Draws)  # once in a process
 asked: list[torch.nn.Module] = []
 LIES = {
     "left_behind": left_behind,
@@ -154,13 +156,15 @@ def passes(entry: course.NotebookEntry, case: answers.AnswerCase) -> bool:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     lying()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
         try:
             namespace = answers.at_home(build.student_notebook(course.load(), entry), case.source, case.name)
         except Exception:  # a cell that stops defines what it had defined until then, which is not what is asked here
             return False
 
-        draws = patched_draws() if entry.number == "05" else None
+        draws = stack.enter_context(Draws()) if entry.number == "05" else None
 
         def ask(request):
             if draws:
