@@ -391,6 +391,35 @@ def test_marks_by_hand_stay(twin):
     assert compare.marks(twin)["week 1", "ada"]["mark first one essay"] == (0.0, 2.0, 1)
 
 
+def test_what_stock_nbgrader_graded_is_left_alone_until_it_changes(small, tmp_path):
+    root = tmp_path / "course"
+    shutil.copytree(small, root)
+    with Gradebook(f"sqlite:///{root}/gradebook.db") as book:
+        essay = book.find_grade("essay", "first one", "week 1", "ada")
+        essay.manual_score, essay.needs_manual_grade = 2, False
+        half = book.find_grade("all", "first one", "week 1", "cy")  # as if nbgrader had been ended before it saved
+        half.auto_score, half.needs_manual_grade = None, False
+        book.db.commit()
+    before, heard = compare.marks(root), []
+    assert before["week 1", "ada"]["mark first one essay"] == (0.0, 2.0, 0)
+    (root / "submitted/bo/week 1/timestamp.txt").write_text("2030-01-02 03:04:05 UTC")
+    (root / "autograded/bo/week 1").chmod(0o755)
+    (root / "autograded/bo/week 1/timestamp.txt").write_text("2030-01-01 03:04:05 UTC")
+    records, _ = run(root, on_record=heard.append)
+    assert sorted(one.student for one in heard) == ["ada", "bo", "cy"]
+    assert [directory.BEFORE in one.remarks for one in records] == [True, False, False], "a newer one, half a one"
+    after = compare.marks(root)
+    assert after["week 1", "ada"] == before["week 1", "ada"] and after["week 1", "cy"]["mark first one all"][0] == 3
+    assert (records[0].score, records[0].to_mark) == (sum(part[1] or part[0] for part in marks_of(after, "ada")), False)
+    assert run(root, on_record=heard.append)[0] == records and len(heard) == 3
+    run(root, students=["ada"], again=True, on_record=heard.append)
+    assert len(heard) == 4 and compare.marks(root)["week 1", "ada"]["mark first one essay"] == (0.0, 2.0, 1)
+
+
+def marks_of(found, student):
+    return [value for name, value in found["week 1", student].items() if name.startswith("mark")]
+
+
 def test_the_instructors_configuration_holds(lone):
     moved = "c.CourseDirectory.submitted_directory = 'inbox'\nc.CourseDirectory.autograded_directory = 'done/here'\n"
     order = "c.CourseDirectory.directory_structure = '{nbgrader_step}/{assignment_id}/{student_id}'\n"

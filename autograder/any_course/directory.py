@@ -35,6 +35,7 @@ FOOLED = (
     "Tests in cells run beside the student's code, which can still fool them: look at surprising answers. "
     'How a test becomes a check that it cannot reach: docs/instructors.md, "A course of stock nbgrader".'
 )
+BEFORE = "graded earlier by stock nbgrader and left as it is; --again grades it here"
 GRADED, UNGRADABLE = "graded", "ungradable"
 # What is imported once, before kernels are forked, if a source notebook imports it.
 PRELOADED = {
@@ -289,6 +290,46 @@ def jobs(course: CourseDir, assignment: str, students: Collection[str] = ()) -> 
         known = course.load_record(assignment, student)
         found.append(Job(assignment, student, Path(name), content.hexdigest(), known, unreadable))
     return found
+
+
+def graded_before(course: CourseDir, job: Job) -> Record | None:
+    """Return the record of a submission that stock nbgrader has graded; None if nbgrader itself would grade it now.
+
+    Grading it again would make its reader confirm every mark by hand: nbgrader sets `needs_manual_grade`.
+    """
+    from nbgrader.api import MissingEntry
+
+    own = course.app.coursedir
+    place = course.place(own.autograded_directory, job.student, job.assignment)
+    if not place.is_dir():
+        return None
+    submitted, graded = own.get_existing_timestamp(str(job.folder)), own.get_existing_timestamp(str(place))
+    if submitted and graded and submitted > graded:
+        return None
+    with _gradebook(course) as gradebook:
+        try:
+            submission = gradebook.find_submission(job.assignment, job.student)
+        except MissingEntry:
+            return None
+        for notebook in submission.notebooks:
+            name = f"{notebook.name}.ipynb"
+            if (job.folder / name).exists() and not (place / name).exists():
+                return None
+            if any(
+                grade.auto_score is None and grade.manual_score is None and not grade.needs_manual_grade
+                for grade in notebook.grades
+            ):  # nbgrader was ended before it saved the marks
+                return None
+        return Record(
+            job.student,
+            job.assignment,
+            GRADED,
+            score=submission.score,
+            points=submission.max_score,
+            to_mark=submission.needs_manual_grade,
+            remarks=[BEFORE],
+            digest=job.digest,
+        )
 
 
 def _fingerprint(course: CourseDir, assignment: str) -> bytes:

@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from autograder import html_cleaning
 from autograder.any_course.convert import Converted, convert, split
-from autograder.any_course.directory import GRADED, UNGRADABLE, CourseDir, Job, Record, jobs, languages
+from autograder.any_course.directory import GRADED, UNGRADABLE, CourseDir, Job, Record, graded_before, jobs, languages
 from autograder.course import CourseError
 from autograder.grading.local import TookTooLong, Workers
 from autograder.sandbox import preload
@@ -114,8 +114,9 @@ def grade(
 ) -> tuple[list[Record], list[str]]:
     """Grade the hand-ins of these assignments that are new or changed; all records, and which notebooks are refused.
 
-    A hand-in is graded anew when it, the assignment or a setting has changed, or with `again`. An interrupted run
-    loses what was being graded then, and nothing else.
+    A submission is graded again when it, the assignment or a setting has changed, or with `again`. One that stock
+    nbgrader has graded is left as it is until then. An interrupted run loses what was being graded then, and nothing
+    else.
 
     Raises:
         SandboxError: sandboxes cannot be made here.
@@ -136,6 +137,10 @@ def grade(
                 found.add(job.student)
                 if job.settled and job.known and not again:
                     records.append(job.known)
+                elif not job.known and not again and (record := graded_before(course, job)):
+                    course.keep_record(record)
+                    on_record(record)
+                    records.append(record)
                 else:
                     waiting.append(job)
         if not refused and (unknown := sorted({*students} - found)):
