@@ -315,6 +315,24 @@ def test_a_cell_that_is_stopped_fails_and_the_others_count(lone):
     assert "longer than 1 seconds" in remarks["does_not_end"] and "its kernel died" in remarks["ends_itself"]
 
 
+DRAWS = """\
+import random, numpy, torch
+print("DREW", random.random(), numpy.random.random(), torch.rand(1, dtype=torch.float64).item())
+"""
+
+
+def test_a_kernel_of_another_course_is_not_seeded(lone):
+    root = lone(DRAWS, "assert True", toml=f'{QUICK}[grading]\npreload = ["numpy", "torch"]\n')
+    shutil.copytree(root / "submitted/eve", root / "submitted/bo")
+    records, _ = run(root)
+    assert [(one.status, one.score) for one in records] == [(GRADED, 1)] * 2
+    drawn = []
+    for student in ("eve", "bo"):
+        cells = nbformat.read(root / f"autograded/{student}/one/n.ipynb", as_version=4).cells
+        drawn.append(re.search(r"DREW (\S+) (\S+) (\S+)", text_of(cells[0])).groups())
+    assert [mine == other for mine, other in zip(*drawn, strict=True)] == [False] * 3
+
+
 def test_other_kernels_are_refused_by_name(lone, monkeypatch):
     root = lone("1", "assert True")
     spec = {"name": "ir", "language": "R", "display_name": "R"}
