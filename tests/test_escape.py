@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from autograder import course
-from autograder.sandbox import kernel, sandbox, seccomp
+from autograder.sandbox import kernel, memory_group, sandbox, seccomp
 
 LIMITS = {"cell_seconds": 10, "memory_mb": 1024, "disk_mb": 64, "file_mb": 16}
 CALL = "import ctypes, os; libc = ctypes.CDLL(None, use_errno=True)\n"
@@ -371,6 +371,31 @@ def test_page_tables_count_as_memory(small):
         assert said(running.run("print('ready')")) == "ready\n"
         with pytest.raises(kernel.KernelGone, match="used more than 512 MB of memory"):
             running.run(TABLES)
+
+
+def test_where_cgroups_can_be_made_the_system_bounds_memory(small, monkeypatch):
+    """Also between two looks of the watch, which sees nothing here."""
+    groups, make, most = [], memory_group.make, 2**28
+    monkeypatch.setattr(memory_group, "make", lambda name, _: groups.append(make(name, most)) or groups[-1])
+    monkeypatch.setattr(sandbox.Sandbox, "_uses_more_than", lambda self, most: False)
+    with kernel.open_kernel(small) as running:
+        if groups[0] is None:
+            pytest.skip("no memory cgroup can be made here")
+        assert said(running.run("print(len(open('/proc/self/cgroup').read()) > 0)")) == "True\n"
+        number = groups[0].path.name.rpartition("-")[2]
+        assert number not in (groups[0].path / "cgroup.procs").read_text().split(), "the first process is outside"
+        assert (groups[0].path / "cgroup.procs").read_text(), "the kernel is in it"
+        with pytest.raises(kernel.KernelGone, match="used more than 1024 MB of memory"):
+            running.run("import os, time, numpy\nfor _ in range(4):\n    if not os.fork():\n"
+                        "        more = numpy.ones(2**24)\n        time.sleep(60)\ntime.sleep(60)")  # fmt: skip
+    assert not groups[0].path.exists() and len(groups) == 1
+
+
+def test_without_cgroups_the_watch_is_alone(small, monkeypatch):
+    monkeypatch.setattr(memory_group, "_places", lambda: iter(()))
+    assert memory_group.make("autograder-test", 2**30) is None
+    with kernel.open_kernel(small) as running:
+        assert said(running.run("print('here')")) == "here\n"
 
 
 def test_one_limit_holds_for_all_that_is_written(small):

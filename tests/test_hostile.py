@@ -364,6 +364,7 @@ def test_the_trick_was_played_and_what_was_refused_is_said(world, attack):
         assert re.search(attack.shows.replace(": []", r": \[\]"), outputs), outputs[:2000]
     if attack.told:
         lines = [line for line in world.collected.refused if attack.raw or attack.student in line]
+        lines += [note for note in world.collected.notes if "are left out" in note]  # counted, for all students at once
         said = ("" if attack.raw else RECORD.dump_json(world.record(attack)).decode()) + "\n".join(lines)
         assert re.search(attack.told, said), said[-3000:]
 

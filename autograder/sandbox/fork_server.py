@@ -176,6 +176,7 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: tuple[int, 
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         os.setsid()
+        group = os.open(request["group"], os.O_WRONLY)  # in the sandbox it is not there
         enter(request["sandbox"])
     except Exception:
         with contextlib.suppress(ConnectionError):
@@ -190,6 +191,7 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: tuple[int, 
                 os.close(end)  # so that the judge hears at once when the kernel closes its own
             os.waitpid(child, 0)
             os._exit(0)
+        os.write(group, b"0")
         line = close_inherited(line)
         os.setsid()  # the sandbox's own: a signal to its group must not reach the process above, which is outside
         seccomp.join_own_keyring()

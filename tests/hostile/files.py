@@ -1,6 +1,6 @@
 # Files beside the notebook, and files that the kernel writes: nothing of them is taken, nothing of them stays.
 
-# %% name="brings modules along" attack="modules that shadow the library's" where="zip" told="not a notebook"
+# %% name="brings modules along" attack="modules that shadow the library's" where="zip" told="not notebooks and are left out: .* .py"
 for name in ("torch.py", "utils/grading/check.py", "utils/__init__.py", "sitecustomize.py", "ipykernel/__init__.py"):
     add(name, "import os; os.system('touch /tmp/TOKEN')\n")
 
@@ -26,7 +26,7 @@ for folder in places:
 if NUMBER == 0:
     os.kill(os.getpid(), signal.SIGKILL)
 
-# %% name="brings start-up files along" attack="start-up files that survive into the next kernel" where="zip" told="not a"
+# %% name="brings start-up files along" attack="start-up files that survive into the next kernel" where="zip" told="not notebooks and are left out: .* .py"
 for name in (".ipython/profile_default/startup/00.py", "nbgrader_config.py", "jupyter_config.py", "conftest.py"):
     add(name, "import os; os.system('touch /tmp/TOKEN')\n")
 
