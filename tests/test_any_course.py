@@ -1,5 +1,6 @@
 """Any course of nbgrader, graded in the sandbox: the marks are stock nbgrader's, and a hand-in reaches nothing."""
 
+import contextlib
 import functools
 import io
 import json
@@ -8,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from functools import partial
@@ -451,6 +453,64 @@ def test_the_instructors_configuration_holds(lone):
     assert [one.score for one in records] == [1] and (root / "done/here/one/eve/n.ipynb").exists()
     (root / "nbgrader_config.py").write_text("c = get_config()\nc.CourseDirectory.nonsense(")
     with pytest.raises(CourseError, match="configuration"):
+        directory.open_course(root)
+
+
+HOOKS = """
+def noted(when, **given):
+    names = [path.rpartition("/")[2] for path in given["notebooks"]]
+    with open(f"{when}.txt", "a") as notes:
+        print(given["assignment"], given["student"], names, file=notes)
+def before(**given): noted("before", **given)
+def after(**given): noted("after", **given)
+c.Autograde.pre_convert_hook, c.Autograde.post_convert_hook = before, after
+"""
+
+
+def test_hooks_get_what_stock_nbgrader_gives_them(lone, tmp_path):
+    root = lone("1", "assert True", settings=HOOKS)
+    shutil.copytree(root, tmp_path / "stock")
+    command = [os.path.join(os.path.dirname(sys.executable), "nbgrader"), "autograde", "one"]
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    stock = subprocess.run(command, cwd=tmp_path / "stock", env=os.environ | {"PATH": path}, capture_output=True)
+    assert stock.returncode == 0, stock.stderr.decode()
+    records, _ = run(root)
+    assert records[0].status == GRADED
+    for when in ("before", "after"):
+        assert (
+            (root / f"{when}.txt").read_text() == (tmp_path / f"stock/{when}.txt").read_text() == "one * ['n.ipynb']\n"
+        )
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "c.Execute.timeout = '30s'",
+        "c.Autograde.permissions = 'all'",
+        "c.AssignLatePenalties.plugin_class = 'no_such_module.Plugin'",
+        "c.Autograde.autograde_preprocessors = ['no_such_module.Step']",
+    ],
+)
+def test_a_setting_that_nbgrader_refuses_is_reported(lone, setting):
+    root = lone("1", "assert True", settings=setting)
+    with pytest.raises(CourseError, match=r"the configuration in .*lone: \w+: .*(timeout|permissions|no_such_module)"):
+        directory.open_course(root)
+
+
+@pytest.mark.parametrize("column", ["student.lms_user_id", "notebook.kernelspec", "course"])
+def test_the_gradebook_of_an_older_nbgrader_is_refused_with_what_to_do(lone, column):
+    root = lone("1", "assert True")
+    table, _, name = column.partition(".")
+    assert directory.open_course(root)
+    change = f"alter table {table} drop column {name}" if name else f"drop table {table}"
+    with contextlib.closing(sqlite3.connect(root / "gradebook.db")) as old:
+        old.execute(change)
+    before = (root / "gradebook.db").read_bytes()
+    with pytest.raises(CourseError, match=rf"older nbgrader \(it has no {column}.*`nbgrader db upgrade`"):
+        directory.open_course(root)
+    assert (root / "gradebook.db").read_bytes() == before
+    (root / "gradebook.db").write_text("no database, but longer than the header of one would be" * 9)
+    with pytest.raises(CourseError, match=r"gradebook\.db cannot be read: .*not a database"):
         directory.open_course(root)
 
 

@@ -182,7 +182,7 @@ def convert(course: CourseDir, cells: Path, job: Job, server: str) -> Converted:
     """Convert a hand-in, in a worker. `cells` is a gradebook that holds the assignment and no student."""
     started, done = time.monotonic(), Converted()
     own = shutil.copy(cells, f"{cells}-{os.getpid()}")  # one path for all hand-ins of this worker: its engine is kept
-    coursedir = course.coursedir(f"sqlite:///{own}")
+    coursedir = course.coursedir(f"sqlite:///{own}", job.assignment)
     execute = InSandbox(course, server, done.remarks, parent=course.app)
     autograde = Convert(execute, course.limits.notebook_mb, coursedir=coursedir, parent=course.app)
     autograde.notebooks = sorted(map(str, job.folder.glob(f"{coursedir.notebook_id}.ipynb")))

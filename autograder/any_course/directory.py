@@ -26,6 +26,7 @@ from utils.files import write
 if TYPE_CHECKING:
     from nbgrader.apps.autogradeapp import AutogradeApp
     from nbgrader.coursedir import CourseDirectory
+    from sqlalchemy import URL
 
 T = TypeVar("T", bound=BaseModel)
 OURS = ".autograder"  # our folder in the course directory
@@ -122,14 +123,21 @@ class CourseDir:
         """The folder of a hand-in in one of nbgrader's steps."""
         return Path(os.path.normpath(self.app.coursedir.format_path(step, student, assignment)))
 
-    def coursedir(self, database: str = "") -> "CourseDirectory":
-        """nbgrader's own view of it, in which graded hand-ins are unfinished ones; with another gradebook, if given."""
+    def coursedir(self, database: str = "", assignment: str = "") -> "CourseDirectory":
+        """Return nbgrader's own view of the course, in which graded submissions are unfinished ones.
+
+        `database` is another gradebook than the course's. Hooks are called with `assignment`.
+        """
         from nbgrader.coursedir import CourseDirectory
 
         own = self.app.coursedir
         database = database or own.db_url
         return CourseDirectory(
-            parent=self.app, root=own.root, db_url=database, autograded_directory=self.unfinished, assignment_id=""
+            parent=self.app,
+            root=own.root,
+            db_url=database,
+            autograded_directory=self.unfinished,
+            assignment_id=assignment,
         )
 
     def record_path(self, assignment: str, student: str) -> Path:
@@ -184,11 +192,67 @@ def open_course(folder: Path) -> CourseDir:
             f"there is no gradebook {database.database}: `nbgrader generate_assignment NAME` makes one. "
             "Is this the folder in which `nbgrader autograde` is started?"
         )
+    _require_current(database)
+    _require_settings(app, folder)
     limits, grading = _stated(folder)
     if "cell_seconds" not in limits:
         seconds = Execute(parent=app).timeout
         limits["cell_seconds"] = seconds if seconds and seconds > 0 else Limits().notebook_seconds
     return CourseDir(app, _checked(Limits, limits, folder), _grading(grading, folder))
+
+
+def _require_current(database: "URL") -> None:
+    """Check that a gradebook has the tables and columns of the installed nbgrader.
+
+    Raises:
+        CourseError: it lacks some, or cannot be read.
+    """
+    from nbgrader.api import Base
+    from sqlalchemy import create_engine, inspect
+    from sqlalchemy.exc import SQLAlchemyError
+
+    engine = create_engine(database)
+    try:
+        there = inspect(engine)
+        names = there.get_table_names()
+        columns = {table: {column["name"] for column in there.get_columns(table)} for table in names}
+    except SQLAlchemyError as bad:
+        reason = str(bad).splitlines()[0]
+        raise CourseError(f"the gradebook {database.render_as_string()} cannot be read: {reason}") from None
+    finally:
+        engine.dispose()
+    lacking = [
+        f"{table.name}.{column.name}"
+        for table in Base.metadata.sorted_tables
+        for column in table.columns
+        if column.name not in columns.get(table.name, ())
+    ]
+    if names and lacking:
+        raise CourseError(
+            f"the gradebook {database.render_as_string()} was made by an older nbgrader (it has no {lacking[0]}): "
+            "back it up, and run `nbgrader db upgrade` in the course's folder"
+        )
+
+
+def _require_settings(app: "AutogradeApp", folder: Path) -> None:
+    """Make every part of nbgrader that the configuration has a say in, so that a bad value is found before grading.
+
+    Raises:
+        CourseError: nbgrader refuses a setting.
+    """
+    from nbconvert.exporters import NotebookExporter
+    from nbconvert.writers import FilesWriter
+    from nbgrader.converters import Autograde
+
+    with contextlib.chdir(folder):
+        try:
+            autograde = Autograde(coursedir=app.coursedir, parent=app)
+            FilesWriter(parent=autograde, config=autograde.config)
+            exporter = NotebookExporter(parent=autograde, config=autograde.config)
+            for step in (*autograde.sanitize_preprocessors, *autograde.autograde_preprocessors):
+                exporter.register_preprocessor(step)
+        except Exception as bad:  # the instructor's own plugins and hooks are imported
+            raise CourseError(f"the configuration in {folder}: {type(bad).__name__}: {bad}") from bad
 
 
 def _quiet(log: logging.Logger) -> None:

@@ -87,6 +87,7 @@ class Keep(Autograde):
         """
         course, assignment, student = self.course, job.assignment, job.student
         place = course.place(course.unfinished, student, assignment)
+        self.coursedir.assignment_id = assignment  # hooks are called with it
         self.notebooks = sorted(str(job.folder / path.name) for path in place.glob("*.ipynb"))
         self.init_assignment(assignment, student)
         for notebook in self.notebooks:
