@@ -343,12 +343,66 @@ def test_other_kernels_are_refused_by_name(lone, monkeypatch):
     shutil.copytree(root / "release/stats", root / "submitted/eve/stats")
     records, refused = run(root)
     assert [one.assignment for one in records] == ["one"] and records[0].status == GRADED
-    assert refused == ["stats: r uses the kernel ir (R); only Python notebooks are graded here"]
+    assert refused == ["stats: r uses the kernel ir (R); only Python 3 notebooks are graded here"]
     assert not (root / "autograded/eve/stats").exists()
     printed = io.StringIO()
     monkeypatch.setattr(cli, "console", cli.Console(file=printed, width=150))
     assert cli.app(["nbgrader", "--course-dir", str(root)], standalone_mode=False) == 1
     assert f"refused {refused[0]}" in printed.getvalue()
+
+
+TIMES = """
+def seconds(cell):
+    given = cell.metadata.get("seconds", 5)
+    return given if given else 1 / 0
+c.Execute.timeout, c.Execute.timeout_func = 1, seconds
+"""
+BUSY = "import time\nend = time.process_time() + 1.5\nwhile time.process_time() < end: pass"
+
+
+def test_timeout_func_gives_each_cell_its_time(lone):
+    root = lone("1", BUSY, BUSY, settings=TIMES, toml="[limits]\nmemory_mb = 600\n")
+    submitted = root / "submitted/eve/one/n.ipynb"
+    made = nbformat.read(submitted, as_version=4)
+    made.cells[2].metadata["seconds"] = 0.25
+    write(submitted, made)
+    records, _ = run(root)
+    assert (records[0].status, scores(root)[0]) == (GRADED, [1, 0])
+    assert "cell 3: your code took longer than 0.25 seconds" in records[0].remarks[0]
+    (root / "course.toml").write_text(QUICK)  # states cell_seconds
+    records, _ = run(root)
+    assert (records[0].status, scores(root)[0]) == (GRADED, [0, 0])
+    (root / "course.toml").unlink()
+    made.cells[2].metadata["seconds"] = 0
+    write(submitted, made)
+    records, _ = run(root)
+    assert records[0].status == UNGRADABLE and "timeout_func" in records[0].reason, records[0]
+    assert "ZeroDivisionError" in records[0].reason
+
+
+def test_python_2_is_refused_by_name(lone):
+    root = lone("1", "assert True")
+    spec = {"name": "python2", "language": "python", "display_name": "Python 2"}
+    write(root / "source/old/o.ipynb", notebook(graded(new_code_cell("print 1"), "p"), **spec))
+    assert compare.Stock(root).assign("old") == ""
+    shutil.copytree(root / "release/old", root / "submitted/eve/old")
+    records, refused = run(root, "old")
+    assert (records, refused) == (
+        [],
+        ["old: o uses the kernel python2 (Python 2); only Python 3 notebooks are graded here"],
+    )
+    for name, shown, old in (
+        ("python2.7", "", True),
+        ("conda-env-py27-py", "", True),
+        ("ipython2", "", True),
+        ("kernel", "Python 2", True),
+        ("python3", "Python 3", False),
+        ("py2024", "Python 2024", False),
+        ("cs2-python", "Intro Python 2", False),
+        ("python3.12", "Python 3.12.2", False),
+    ):
+        kernel = {"name": name, "display_name": shown, "language": "python"}
+        assert bool(directory.other_language(kernel)) == old, kernel
 
 
 BROKEN = {

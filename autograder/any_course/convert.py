@@ -86,7 +86,7 @@ class InSandbox(Execute):
         """
         name = resources["metadata"]["name"]
         if other := other_language(nb.metadata.get("kernelspec")):
-            raise NotGradable(f"{name}.ipynb asks for the kernel {other}; only Python notebooks are graded")
+            raise NotGradable(f"{name}.ipynb asks for the kernel {other}; only Python 3 notebooks are graded")
         files = Path(resources["metadata"]["path"])
         try:
             stopped = self._run(nb, files, once_more=True)
@@ -100,6 +100,7 @@ class InSandbox(Execute):
 
         Raises:
             KernelDied: the kernel died of nothing we know, and may be asked `once_more`.
+            NotGradable: the configuration's `timeout_func` fails.
         """
         gone, stopped, count, room = "", [], 0, int(self._course.limits.notebook_mb * 2**20)
         guest = Guest(files, ENVIRONMENT)
@@ -115,7 +116,7 @@ class InSandbox(Execute):
                     cell.outputs = [_error(f"not run: {gone}")]
                     continue
                 try:
-                    refused = _run_cell(kernel, cell)
+                    refused = _run_cell(kernel, cell, self._seconds(cell))
                 except KernelGone as why:
                     if once_more and isinstance(why, KernelDied):
                         raise
@@ -129,10 +130,28 @@ class InSandbox(Execute):
                     stopped.append(f"cell {count}: {refused}")
         return stopped
 
+    def _seconds(self, cell: NotebookNode) -> float:
+        """Return how long a cell may take: as `Execute.timeout_func` says, unless course.toml states it.
 
-def _run_cell(kernel: Kernel, cell: NotebookNode) -> str:
-    """Run a cell; the limit that stopped it, which is also an error among its outputs, or ""."""
-    ran = kernel.run(cell.source)
+        Raises:
+            NotGradable: it fails, or gives no number.
+        """
+        limits = self._course.limits
+        if self.timeout_func is None or not self._course.timeouts:
+            return limits.cell_seconds
+        try:
+            seconds = float(self.timeout_func(cell) or 0)
+        except Exception as bad:  # the instructor's own function
+            why = f"{type(bad).__name__}: {html_cleaning.line(bad, 300)}"
+            raise NotGradable(
+                f"Execute.timeout_func in the course's configuration fails: {why}. Correct it, then give --again"
+            ) from None
+        return seconds if seconds > 0 else limits.notebook_seconds
+
+
+def _run_cell(kernel: Kernel, cell: NotebookNode, seconds: float) -> str:
+    """Run a cell for so long at most; the limit that stopped it, which is also an error among its outputs, or ""."""
+    ran = kernel.run(cell.source, seconds=seconds)
     cell.outputs = ran.outputs
     for output in cell.outputs:
         if output.output_type == "execute_result":

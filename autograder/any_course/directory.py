@@ -49,6 +49,8 @@ PRELOADED = {
     "sympy": ("sympy",),
     "torch": ("torch",),
 }
+# Names of kernels: python2, python2.7, py27, conda-env-py27-py; not py2024.
+PYTHON_2 = re.compile(r"(?<![a-z])i?py(?:thon)?[\s_.-]*2(?:[\s_.-]?[67])?(?!\w)", re.IGNORECASE)
 IMPORTS = re.compile(r"^\s*(?:import|from)\s+(\w+)", re.MULTILINE)
 
 
@@ -103,6 +105,7 @@ class CourseDir:
     app: "AutogradeApp"  # nbgrader's, with the instructor's configuration
     limits: Limits
     grading: Grading
+    timeouts: bool = True  # whether cells have nbgrader's time limits; False if course.toml states cell_seconds
 
     @property
     def root(self) -> Path:
@@ -195,10 +198,11 @@ def open_course(folder: Path) -> CourseDir:
     _require_current(database)
     _require_settings(app, folder)
     limits, grading = _stated(folder)
-    if "cell_seconds" not in limits:
+    timeouts = "cell_seconds" not in limits
+    if timeouts:
         seconds = Execute(parent=app).timeout
         limits["cell_seconds"] = seconds if seconds and seconds > 0 else Limits().notebook_seconds
-    return CourseDir(app, _checked(Limits, limits, folder), _grading(grading, folder))
+    return CourseDir(app, _checked(Limits, limits, folder), _grading(grading, folder), timeouts)
 
 
 def _require_current(database: "URL") -> None:
@@ -318,9 +322,11 @@ def languages(course: CourseDir, assignment: str) -> dict[str, str]:
 
 
 def other_language(kernelspec: Any) -> str:
-    """What a kernel runs that is not Python, by its name and language; "" if it runs Python."""
+    """Return what a kernel runs that is not Python 3, by its name and language; "" if it runs Python 3."""
     spec = kernelspec if isinstance(kernelspec, dict) else {}
     language, name = str(spec.get("language") or ""), str(spec.get("name") or "")
+    if PYTHON_2.search(name) or PYTHON_2.fullmatch(str(spec.get("display_name") or "")):
+        return f"{name} (Python 2)" if name else "Python 2"
     if language.lower() == "python" or (not language and (not name or "py" in name.lower())):
         return ""
     return f"{name} ({language})" if language and name else name or language

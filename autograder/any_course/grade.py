@@ -132,7 +132,7 @@ def grade(
         for name in names:
             if others := languages(course, name):
                 told = ", ".join(f"{notebook} uses the kernel {other}" for notebook, other in others.items())
-                refused.append(f"{name}: {told}; only Python notebooks are graded here")
+                refused.append(f"{name}: {told}; only Python 3 notebooks are graded here")
                 continue
             for job in jobs(course, name, students):
                 found.add(job.student)

@@ -75,8 +75,8 @@ class Kernel:
         self._process, self.limits = process, limits
         self.deadline = time.monotonic() + limits.notebook_seconds
 
-    def run(self, source: str, resume: str = protocol.NEVER) -> Ran:
-        """Run one cell.
+    def run(self, source: str, resume: str = protocol.NEVER, seconds: float | None = None) -> Ran:
+        """Run one cell, for `seconds` at most; by default the limits say for how long.
 
         `resume` says after which errors its next statement runs all the same: `protocol.NEVER`, as in a notebook,
         `protocol.IMPORTS`, after what is missing here, or `protocol.ALWAYS`.
@@ -87,7 +87,7 @@ class Kernel:
         ran, started = Ran(), time.monotonic()
         room = self.limits.output_kb * 1024
         asked = {"source": source, "characters": room, "outputs": MAX_OUTPUTS, "kinds": list(CLEAN), "resume": resume}
-        reply, late = self._tell(protocol.CELL + wire.dumps(asked, lambda value: 0), self._process.interrupt)
+        reply, late = self._tell(protocol.CELL + wire.dumps(asked, lambda value: 0), self._process.interrupt, seconds)
         try:
             items = wire.loads(reply, lambda handle, name: None)
         except wire.WireError as nonsense:
@@ -112,18 +112,21 @@ class Kernel:
         """
         return self._tell(request)[0]
 
-    def _tell(self, message: bytes, interrupt: Callable[[], None] | None = None) -> tuple[bytes, str]:
+    def _tell(
+        self, message: bytes, interrupt: Callable[[], None] | None = None, seconds: float | None = None
+    ) -> tuple[bytes, str]:
         """Send a message and await its reply; and "", or why the kernel had to be interrupted first.
 
         Raises:
             KernelGone: no reply, or one that is too large.
         """
-        line = _Patient(self._process, self.limits.cell_seconds, interrupt, self.deadline)
+        seconds = self.limits.cell_seconds if seconds is None else seconds
+        line = _Patient(self._process, seconds, interrupt, self.deadline)
         try:
             protocol.send(line, message)
-            return protocol.receive(line), self._late(line) if line.interrupted else ""
+            return protocol.receive(line), self._late(line, seconds) if line.interrupted else ""
         except TimeoutError:
-            late = self._late(line)
+            late = self._late(line, seconds)
             self._kill(f"{late}, and did not stop when it was interrupted" if line.interrupted else late)
         except wire.TooLarge:
             self._kill(f"your code returned more than {wire.MAX_BYTES // 2**20} MB")
@@ -131,10 +134,10 @@ class Kernel:
             refused = self._process.kill()
             raise (KernelGone(refused) if refused else KernelDied("its kernel died")) from None
 
-    def _late(self, line: "_Patient") -> str:
+    def _late(self, line: "_Patient", seconds: float) -> str:
         if line.at_the_end:
             return f"the notebook took longer than {self.limits.notebook_seconds:g} seconds in all"
-        return f"your code took longer than {self.limits.cell_seconds:g} seconds"
+        return f"your code took longer than {seconds:g} seconds"
 
     def _kill(self, why: str) -> NoReturn:
         raise KernelGone(self._process.kill() or why)
