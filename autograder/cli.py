@@ -1048,11 +1048,14 @@ def grade_nbgrader(
         for heading in ("student", "assignment", "points", "remarks"):
             table.add_column(heading, justify="right" if heading == "points" else "left", overflow="fold")
         for one in records:
-            points = f"{one.score:g} of {one.points:g}" if one.status == directory.GRADED else one.status
+            points = f"{max(0, one.score - one.penalty):g} of {one.points:g}"
+            points = points if one.status == directory.GRADED else one.status
+            late = [f"late: {one.score:g} less a penalty of {one.penalty:g}"] if one.penalty else []
             by_hand = ["answers wait for a person: nbgrader's formgrader"] * one.to_mark
-            remarks = "; ".join([*([one.reason] if one.reason else []), *one.remarks, *by_hand])
+            remarks = "; ".join([*([one.reason] if one.reason else []), *one.remarks, *late, *by_hand])
             table.add_row(one.student, one.assignment, points, Text(remarks))
-        console.print(table)
+        if records:
+            console.print(table)
         for line in refused:
             console.print(f"[yellow]refused[/yellow] {escape(line)}", soft_wrap=True)
         if not records and not refused:

@@ -405,6 +405,25 @@ def test_python_2_is_refused_by_name(lone):
         assert bool(directory.other_language(kernel)) == old, kernel
 
 
+def changed(folder, change):
+    made = nbformat.read(folder / "n.ipynb", as_version=4)
+    change(made.cells)
+    write(folder / "n.ipynb", made)
+
+
+def doubled(cells):
+    cells.append(new_code_cell(cells[1].source, metadata=cells[1].metadata))
+
+
+def outdated(cells):
+    cells[1].metadata.nbgrader.schema_version = 1
+
+
+def coded(folder, encoding):
+    text = (folder / "n.ipynb").read_text().replace("True", "'\u00e9'")
+    (folder / "n.ipynb").write_bytes(text.encode(encoding))
+
+
 BROKEN = {
     "no notebook": (lambda folder: (folder / "n.ipynb").write_text("{"), "n.ipynb: it is truncated or no notebook"),
     "nested": (lambda folder: (folder / "n.ipynb").write_text("[" * 10**5), "n.ipynb: it is nested too deep"),
@@ -414,7 +433,23 @@ BROKEN = {
         "is a link",
     ),
     "a pipe": (lambda folder: os.mkfifo(folder / "n2.ipynb"), "n2.ipynb is a link, a pipe"),
-    "other name": (lambda folder: (folder / "n.ipynb").rename(folder / "m.ipynb"), "No notebooks found"),
+    "other name": (
+        lambda folder: (folder / "n.ipynb").rename(folder / "n (1).ipynb"),
+        "holds n (1).ipynb, but the assignment's notebook is n.ipynb: rename the file",
+    ),
+    "a cell twice": (lambda folder: changed(folder, doubled), "n.ipynb holds the cell t0 more than once"),
+    "old metadata": (lambda folder: changed(folder, outdated), "n.ipynb has the metadata of an older nbgrader"),
+    "Latin-1": (lambda folder: coded(folder, "latin-1"), "n.ipynb is not text in UTF-8"),
+    "UTF-16": (lambda folder: coded(folder, "utf-16"), "n.ipynb is not text in UTF-8"),
+    "no time": (
+        lambda folder: (folder / "timestamp.txt").write_text("yesterday or so"),
+        "timestamp.txt holds 'yesterday or so', not a time such as",
+    ),
+    "a folder as time": (lambda folder: (folder / "timestamp.txt").mkdir(), "timestamp.txt holds '', not a time"),
+    "no text as time": (
+        lambda folder: (folder / "timestamp.txt").write_bytes(b"\xff2"),
+        "timestamp.txt holds '\ufffd2'",
+    ),
     "no file": (lambda folder: (folder / "n.ipynb").unlink(), "holds no notebook"),
     "larger": (lambda folder: (folder / "big").write_bytes(bytes(2**21)), "its files take more than 1 MB"),
 }
@@ -615,6 +650,29 @@ def test_the_command_says_that_tests_in_cells_can_be_fooled(lone, monkeypatch):
         cli.app(["nbgrader", "--course-dir", str(root.parent)], standalone_mode=False)
     with pytest.raises(CourseError, match="hand-ins can read"):
         cli.app(["nbgrader", "--course-dir", os.path.dirname(os.__file__)], standalone_mode=False)
+
+
+PENALTY = """
+from nbgrader.plugins import BasePlugin
+class Half(BasePlugin):
+    def late_submission_penalty(self, student_id, score, total_seconds_late): return score / 2
+c.AssignLatePenalties.plugin_class = Half
+"""
+
+
+def test_the_table_shows_late_penalties_and_no_empty_heading(lone, monkeypatch):
+    root = lone("1", "assert True", settings=PENALTY)
+    with Gradebook(f"sqlite:///{root}/gradebook.db") as book:
+        book.update_or_create_assignment("one", duedate="2030-01-01 00:00:00 UTC")
+    (root / "submitted/eve/one/timestamp.txt").write_text("2030-01-02 00:00:00 UTC")
+    printed = io.StringIO()
+    monkeypatch.setattr(cli, "console", cli.Console(file=printed, width=150))
+    assert cli.app(["nbgrader", "--course-dir", str(root)], standalone_mode=False) is None
+    assert "0.5 of 1" in printed.getvalue() and "late: 1 less a penalty of 0.5" in printed.getvalue()
+    shutil.rmtree(root / "submitted")
+    printed.truncate(0)
+    cli.app(["nbgrader", "--course-dir", str(root)], standalone_mode=False)
+    assert "nothing was handed in" in printed.getvalue() and "assignment  points" not in printed.getvalue()
 
 
 SECTION = (course.ROOT / "docs/instructors.md").read_text().partition("## A course of stock nbgrader")[2]

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from nbconvert.preprocessors import ExecutePreprocessor
 from nbconvert.writers import FilesWriter
 from nbformat import NotebookNode
 from nbformat.v4 import new_output
+from nbgrader.api import Gradebook
 from nbgrader.converters import Autograde, NbGraderException
+from nbgrader.coursedir import CourseDirectory
 from nbgrader.nbgraderformat import SchemaTooNewError, SchemaTooOldError, ValidationError
 from nbgrader.preprocessors import AssignLatePenalties, CheckCellMetadata, Execute, SaveAutoGrades
 from nbgrader.utils import determine_grade, is_grade
@@ -27,7 +30,7 @@ from traitlets.utils.importstring import import_item
 
 from autograder import html_cleaning, limited
 from autograder.any_course import hand_in
-from autograder.any_course.directory import CourseDir, Job, other_language
+from autograder.any_course.directory import CourseDir, Job, other_language, timestamp
 from autograder.any_course.hand_in import NotGradable
 from autograder.sandbox.kernel import Kernel, KernelDied, KernelGone, open_kernel
 from autograder.sandbox.launch import Guest
@@ -59,7 +62,13 @@ class Reader(NotebookExporter):
             NotGradable: it is no notebook, or too large.
         """
         name = resources["metadata"]["name"]
-        text = file_stream.read(int(self._most * 2**20) + 1)
+        try:
+            text = file_stream.read(int(self._most * 2**20) + 1)
+        except UnicodeDecodeError as bad:
+            raise NotGradable(
+                f"{name}.ipynb is not text in UTF-8 ({bad.reason} at byte {bad.start}): open it in an editor, and "
+                "save it as UTF-8"
+            ) from None
         if len(text) > self._most * 2**20:
             raise NotGradable(f"{name}.ipynb has more than {self._most:g} MB")
         try:
@@ -208,22 +217,56 @@ def convert(course: CourseDir, cells: Path, job: Job, server: str) -> Converted:
     os.chdir(course.root)
     place = course.place(course.unfinished, job.student, job.assignment)
     shutil.rmtree(place, ignore_errors=True)  # of a worker that died of it
+    current = job.folder
     try:
         if not autograde.notebooks:
             raise NotGradable("holds no notebook")
+        _require_known(coursedir, job)
+        timestamp(course, job.folder)
         autograde.run_pre_convert_hook()
         autograde.init_assignment(job.assignment, job.student)
         for notebook in autograde.notebooks:
+            current = Path(notebook)
             autograde.convert_single_notebook(notebook)
             _require_marks(place / os.path.basename(notebook))
     except (NotGradable, NbGraderException) as why:
         done.reason = str(why)
-    except (ValidationError, SchemaTooOldError, SchemaTooNewError) as why:
+    except SchemaTooOldError as why:
+        done.reason = _outdated(current, str(why))
+    except (ValidationError, SchemaTooNewError) as why:
         done.reason = f"nbgrader refuses its metadata: {html_cleaning.line(getattr(why, 'message', why), 300)}"
     except BUGS as why:  # as stock nbgrader does, which then goes on with the next hand-in
         done.reason = f"nbgrader fails on it: {type(why).__name__}: {html_cleaning.line(why, 300)}"
     done.seconds = round(time.monotonic() - started, 2)
     return done
+
+
+def _require_known(coursedir: CourseDirectory, job: Job) -> None:
+    """Check that the assignment has a notebook of one of the submission's names.
+
+    Raises:
+        NotGradable: it has none; the message names both.
+    """
+    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+        wanted = {f"{notebook.name}.ipynb" for notebook in gradebook.find_assignment(job.assignment).notebooks}
+    found = {path.name for path in job.folder.glob("*.ipynb")}
+    if not wanted & found:
+        there, names = ", ".join(sorted(found)), ", ".join(sorted(wanted))
+        raise NotGradable(f"holds {there}, but the assignment's notebook is {names}: rename the file")
+
+
+def _outdated(path: Path, why: str) -> str:
+    """Return why nbgrader calls a notebook outdated. It empties the metadata of a doubled cell, which then look so."""
+    about = [cell.metadata.get("nbgrader", {}) for cell in nbformat.read(path, as_version=4).cells]
+    names = [one.get("grade_id") for one in about if isinstance(one, dict)]
+    counts = Counter(name for name in names if isinstance(name, str))
+    doubled = [name for name, count in counts.items() if count > 1]
+    if doubled:
+        return (
+            f"{path.name} holds the cell {', '.join(doubled)} more than once, as after copying it in the notebook: "
+            "delete the copies"
+        )
+    return f"{path.name} has the metadata of an older nbgrader ({why}): run `nbgrader update` on it"
 
 
 def _require_marks(path: Path) -> None:

@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=BaseModel)
 OURS = ".autograder"  # our folder in the course directory
 UNFINISHED = ".partial"  # below nbgrader's folder of graded hand-ins
+MOST_OF_TIME = 1000  # bytes of a timestamp.txt
 OUTPUT_KB = 4096  # of a cell, unless course.toml states another: stock nbgrader has no limit
 FOOLED = (
     "Tests in cells run beside the student's code, which can still fool them: look at surprising answers. "
@@ -69,7 +71,8 @@ class Record:
     assignment: str
     status: str
     reason: str = ""
-    score: float = 0.0  # of nbgrader's gradebook, marks by hand included
+    score: float = 0.0  # of nbgrader's gradebook, marks by hand included, without the late penalty
+    penalty: float = 0.0  # for being late; `nbgrader export` subtracts it, down to 0
     points: float = 0.0
     to_mark: bool = False  # whether nbgrader waits for a person
     remarks: list[str] = field(default_factory=list)
@@ -362,6 +365,26 @@ def jobs(course: CourseDir, assignment: str, students: Collection[str] = ()) -> 
     return found
 
 
+def timestamp(course: CourseDir, folder: Path) -> datetime | None:
+    """Return the time in a submission's timestamp.txt; None if there is none.
+
+    Raises:
+        NotGradable: it is not a time.
+    """
+    path = folder / "timestamp.txt"
+    text = b""
+    try:
+        if path.exists():
+            with path.open("rb") as file:
+                text = file.read(MOST_OF_TIME + 1)
+            if len(text) > MOST_OF_TIME:
+                raise ValueError
+        return course.app.coursedir.get_existing_timestamp(str(folder))
+    except (OSError, ValueError, OverflowError, AttributeError):  # the last where nbgrader would say so itself
+        shown = text[:50].decode(errors="replace").strip()
+        raise NotGradable(f"timestamp.txt holds {shown!r}, not a time such as 2030-01-31 23:59:00 UTC") from None
+
+
 def graded_before(course: CourseDir, job: Job) -> Record | None:
     """Return the record of a submission that stock nbgrader has graded; None if nbgrader itself would grade it now.
 
@@ -371,9 +394,12 @@ def graded_before(course: CourseDir, job: Job) -> Record | None:
 
     own = course.app.coursedir
     place = course.place(own.autograded_directory, job.student, job.assignment)
-    if not place.is_dir():
+    if job.unreadable or not place.is_dir():
         return None
-    submitted, graded = own.get_existing_timestamp(str(job.folder)), own.get_existing_timestamp(str(place))
+    try:
+        submitted, graded = timestamp(course, job.folder), timestamp(course, place)
+    except NotGradable:  # grading says so
+        return None
     if submitted and graded and submitted > graded:
         return None
     with _gradebook(course) as gradebook:
@@ -396,6 +422,7 @@ def graded_before(course: CourseDir, job: Job) -> Record | None:
             GRADED,
             score=submission.score,
             points=submission.max_score,
+            penalty=submission.late_submission_penalty,
             to_mark=submission.needs_manual_grade,
             remarks=[BEFORE],
             digest=job.digest,

@@ -80,10 +80,11 @@ class Keep(Autograde):
         finally:
             self._sanitizing = True
 
-    def keep(self, job: Job) -> tuple[float, float, bool]:
+    def keep(self, job: Job) -> tuple[float, float, float, bool]:
         """Enter a converted hand-in in the gradebook and put its files where nbgrader has them.
 
-        Doing it again changes nothing. Its score, the points that there were, and whether a person has to mark it.
+        Doing it again changes nothing. Returns its score, the points that there were, the late penalty, and whether a
+        person has to mark it.
         """
         course, assignment, student = self.course, job.assignment, job.student
         place = course.place(course.unfinished, student, assignment)
@@ -102,7 +103,8 @@ class Keep(Autograde):
         self.run_post_convert_hook()
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
             handed_in = gradebook.find_submission(assignment, student)
-            return handed_in.score, handed_in.max_score, handed_in.needs_manual_grade
+            penalty = handed_in.late_submission_penalty
+            return handed_in.score, handed_in.max_score, penalty, handed_in.needs_manual_grade
 
 
 def grade(
@@ -195,7 +197,7 @@ def _keep(keeper: Keep, job: Job, answer: Any) -> Record:
     else:
         record.remarks, record.seconds = [html_cleaning.line(one) for one in answer.remarks], answer.seconds
         with _uninterrupted():
-            record.score, record.points, record.to_mark = keeper.keep(job)
+            record.score, record.points, record.penalty, record.to_mark = keeper.keep(job)
             keeper.course.keep_record(record)  # last: it says that this hand-in is done
         return record
     keeper.course.keep_record(record)
