@@ -78,7 +78,7 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
     some = dict(list(maker.runs("Di Mistaken").items())[1:])  # a seed is missing
     return [
         Made("Ada Perfect", maker.file(), whole, ada),
-        Made("Bo Blank", maker.file(solved=()), 0),
+        Made("Bo Blank", maker.file(solved=(), change=maker.give_up), 0),
         Made("Cy Halfway", maker.file(solved=half), sum(points[number] for number in half)),
         Made(
             "Di Mistaken",
@@ -157,6 +157,11 @@ class Maker:
         if change:
             change(notebook)
         return nbformat.writes(notebook, version=nbformat.NO_CONVERT).encode()
+
+    def give_up(self, notebook: NotebookNode) -> None:
+        """Answer nothing, and say so: what equals the release would not count as handed in."""
+        first = next(cell for cell in notebook.cells if cell.id.startswith("exercise_"))
+        first.source += "\n# I do not know where to begin."
 
     def shuffle(self, notebook: NotebookNode) -> None:
         """Delete, duplicate, retype and move graded cells, as students do by accident; each another one."""
