@@ -351,6 +351,24 @@ def test_other_kernels_are_refused_by_name(lone, monkeypatch):
     assert f"refused {refused[0]}" in printed.getvalue()
 
 
+DIFFERENT = {  # rows of the table of differences, and the marks here; stock nbgrader gives each a point
+    "reads its own notebook": ("open('n.ipynb')", 0),
+    "no `python`, `sort` or `date`": ("for name in ('python', 'sort', 'date'):\n    found = !$name --version\n"
+        "    assert 'not found' not in str(found)", 0),
+    "`ls`, `cat`, `grep`": ("for name in ('ls', 'cat', 'grep'):\n    found = !$name --version\n"
+        "    assert 'not found' not in str(found)", 1),
+    "files that a cell writes": ("with open('made.txt', 'w') as file:\n    assert file.write('x')", 1),
+}  # fmt: skip
+
+
+def test_rows_of_the_table_of_differences(lone):
+    root = lone("1", *(cell for cell, _ in DIFFERENT.values()))
+    assert [row for row in DIFFERENT if row not in SECTION] == []
+    records, _ = run(root)
+    assert (records[0].status, scores(root)[0]) == (GRADED, [mark for _, mark in DIFFERENT.values()])
+    assert not (root / "autograded/eve/one/made.txt").exists()
+
+
 TIMES = """
 def seconds(cell):
     given = cell.metadata.get("seconds", 5)
