@@ -371,7 +371,7 @@ def test_rows_of_the_table_of_differences(lone):
 
 TIMES = """
 def seconds(cell):
-    given = cell.metadata.get("seconds", 5)
+    given = cell.metadata.get("seconds", 20)
     return given if given else 1 / 0
 c.Execute.timeout, c.Execute.timeout_func = 1, seconds
 """
