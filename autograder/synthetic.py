@@ -79,7 +79,11 @@ def made_up_class(course: Course, entry: NotebookEntry) -> list[Made]:
     return [
         Made("Ada Perfect", maker.file(), whole, ada),
         Made("Bo Blank", maker.file(solved=(), change=maker.give_up), 0),
-        Made("Cy Halfway", maker.file(solved=half), sum(points[number] for number in half)),
+        Made(
+            "Cy Halfway",
+            maker.file(solved=half, change=None if half else maker.give_up),
+            sum(points[number] for number in half),
+        ),
         Made(
             "Di Mistaken",
             maker.file({number: first[number].source for number in mistaken}),

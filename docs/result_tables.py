@@ -9,7 +9,7 @@ from autograder.course import NotebookEntry
 from autograder.reports.report import recorded_tables
 from utils.experiments.seed_table import Comparison, SeedTable
 
-GPU = courses.ROOT / "data" / "results" / "gpu.json"  # what `make gpu` wrote on a machine with a GPU
+GPU = courses.ROOT / "benchmarks" / "gpu.json"  # what `make gpu` wrote on a machine with a GPU
 FEW = 3  # experiments of which each is compared with each
 
 

@@ -36,7 +36,7 @@ def test_without_a_gpu_it_says_so_and_how_to_try_it(tmp_path):
 
 
 def test_the_recorded_table_is_of_a_gpu_and_has_every_notebook():
-    found = json.loads((course.ROOT / "data" / "results" / "gpu.json").read_text())
+    found = json.loads((course.ROOT / "benchmarks" / "gpu.json").read_text())
     names = [entry.name for entry in course.load().notebooks]
     assert found["device"].startswith("NVIDIA")
     assert sorted(found["parts"]["notebooks"]) == sorted(found["parts"]["answers"]) == names

@@ -80,11 +80,11 @@ def commands(folder):
 
 
 def hand_in(folder, student, answer, written="Calmer, and later."):
-    """Put a hand-in where the README says: the released notebook, with this cell as the answer; None: blank."""
+    """Put a hand-in where the README says: the released notebook, with this cell as the answer; None: no answer."""
     notebook = nbformat.read(folder.parent / "student/notebooks" / f"{NAME}.ipynb", as_version=4)
     for cell in notebook.cells:
-        if cell.id == "exercise_1_1" and answer is not None:
-            cell.source = answer
+        if cell.id == "exercise_1_1":
+            cell.source = f"{cell.source}\n# No idea." if answer is None else answer
         if cell.id == "written_1_W1" and answer is not None:
             cell.source = written
     path = folder / "hand-ins" / student / f"{NAME}.ipynb"
