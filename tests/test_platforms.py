@@ -2,13 +2,14 @@
 
 import csv
 import io
+import struct
 import zipfile
 
 import pytest
 
 from autograder import course
 from autograder.course import CourseError
-from autograder.intake import collect, origins
+from autograder.intake import archive, collect, origins
 from autograder.reports import uploads
 
 NAME, SECOND = "01_causal_mask_lm", "02_positional_encoding"
@@ -398,6 +399,121 @@ def test_only_one_notebook_is_taken(mine, tmp_path):
 
 
 def test_a_table_of_gradescope_that_cannot_be_read_is_named(mine, tmp_path):
-    files = {"x/submission_metadata.yml": "a: [", f"x/submission_1/{NAME}.ipynb": "{}"}
+    export = "assignment_1_export"
+    files = {f"{export}/submission_metadata.yml": "a: [", f"{export}/submission_1/{NAME}.ipynb": "{}"}
     result = collect.collect(mine, laid_out(tmp_path, files))
     assert any("submission_metadata.yml cannot be read" in note and "not YAML" in note for note in result.notes)
+
+
+def table(folder, when="2026-01-01 00:00:00 Z"):
+    """A table as Gradescope writes it, which says that a folder is Eve's."""
+    return f"{folder}:\n  :created_at: {when}\n  :submitters:\n  - :name: Eve Evil\n    :sid: aeve\n"
+
+
+@pytest.mark.parametrize("form", ["folder", "zip"])
+@pytest.mark.parametrize("folder", ["lab", "submission_1"])
+@pytest.mark.parametrize("named", ["{}", "{} Li_1{}_assignsubmission_file_"])
+def test_a_students_table_files_nothing_as_somebody_elses(mine, tmp_path, named, folder, form):
+    """The same download without the table is filed in the same way."""
+    eve, zoe, bo = (named.format(*who) for who in (("eve", 1), ("zoe", 2), ("bo", 3)))
+    files = {f"{who}/{folder}/{NAME}.ipynb": "{}" for who in (eve, zoe, bo)}
+    expected = {who.split("_")[0].replace(" ", "_") for who in (eve, zoe, bo)}
+    result = collect.collect(mine, laid_out(tmp_path, files | {f"{eve}/submission_metadata.yml": table(folder)}, form))
+    assert {*handed_in(mine)} == expected and not result.refused
+    assert any("submission_metadata.yml: left out" in note for note in result.notes)
+
+
+def test_a_lone_student_cannot_say_who_somebody_else_is(mine, tmp_path):
+    files = {"zoe/submission_metadata.yml": table("submission_1"), f"zoe/submission_1/{NAME}.ipynb": "{}"}
+    result = collect.collect(mine, laid_out(tmp_path, files))
+    assert {*handed_in(mine)} == {"zoe"} and not result.refused
+
+
+def test_teams_folders_within_a_students_are_no_download(mine, tmp_path):
+    eve = "Eve Evil_13_assignsubmission_file_"
+    files = {f"{eve}/Submitted files/Zoe/Lab/Version 2/{NAME}.ipynb": "{}"}
+    result = collect.collect(mine, laid_out(tmp_path, files))
+    assert {*handed_in(mine)} == {"Eve_Evil"} and not result.refused
+
+
+def test_a_students_own_working_files_hide_no_versions(mine, tmp_path):
+    """Else nobody knows which of another's versions is the last."""
+    files = {f"Submitted files/Zoe Li/Lab/Version {number}/{NAME}.ipynb": f'{{"a": {number}}}' for number in (10, 2)}
+    files |= {f"Submitted files/Eve Evil/Lab/Version 1/Working files/{NAME}.ipynb": "{}"}
+    result = collect.collect(mine, laid_out(tmp_path, files) / "Submitted files")
+    assert {*handed_in(mine)} == {"Zoe_Li", "Eve_Evil"} and not result.refused
+    assert (mine.tree / "submitted/Zoe_Li" / NAME / f"{NAME}.ipynb").read_text() == '{"a": 10}'
+
+
+@pytest.mark.parametrize("stamp", ["00010101000000000", "99991231235959999"])
+def test_a_time_of_sakai_that_cannot_be_is_none(mine, tmp_path, stamp):
+    files = {f"Berg, Bo(bo2)/{NAME}.ipynb": "{}", "Berg, Bo(bo2)/timestamp.txt": stamp}
+    files |= {f"Li, Zoe(zoe3)/{NAME}.ipynb": "{}", "Li, Zoe(zoe3)/timestamp.txt": "20270205102030123"}
+    result = collect.collect(mine, laid_out(tmp_path, files))
+    assert {*handed_in(mine)} == {"Berg_Bo_bo2", "Li_Zoe_zoe3"} and not result.refused
+    assert {path.parts[-3] for path in mine.tree.glob("submitted/*/*/timestamp.txt")} == {"Li_Zoe_zoe3"}
+
+
+@pytest.mark.parametrize(
+    "when",
+    ["0001-01-01 00:00:00 +14:00", "9999-12-31 23:59:59 -14:00", "1901-01-01 00:00:00 Z", "2900-01-01 00:00:00 Z"],
+)
+def test_a_time_that_cannot_be_ends_no_collecting(mine, tmp_path, when):
+    text = table("submission_1", when) + table("submission_2").replace("Eve Evil", "Zoe Li").replace("aeve", "zoe")
+    files = {"submission_metadata.yml": text} | {f"submission_{place}/{NAME}.ipynb": "{}" for place in (1, 2)}
+    result = collect.collect(mine, laid_out(tmp_path, files))
+    assert {*handed_in(mine)} == {"Eve_Evil_aeve", "Zoe_Li_zoe"} and not result.refused
+    assert any("no valid time of submission_1" in note for note in result.notes)
+    stamps = {path.parts[-3]: path.read_text()[:10] for path in mine.tree.glob("submitted/*/*/timestamp.txt")}
+    assert stamps == {"Zoe_Li_zoe": "2026-01-01"}
+
+
+def test_a_failure_in_reading_a_table_is_a_note(mine, tmp_path, monkeypatch):
+    def fails(*_):
+        raise KeyError("a parser's")
+
+    monkeypatch.setattr("autograder.limited.call", fails)
+    files = {"submission_metadata.yml": "", f"submission_1/{NAME}.ipynb": "{}"}
+    result = collect.collect(mine, laid_out(tmp_path, files))
+    assert any("submission_metadata.yml cannot be read" in note and "a parser's" in note for note in result.notes)
+
+
+@pytest.mark.parametrize("folders", [("eve", "zoe"), ("eve",)])
+def test_a_students_own_git_takes_no_time_away(mine, tmp_path, folders):
+    files = {f"{who}/{NAME}.ipynb": "{}" for who in folders} | {"eve/.git/HEAD": "x"}
+    result = collect.collect(mine, laid_out(tmp_path, files, "zip"))
+    assert not result.refused
+    assert {path.parts[-3] for path in mine.tree.glob("submitted/*/*/timestamp.txt")} == {*folders}
+
+
+def test_a_lone_clone_is_github_classrooms_where_its_folder_says_so(mine, tmp_path):
+    files = {f"lab-submissions/lab-ada/{path}": "{}" for path in (*CLONE, f"notebooks/{NAME}.ipynb")}
+    result = collect.collect(mine, laid_out(tmp_path, files) / "lab-submissions")
+    assert {*handed_in(mine)} == {"ada"} and not result.refused
+    assert not [*mine.tree.glob("submitted/*/*/timestamp.txt")]
+
+
+@pytest.mark.parametrize("zip64", [False, True])
+def test_a_zip_of_many_members_is_not_opened(mine, tmp_path, monkeypatch, zip64):
+    """What its last record says of their number is not believed."""
+    many = archive.MAX_MEMBERS + 1
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, 0, 0, 0, 0, 33, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"a"
+    size = many * len(entry)
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, size, 0, 0)
+    if zip64:
+        end = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, 1, 1, size, 0)
+        end += struct.pack("<4sLQL", b"PK\6\7", 0, size, 1)
+        end += struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 65535, 65535, 2**32 - 1, 2**32 - 1, 0)
+    source = laid_out(tmp_path, {f"ada/{NAME}.ipynb": "{}"})
+    for path in (source / "class.zip", source / "ada/mine.zip"):
+        path.write_bytes(entry * many + end)
+    monkeypatch.setattr(zipfile.ZipFile, "_RealGetContents", lambda self: pytest.fail("it is opened"))
+    assert archive.downloads(source)["class.zip"] == []
+    result = collect.collect(mine, source)
+    assert {*handed_in(mine)} == {"ada"}
+    assert len([line for line in result.refused if f"a zip of {many} files" in line]) == 2, result.refused
+
+
+def test_members_of_a_usual_zip_are_counted(tmp_path):
+    members = zipped({"a": "1", "b": "2"})
+    assert [archive.members_of(io.BytesIO(text)) for text in (members, b"before" + members, b"none")] == [2, 2, 0]

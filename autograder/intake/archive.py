@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 from autograder.course import Course
 from autograder.intake import notebook_file
-from autograder.intake.layouts import Layout, layout_of
+from autograder.intake.layouts import YEARS, Layout, layout_of
 from autograder.intake.platforms import (
     Claim,
     Names,
@@ -39,13 +39,14 @@ from utils.experiments.experiment import MAX_FILE, RESULTS
 from utils.grading.verdict import legible
 
 MAX_MEMBERS = 50_000
-YEARS = range(1970, 2200)  # of a time that somebody may have handed in at
+MAX_DIRECTORY = 2**26  # bytes of the list of a zip's members, which zipfile reads at once
 MAX_PATH, MAX_FOLDERS = 1000, 40  # of a member's name: its folders are looked at one by one, in each of the others
 MAX_OWN_MEMBERS = 1000  # in a student's own zip, which may lie in the platform's; deeper ones are refused
 MAX_OWN_NOTEBOOKS = 4  # how often the size of one notebook a student's zip may unpack to
 MAX_OWN_ZIP = 2**30  # bytes of a student's own zip in a folder, which may be mostly holes
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # the others may take gigabytes to unpack a few bytes
 MEMBER = b"PK\1\2"  # what the entry of each member of a zip begins with
+ZIP64_END = 76  # bytes between the list of a large zip's members and its last record
 UNREADABLE = (zipfile.BadZipFile, zipfile.LargeZipFile, RuntimeError, ValueError, OSError, EOFError, zlib.error)
 # What platforms write of a text entry or a link that is handed in: Canvas, Moodle, Sakai, Blackboard.
 TEXT_ENTRY = re.compile(
@@ -495,6 +496,9 @@ class Reader:
                 too_much = f"over {MAX_OWN_ZIP >> 20} MB" if listed > MAX_OWN_ZIP else f"{listed} files"
                 self._refuse(owner, f"a zip of {too_much}")
                 return
+        elif (members_said := members_of(file)) > MAX_MEMBERS:
+            self._refuse(called, f"a zip of {members_said} files")
+            return
         try:
             with zipfile.ZipFile(file) as archive:
                 self._read_names(archive, "" if own else called)
@@ -793,10 +797,38 @@ def _listing(folder: UntrustedFolder, path: PurePosixPath, zip_names: str) -> Li
     """The names and times of what a zip holds; nothing of a file that cannot be read as one: the reader says so."""
     found: Listing = []
     if path.suffix.lower() == ".zip":
-        with suppress(*UNREADABLE), folder.open(path) as file, zipfile.ZipFile(file) as archive:
-            decode_names(archive, zip_names)
-            for member in archive.infolist()[:MAX_MEMBERS]:
-                if not _is_deep(member.filename):
-                    with suppress(ValueError):
-                        found.append((PurePosixPath(member.filename), datetime.datetime(*member.date_time)))
+        with suppress(*UNREADABLE), folder.open(path) as file:
+            if members_of(file) > MAX_MEMBERS:
+                return found
+            with zipfile.ZipFile(file) as archive:
+                decode_names(archive, zip_names)
+                for member in archive.infolist():
+                    if not _is_deep(member.filename):
+                        with suppress(ValueError):
+                            found.append((PurePosixPath(member.filename), datetime.datetime(*member.date_time)))
     return found
+
+
+def members_of(file: BinaryIO) -> int:
+    """How many members a zip may have at most, before zipfile makes a kilobyte of each; 0 if it is no zip.
+
+    The number in the zip's last record is not believed, since zipfile reads on for as many bytes as that record says:
+    what is counted is how often an entry begins in these bytes. Too many bytes count as one member each.
+    """
+    try:
+        end = zipfile._EndRecData(file)  # type: ignore[attr-defined]  # the record as zipfile reads it; [5]: bytes, [6]: from where
+    except UNREADABLE:
+        end = None
+    if end is None:
+        file.seek(0)
+        return 0
+    size, offset, last = end[5], end[6], end[9]
+    if size > MAX_DIRECTORY:
+        return int(size)
+    # Where the list begins is said, too; a zip behind other bytes says too little.
+    left = last - file.seek(max(0, min(offset, last - size - ZIP64_END)))
+    count = 0
+    while left > 0 and (part := file.read(min(left, 2**20))):
+        count, left = count + part.count(MEMBER), left - len(part)
+    file.seek(0)
+    return count

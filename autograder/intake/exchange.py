@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from autograder.course import Course, CourseError, NotebookEntry
-from autograder.intake.archive import MAX_RUNS, YEARS, Found, is_text
+from autograder.intake.archive import MAX_RUNS, Found, is_text
+from autograder.intake.layouts import YEARS
 from autograder.intake.platforms import Claim
 from autograder.intake.runs import Runs
 from utils.experiments.experiment import MAX_FILE, MAX_FILES

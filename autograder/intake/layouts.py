@@ -7,6 +7,7 @@ beside each submission, Teams by numbered folders, and GitHub Classroom by the n
 import datetime
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -23,10 +24,18 @@ from autograder.intake.platforms import (
     containers,
     folder_claim,
     is_noise,
+    known_platforms,
 )
+from utils.grading.verdict import legible
 
 METADATA = "submission_metadata.yml"
 MAX_METADATA = 32 * 2**20  # bytes; it holds the results of an autograder, too
+# What Gradescope calls the folder of its table, and those beside it; a student's folder is not called so.
+EXPORT, SUBMISSION = (
+    re.compile(r"assignment_\d+_export\b", re.IGNORECASE),
+    re.compile(r"submission_\d+", re.IGNORECASE),
+)
+YEARS = range(1970, 2200)  # of a time that somebody may have handed in at
 SUBMITTED, WORKING = "submitted files", "working files"
 VERSION = re.compile(r"^Version (\d{1,6})$", re.IGNORECASE)
 CLONES = "-submissions"  # behind an assignment's name, the folder that `gh classroom clone student-repos` makes
@@ -67,9 +76,10 @@ def layout_of(
     notes: list[str] = []
     drafts = {path for path in paths if RETURNED in (part.lower() for part in path.parts)}
     versions: dict[PurePosixPath, int] = {}
-    table = min((path for path in paths if path.name == METADATA), key=lambda path: len(path.parts), default=None)
-    teams = _teams(handed_in, called)
-    if table is not None and len(table.parts) <= 2:
+    tables = sorted((path for path in paths if path.name == METADATA), key=lambda path: len(path.parts))
+    table = next((path for path in tables if _is_of_all(path, handed_in)), None)
+    teams = _teams(course, handed_in, called, is_known)
+    if table is not None:
         above = len(table.parts) - 1
         stated, notes = _gradescope(read(table, MAX_METADATA))
     elif teams is not None:
@@ -81,6 +91,11 @@ def layout_of(
                 f"{len(drafts)} files in `Working files` are what students work on, and are left out: nobody has "
                 "handed them in. To take them all the same, collect that folder alone"
             )
+    if table is None and tables and len(tables[0].parts) <= 2:
+        notes.append(
+            f"{tables[0]}: left out, since students may bring such a file; if it is Gradescope's, collect the folder "
+            "of the export alone, with nothing but the table and the folders `submission_NUMBER` in it"
+        )
     if above < 0:
         above = containers(course, paths, is_known)
         below = [PurePosixPath(*path.parts[above:]) for path in paths]
@@ -92,13 +107,33 @@ def layout_of(
     return Layout(above, names, drafts, versions, notes)
 
 
-def _teams(paths: list[PurePosixPath], called: str) -> tuple[int, set[PurePosixPath], dict[PurePosixPath, int]] | None:
+def _is_of_all(table: PurePosixPath, handed_in: list[PurePosixPath]) -> bool:
+    """Whether a table may be Gradescope's: all hand-ins lie in folders beside it that are called as Gradescope does.
+
+    It is at the top of the download, or in the folder of the export: any other may be a student's, who brought it.
+    """
+    above = table.parts[:-1]
+    if len(above) > 1 or not all(EXPORT.match(folder) for folder in above):
+        return False
+    return all(
+        path.parts[: len(above)] == above
+        and len(path.parts) > len(above) + 1
+        and SUBMISSION.fullmatch(path.parts[len(above)])
+        for path in handed_in
+    )
+
+
+def _teams(
+    course: Course, paths: list[PurePosixPath], called: str, is_known: Callable[[str], bool]
+) -> tuple[int, set[PurePosixPath], dict[PurePosixPath, int]] | None:
     """Of Teams' library "Student Work": the folders above each student's, the drafts and the versions; else None.
 
-    It holds "Submitted files/STUDENT/ASSIGNMENT/Version 2/FILE" and "Working files/STUDENT/ASSIGNMENT/FILE".
+    It holds "Submitted files/STUDENT/ASSIGNMENT/Version 2/FILE" and "Working files/STUDENT/ASSIGNMENT/FILE". Folders
+    of these names within one student's are that student's.
     """
+    most = 2 if called.lower() == SUBMITTED else None  # deeper ones are within a student's folder
     depths = {
-        path: next((place for place, part in enumerate(path.parts) if part.lower() in (SUBMITTED, WORKING)), -1)
+        path: next((place for place, part in enumerate(path.parts[:most]) if part.lower() in (SUBMITTED, WORKING)), -1)
         for path in paths
     }
     if called.lower() != SUBMITTED and -1 in depths.values():
@@ -106,6 +141,11 @@ def _teams(paths: list[PurePosixPath], called: str) -> tuple[int, set[PurePosixP
     if not paths or len({*depths.values()}) > 1:
         return None
     above = depths[paths[0]] + 1
+    rows = known_platforms(course)
+    if any(
+        is_known(part) or any(folder_claim(row, part) for row in rows) for part in paths[0].parts[: max(above - 1, 0)]
+    ):
+        return None
     drafts = {path for path in paths if above and path.parts[above - 1].lower() == WORKING}
     numbers = {path: [VERSION.match(part) for part in path.parts[above + 1 : -1]] for path in paths}
     versions = {path: int(match[1]) for path, some in numbers.items() for match in some if match}
@@ -116,11 +156,13 @@ def _gradescope(text: bytes) -> tuple[dict[str, Claim], list[str]]:
     """By the folder of a submission, what Gradescope's table says of it; and what is wrong with the table."""
     try:
         rows = limited.call(submissions_of, text)
-    except (limited.TooCostly, ValueError) as why:
+    except Exception as why:  # a stranger wrote it: whatever a parser stumbles over ends nobody else's hand-in
         return {}, [f"{METADATA} cannot be read, so that nobody knows whose the submissions are: {why}"]
-    found = {}
+    found, untimed = {}, []
     for folder, created_at, submitters in rows:
-        when = datetime.datetime.fromisoformat(created_at).astimezone(datetime.UTC) if created_at else None
+        when = datetime.datetime.fromisoformat(created_at) if created_at else None
+        if when is None:
+            untimed.append(folder)
         claims = [
             Claim(name or email or sid, sid, GRADESCOPE, when=when, others=tuple(filter(None, (email, sid))))
             for name, sid, email in submitters
@@ -128,11 +170,13 @@ def _gradescope(text: bytes) -> tuple[dict[str, Claim], list[str]]:
         ]
         if claims:
             found[folder] = replace(claims[0], members=tuple(claims[1:]), group=folder if claims[1:] else "")
-    return found, []
+    return found, [f"{METADATA} states no valid time of {', '.join(map(legible, untimed[:10]))}"] if untimed else []
 
 
 def submissions_of(text: bytes) -> list[list[Any]]:
     """Of Gradescope's table of submissions: the folder of each, its time in ISO 8601, and name, id and e-mail of all.
+
+    The time is in UTC, and "" if none is stated, or none that a hand-in can have.
 
     Raises:
         ValueError: it is not such a table.
@@ -167,7 +211,9 @@ def submissions_of(text: bytes) -> list[list[Any]]:
         ]
         stamp = ""
         if isinstance(when, datetime.datetime):
-            stamp = when.replace(tzinfo=when.tzinfo or datetime.UTC).isoformat()
+            with suppress(OverflowError):  # a year that no calendar has in UTC
+                when = when.replace(tzinfo=when.tzinfo or datetime.UTC).astimezone(datetime.UTC)
+                stamp = when.isoformat() if when.year in YEARS else ""
         found.append([folder, stamp, people])
     return found
 
@@ -189,14 +235,18 @@ def _sakai_time(text: bytes) -> datetime.datetime | None:
             stated = datetime.datetime.strptime(text.decode("ascii", "replace").strip()[:length], form)
         except ValueError:
             continue
-        return stated.replace(tzinfo=datetime.UTC)
+        return stated.replace(tzinfo=datetime.UTC) if stated.year in YEARS else None
     return None
 
 
 def _clones(
     paths: Iterable[PurePosixPath], above: Iterable[str], is_known: Callable[[str], bool]
 ) -> Mapping[str, Claim]:
-    """By the folder of a repository, whose it is. Its name begins with the assignment's, as does the folder above."""
+    """By the folder of a repository, whose it is. Its name begins with the assignment's, as does the folder above.
+
+    A `.git` in the folders of a few is their own: only where most hand-ins lie in clones is it GitHub Classroom's.
+    """
+    paths = [*paths]
     folders = sorted({path.parts[0] for path in paths if len(path.parts) > 2 and path.parts[1] == ".git"})
     slugs = [f"{one[: -len(CLONES)]}-" for one in above if one.endswith(CLONES)]
     if not slugs and len(folders) > 1:
@@ -205,10 +255,15 @@ def _clones(
             (place for place, two in enumerate(zip(first, last, strict=False)) if len({*two}) > 1), len(first)
         )
         slugs = [first[: first.rfind("-", 0, shared) + 1]]
+    units = {path.parts[0] for path in paths if path.suffix.lower() in (".ipynb", ".zip") and not is_noise(path)}
+    if 2 * len(units & {*folders}) <= len(units):
+        return {}
     found = {}
     for folder in folders:
         ends = [folder[place + 1 :] for place, letter in enumerate(folder) if letter == "-"]
         known = next((end for end in ends if is_known(end)), "")
         name = next((folder[len(slug) :] for slug in slugs if folder.startswith(slug)), folder)
+        if len(units) == 1 and not known and name == folder:  # one folder alone: nothing tells a clone from a student's
+            continue
         found[folder] = Claim(known or name, platform=GITHUB)
     return found
