@@ -6,7 +6,9 @@ Nothing here imports torch or asks the network, except for a gradebook on a serv
 import datetime
 import enum
 import glob
+import grp
 import os
+import pwd
 import re
 import shlex
 import shutil
@@ -25,6 +27,11 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 LOW_MB, NONE_MB = 2048, 200  # free on the disk of the course tree
 CONNECT_SECONDS = 3  # for a gradebook on a server
 MB = 2**20
+PERSONS = range(1000, 65534)  # the numbers of people's accounts
+NETWORK = re.compile(
+    r"^passwd:.*\b(sss|ldap|nis|nisplus|winbind|compat)\b", re.MULTILINE
+)  # lists of accounts elsewhere
+CONTAINER = (Path("/.dockerenv"), Path("/run/.containerenv"))
 
 
 class State(enum.StrEnum):
@@ -213,12 +220,12 @@ def tree(course: Course) -> Finding:
 
 
 def privacy(course: Course) -> Finding:
-    """Whether other users of this machine are kept out of the tree, and whether the course's secret is whole."""
+    """Whether other users are kept out of the tree and the solutions, and whether the course's secret is whole."""
     from autograder.gradebook.course_tree import SECRET_BYTES
 
     what = "privacy"
     if not course.tree.exists():
-        return Finding(what, State.NOT_NEEDED, "there is no course tree yet")
+        return _solutions(Finding(what, State.NOT_NEEDED, "there is no course tree yet"))
     mode = stat.S_IMODE(course.tree.stat().st_mode)
     if mode & 0o077:
         found = f"others may look into {course.tree} (mode {mode:o}): names, marks, submissions and the secret"
@@ -234,7 +241,50 @@ def privacy(course: Course) -> Finding:
     if size != SECRET_BYTES:
         do = "Put back the copy from your backup."
         return Finding(what, State.DOES_NOT, f"{secret} is damaged: it has {size} bytes", do, True)
-    return Finding(what, State.WORKS, f"{course.tree} is yours alone")
+    return _solutions(Finding(what, State.WORKS, f"{course.tree} is yours alone"))
+
+
+def _solutions(tree: Finding) -> Finding:
+    """What was found of the tree's privacy, and whether other accounts can read the solutions beside it."""
+    who = _others()
+    if not who or not _open_to_others(FOLDER / "solutions"):
+        return tree
+    found = f"other accounts of this machine ({who}) can read the solutions and private checks in {FOLDER}"
+    do = f"chmod 700 {shlex.quote(str(FOLDER))}"
+    if os.getuid() == 0 and any(path.exists() for path in CONTAINER):  # accounts of its image may be nobody's
+        return Finding(tree.what, tree.state, f"{tree.found}; {found}: if people use these accounts, run {do}")
+    return Finding(tree.what, State.DOES_NOT, f"{tree.found}, but {found}", f"Run: {do}.")
+
+
+def _others() -> str:
+    """The accounts of other people on this machine, as a message names them; "" if there are none."""
+    sources = Path("/etc/nsswitch.conf")
+    if sources.is_file() and NETWORK.search(sources.read_text()):
+        return "a server lists them"
+    names = [one.pw_name for one in pwd.getpwall() if one.pw_uid in PERSONS and one.pw_uid != os.getuid()]
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _open_to_others(folder: Path) -> bool:
+    """Whether other accounts can read a folder: by its mode, and by those of the folders above it."""
+    folder = folder.resolve()
+    return folder.is_dir() and _lets_in(folder, 4) and all(_lets_in(one, 1) for one in (folder, *folder.parents))
+
+
+def _lets_in(folder: Path, right: int) -> bool:
+    """Whether an account that is not its owner's has a right to a folder: 4 to list it, 1 to go through it."""
+    state = folder.stat()
+    return bool(state.st_mode & right) or bool(state.st_mode & right << 3 and _is_shared(state.st_gid, state.st_uid))
+
+
+def _is_shared(group: int, owner: int) -> bool:
+    """Whether other people than the owner are in a group."""
+    try:
+        members = {*grp.getgrgid(group).gr_mem}
+    except KeyError:  # it has no name
+        members = set()
+    accounts = [one for one in pwd.getpwall() if one.pw_uid in PERSONS and one.pw_uid != owner]
+    return any(one.pw_gid == group or one.pw_name in members for one in accounts)
 
 
 def gradebook(course: Course) -> Finding:

@@ -1,9 +1,12 @@
 """`autograder doctor` names what is taken away, says what to do, and stops only where nothing can be graded."""
 
 import collections
+import grp
 import importlib.metadata
 import io
 import os
+import pwd
+import re
 import shutil
 import subprocess
 import sys
@@ -81,7 +84,8 @@ def test_a_clone_with_another_clones_environment_is_named(tmp_path):
             assert "environment does not this folder is the clone" in told and "course.toml" not in told, told
 
 
-def test_a_tree_that_others_may_read_is_named(fresh):
+def test_a_tree_that_others_may_read_is_named(fresh, monkeypatch):
+    monkeypatch.setattr(doctor, "_others", lambda: "")
     secret = fresh.tree / "secret"
     assert doctor.privacy(fresh).state is State.WORKS and fresh.tree.stat().st_mode & 0o777 == 0o700
     fresh.tree.chmod(0o750)
@@ -95,6 +99,87 @@ def test_a_tree_that_others_may_read_is_named(fresh):
     is_told(doctor.privacy(fresh), "privacy", "it has 5 bytes", "your backup", stops=True)
     secret.unlink()
     is_told(doctor.privacy(fresh), "privacy", "secret is missing", "your backup")
+
+
+@pytest.fixture
+def clone(monkeypatch, tmp_path):
+    """A clone that other people's accounts can read, and no container around it."""
+    folder = tmp_path / "our clone"
+    (folder / "solutions").mkdir(parents=True)
+    for path in (folder / "solutions", folder):
+        path.chmod(0o755)
+    real = doctor._lets_in  # the folders above are those of pytest, which are closed to others
+    monkeypatch.setattr(doctor, "_lets_in", lambda one, right: one in folder.parents or real(one, right))
+    monkeypatch.setattr(doctor, "FOLDER", folder)
+    monkeypatch.setattr(doctor, "CONTAINER", (tmp_path / "none",))
+    monkeypatch.setattr(doctor, "NETWORK", re.compile("(?!)"))
+    return folder
+
+
+def accounts(monkeypatch, *others, group=()):
+    """Make these the accounts of the machine, by name with number and group, beside root and ours."""
+    known = [("root", 0, 0), ("nobody", 65534, 65534), ("me", os.getuid(), os.getgid()), *others]
+    listed = [pwd.struct_passwd((name, "x", uid, gid, "", "/", "/bin/sh")) for name, uid, gid in known]
+    monkeypatch.setattr(doctor.pwd, "getpwall", lambda: listed)
+    monkeypatch.setattr(doctor.grp, "getgrgid", lambda gid: grp.struct_group(("staff", "x", gid, list(group))))
+
+
+EVE = ("eve", 4321, 4321)
+
+
+def test_solutions_that_other_accounts_can_read_are_named(built, clone, monkeypatch):
+    accounts(monkeypatch, EVE)
+    is_told(doctor.privacy(built), "privacy", "accounts of this machine (eve) can read", f"Run: chmod 700 '{clone}'.")
+    clone.chmod(0o700)  # as it says
+    assert doctor.privacy(built).state is State.WORKS
+    clone.chmod(0o711)
+    assert doctor.privacy(built).state is State.DOES_NOT  # through it, to what others can list
+    (clone / "solutions").chmod(0o711)
+    assert doctor.privacy(built).state is State.WORKS
+
+
+def test_solutions_are_looked_at_before_there_is_a_tree(built, clone, monkeypatch, tmp_path):
+    empty = built.model_copy(update={"tree": tmp_path / "none"})
+    accounts(monkeypatch, EVE)
+    is_told(doctor.privacy(empty), "privacy", "no course tree yet, but other accounts", "chmod 700")
+    accounts(monkeypatch)
+    assert doctor.privacy(empty).state is State.NOT_NEEDED
+
+
+def test_a_group_counts_if_others_are_in_it(built, clone, monkeypatch):
+    clone.chmod(0o750)
+    accounts(monkeypatch, EVE)
+    assert doctor.privacy(built).state is State.WORKS
+    accounts(monkeypatch, EVE, group=["eve"])
+    assert doctor.privacy(built).state is State.DOES_NOT
+    accounts(monkeypatch, ("eve", 4321, clone.stat().st_gid))
+    assert doctor.privacy(built).state is State.DOES_NOT
+
+
+def test_a_folder_above_that_is_closed_hides_the_solutions(clone, monkeypatch):
+    assert doctor._open_to_others(clone / "solutions")
+    assert not doctor._open_to_others(clone / "nothing")
+    real = doctor._lets_in
+    monkeypatch.setattr(doctor, "_lets_in", lambda one, right: one != clone.parent and real(one, right))
+    assert not doctor._open_to_others(clone / "solutions")
+
+
+def test_without_other_people_nobody_else_reads_the_solutions(built, clone, monkeypatch):
+    accounts(monkeypatch)
+    assert doctor.privacy(built).found == f"{built.tree} is yours alone"
+    monkeypatch.setattr(doctor, "NETWORK", re.compile(""))  # accounts that a server lists may be anybody's
+    is_told(doctor.privacy(built), "privacy", "a server lists them", "chmod 700")
+
+
+def test_root_in_a_container_is_told_of_accounts_that_may_be_nobodys(built, clone, monkeypatch, tmp_path):
+    accounts(monkeypatch, EVE)
+    monkeypatch.setattr(doctor, "CONTAINER", (tmp_path,))
+    monkeypatch.setattr(os, "getuid", lambda: 0)
+    found = doctor.privacy(built)
+    assert found.state is State.WORKS and not found.do
+    assert "(eve) can read the solutions" in found.found and f"chmod 700 '{clone}'" in found.found
+    monkeypatch.setattr(os, "getuid", lambda: 1234)
+    assert doctor.privacy(built).state is State.DOES_NOT
 
 
 def test_settings_of_another_place_are_named(fresh):

@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from autograder import cli
 from autograder.course import CourseError
-from autograder.gradebook import course_tree, journal, mark_log
+from autograder.gradebook import course_tree, journal, mark_log, safe_names
 from autograder.grading import erasure, guard, removal
-from autograder.grading.records import load_record, verdict_path
+from autograder.grading.records import ANOTHERS, EQUAL, load_record, verdict_path
 from autograder.reports import feedback, report
 
 GONE = ("zoe_mueller", "Zoë Müller", "zoe@example.org")
@@ -114,6 +114,102 @@ def test_the_others_keep_all_that_is_theirs(known):
     assert {one["student"] for one in mark_log.changes(course_tree.database(known))} == {None}
 
 
+def files_of_others(tree):
+    """The files of a tree by path, but the gradebook, what is written anew, and what only locks."""
+    made = ("gradebook.db", "cache", "report.html", erasure.RECEIPTS)
+    found = {path.relative_to(tree): path for path in tree.rglob("*") if path.is_file() and path.suffix != ".lock"}
+    return {inside: path.read_bytes() for inside, path in found.items() if inside.parts[0] not in made}
+
+
+def rows_of(known):
+    with sqlite3.connect(course_tree.gradebook(known)) as database:
+        return {line for line in database.iterdump() if "mark_change" not in line and "sqlite_sequence" not in line}
+
+
+def leave_traces(known, student):
+    """Put a student into each place of a tree that holds one."""
+    (entry,) = known.notebooks
+    keep(known, *canned(known, student))
+    course_tree.write(course_tree.place(known, "handins", entry, student), "{}")
+    for part in safe_names.PARTS:
+        course_tree.write(known.tree / part / student / f"{entry.name}.txt", "x")
+    for name, line in (("students.csv", f"{student};A;\n"), ("extensions.csv", f"{student},01,3 days,ill\n")):
+        path = known.tree / name
+        course_tree.write(path, path.read_bytes() + line.encode())
+    journal.note(known, "audit: the runs count", student=student, notebook=entry.name)
+    row = {"number": 1, "counts": True, "before": {}, "after": {}, "answers": {}, "status": student}
+    for inside, add in (
+        (f"decisions/{entry.name}.json", lambda stated: stated.update({student: {"counts": True}})),
+        ("groups/1.W1-groups.json", lambda stated: stated[0]["answers"].update({student: "x"})),
+        ("groups/1.W1-log.json", lambda stated: [stated[0][one].update({student: row}) for one in ("before", "after")]),
+        (f"verdicts/bo/{entry.name}.json", lambda stated: stated["flags"].insert(0, f"f in a hand-in of {student}; x")),
+    ):
+        stated = json.loads((known.tree / inside).read_text())
+        add(stated)
+        course_tree.write_json(known.tree / inside, stated)
+
+
+WORDS = [
+    *("verdicts", "01_causal_mask_lm", "secret", "source", "gradebook.db", "submitted", "nbgrader_config.py"),
+    *("01_causal_mask_lm.ipynb", "status", "notebook", "remarks", "grader", "message", "flags", "removed", "student"),
+    *("answers", "changes", "log.jsonl", "this", "bo-ny"),
+]
+
+
+@pytest.mark.parametrize("student", WORDS)
+def test_an_id_may_be_any_word_of_the_tree(fresh, student):
+    (entry,) = fresh.notebooks
+    keep(fresh, *canned(fresh, "bo"))
+    course_tree.write(fresh.tree / "students.csv", 'sep=;\r\nid;first_name;email\r\nbo;"B;\r\no, log.jsonl";secret\n')
+    course_tree.write(fresh.tree / "extensions.csv", "student,notebook,extension,reason\nbo, 01,2 days,status\n\n")
+    changes = [{"student": "bo", "notebook": entry.name, "exercise": "1.1", "before": 0, "after": 2}]
+    journal.note(fresh, "regrade", "secret", judged=1, changes=changes)
+    course_tree.write_json(fresh.tree / f"decisions/{entry.name}.json", {"bo": {"counts": True, "decided_at": "x"}})
+    course_tree.write_json(fresh.tree / "groups/1.W1-groups.json", [{"number": 1, "answers": {"bo": "y"}}])
+    log = {"group": 1, "before": {"bo": {"score": 1}}, "after": {"bo": {"score": 2}}, "by": "secret"}
+    course_tree.write_json(fresh.tree / "groups/1.W1-log.json", [log])
+    told = json.loads(verdict_path(fresh, entry, "bo").read_text())
+    told["flags"] = ["a.json is equal in a hand-in of eve; those of this student came first", "see message and flags"]
+    course_tree.write_json(verdict_path(fresh, entry, "bo"), told)
+    course_tree.write(fresh.tree / f"removed/20260101T000000.0Z-bo-{entry.name}/submitted/bo/{student}/x", "x")
+    before, rows = files_of_others(fresh.tree), rows_of(fresh)
+    assert len(before) > 12 and load_record(fresh, entry, "bo") is not None
+    leave_traces(fresh, student)
+    removed = fresh.tree / f"removed/20260101T000000.0Z-{student}-{entry.name}/x"
+    course_tree.write(removed, "x")
+    with_traces = files_of_others(fresh.tree)
+    assert len(with_traces) > len(before) + 8 and rows_of(fresh) > rows
+    assert sum(with_traces[inside] != content for inside, content in before.items()) == 7
+    erasure.erase(fresh, student)
+    assert files_of_others(fresh.tree) == before and rows_of(fresh) == rows
+    assert not [part for part in safe_names.PARTS if (fresh.tree / part / student).exists()]
+    assert load_record(fresh, entry, "bo").flags == told["flags"]
+
+
+def test_flags_of_others_go_where_they_name_the_student(known):
+    (entry,) = known.notebooks
+    path = verdict_path(known, entry, "zoe_muell")
+    named = [
+        "a.json and 2 more equals one in a hand-in of zoe_mueller; it is not known which came first",
+        "its runs carry the same name as those of zoe_mueller",
+        "its runs carry the same name as those of zoe_mueller: both are called Zoë Müller in students.csv",
+        f"{ANOTHERS}exercise 1.1 is right for those of bo and zoe_mueller, not for its own: the name in STUDENT",
+        f"{EQUAL}exercise 1.1 asks zoe_mueller and bo for the same ones: by chance",
+    ]
+    others = ["its runs carry the same name as those of zoe_mueller2", "zoe_mueller is a word here"]
+    course_tree.write_json(path, json.loads(path.read_text()) | {"flags": [*named, *others]})
+    erasure.erase(known, "zoe_mueller")
+    assert load_record(known, entry, "zoe_muell").flags == others
+
+
+def test_a_path_is_no_id(known):
+    before = files_of_others(known.tree)
+    for student in ("..", ".", "../secret", "*", "zoe_mueller/", ""):
+        with pytest.raises(CourseError, match="there is nothing of"):
+            erasure.erase(known, student)
+    assert files_of_others(known.tree) == before
+
+
 def test_a_name_that_is_left_somewhere_is_told(known):
     (known.tree / "notes.txt").write_text("ask Zoë Müller")
     assert "still in " + str(known.tree / "notes.txt") in remove("zoe_mueller", "--all", "--erase", "--yes")
@@ -141,3 +237,11 @@ def test_all_without_erase_keeps_it(known):
     shown = remove("--student", "zoe_mueller", "--all", "--yes")
     assert "all of it is in" in shown and load_record(known, entry, "zoe_mueller") is None
     assert len([*(known.tree / "removed").iterdir()]) == 2
+
+
+def test_a_list_without_its_column_is_told_and_nothing_is_erased(known):
+    (known.tree / "extensions.csv").write_text("who,notebook,extension\nzoe_mueller,01,3 days\n")
+    before = files_of_others(known.tree)
+    with pytest.raises(CourseError, match=r"extensions\.csv has no column `student`: correct its first line"):
+        erasure.erase(known, "zoe_mueller")
+    assert files_of_others(known.tree) == before

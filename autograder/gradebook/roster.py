@@ -231,7 +231,7 @@ def _write(course: Course, student: str, entry: NotebookEntry, more: dict[str, s
     extensions(course)  # nothing is written into a file that cannot be understood
     path = course.tree / "extensions.csv"
     text = path.read_text(encoding="utf-8-sig") if path.exists() else ",".join(GRANTED)
-    text, separator = _without_sep(text)
+    text, separator = without_sep(text)
     head, *lines = csv.reader(io.StringIO(text), delimiter=separator)
     names = [name.strip() for name in head]
     kept = []
@@ -307,7 +307,7 @@ def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]
     except (OSError, UnicodeDecodeError) as bad:
         raise CourseError(f"{path} cannot be read ({bad}): save it as CSV in UTF-8") from None
     whole = text
-    text, separator = _without_sep(text)
+    text, separator = without_sep(text)
     reader = csv.DictReader(io.StringIO(text), delimiter=separator)
     found, line, above = [], 0, whole.count("\n") - text.count("\n")
     try:
@@ -334,7 +334,7 @@ def rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]
     return found
 
 
-def _without_sep(text: str) -> tuple[str, str]:
+def without_sep(text: str) -> tuple[str, str]:
     """A CSV file without the first line `sep=;` that spreadsheets write for each other, and what separates columns."""
     if stated := SEP.match(text):
         return text[stated.end() :], stated[1]

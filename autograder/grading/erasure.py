@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sqlite3
+import unicodedata
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -20,12 +21,13 @@ from nbgrader.api import Gradebook
 from sqlalchemy import text
 
 from autograder.course import Course, CourseError
-from autograder.gradebook import course_tree, journal, roster
+from autograder.gradebook import course_tree, journal, roster, safe_names
 from autograder.gradebook.pseudonyms import Names
 from autograder.grading import guard
 from utils.files import write
 
 RECEIPTS = "receipts"
+LISTS = {"students.csv": roster.COLUMNS[0], "extensions.csv": roster.GRANTED[0]}  # each with its column of ids
 OUTSIDE = (
     "Not in the course tree, so look at these yourself: downloads and directories that were collected, files of "
     "`export` and zips of `feedback`, cases of `explain`, the learning platform, and every backup."
@@ -37,7 +39,7 @@ class Found:
     """What a tree holds of a student."""
 
     folders: list[Path] = field(default_factory=list)  # and files; all of it is the student's
-    tables: dict[Path, str] = field(default_factory=dict)  # files that name others too, as they are without the student
+    tables: dict[Path, bytes] = field(default_factory=dict)  # files that name others too, without the student
     submissions: int = 0  # in the gradebook
     changes: int = 0  # of marks, in its log
     listed: bool = False  # whether the gradebook knows the student
@@ -52,15 +54,18 @@ def find(course: Course, student: str) -> Found:
     Raises:
         CourseError: nothing; or a file cannot be read.
     """
-    found = Found()
+    found, tree = Found(), course.tree
     removed = re.compile(rf"[^-]+-{re.escape(student)}-\d\d_\w+")
-    for path in sorted(course.tree.rglob("*")):
-        if any(parent in found.folders for parent in path.parents):
-            continue
-        if path.name == student or (path.parent.name == "removed" and removed.fullmatch(path.name)):
-            found.folders.append(path)
-        elif path.is_file() and not path.is_symlink() and (without := _without(path, course.tree, student)) is not None:
-            found.tables[path] = without
+    for part in safe_names.PARTS:  # an id may be any word, also the name of a part, a notebook or a file of the tree
+        found.folders += [path for path in sorted(tree.glob(f"{part}/*")) if path.name == student]
+    found.folders += [path for path in sorted(tree.glob("removed/*")) if removed.fullmatch(path.name)]
+    shared = [tree / name for name in (*LISTS, journal.NAME)]
+    shared += [path for place in ("groups/*", "decisions/*", "verdicts/*/*") for path in tree.glob(f"{place}.json")]
+    for path in sorted(shared):
+        if path.is_file() and not path.is_symlink() and not {*found.folders} & {*path.parents}:
+            without = _without(path, tree, student)
+            if without is not None:
+                found.tables[path] = without
     with Gradebook(course_tree.database(course), course.course_id) as gradebook:
         found.listed = student in {one.id for one in gradebook.students}
         found.submissions = len(gradebook.student_submissions(student)) if found.listed else 0
@@ -132,48 +137,88 @@ def _holds(path: Path, names: list[str]) -> bool:
     return bool(names and words.search(path.read_bytes()))
 
 
-def _without(path: Path, tree: Path, student: str) -> str | None:
+def _without(path: Path, tree: Path, student: str) -> bytes | None:
     """A file that names several students without this one; None if it does not name this one."""
+    inside = path.relative_to(tree).parts
+    if inside[0] in LISTS:
+        return _rows_without(path, LISTS[inside[0]], student)
     if student.encode() not in path.read_bytes() and json.dumps(student)[1:-1].encode() not in path.read_bytes():
         return None
-    inside = path.relative_to(tree).parts
-    if len(inside) == 1 and path.suffix == ".csv":
-        return _rows_without(path, student)
-    if inside[0] in ("groups", "decisions", "verdicts") and path.suffix == ".json":
-        stated = json.loads(path.read_bytes())
-        kept = _value_without(stated, student)
-        if inside[0] == "verdicts":  # of others: what the instructor was to look at, which `grade` finds again
-            word = re.compile(rf"(?<![\w@.-]){re.escape(student)}(?![\w@-])")
-            kept["flags"] = [flag for flag in kept["flags"] if not word.search(flag)]
-        return json.dumps(kept, indent=1, ensure_ascii=False) + "\n" if kept != stated else None
     if inside == (journal.NAME,):
-        events = journal.lines(path)
-        kept_events = [one for one in (_value_without([one], student) for one in events) if one]
-        lines = [json.dumps(one, ensure_ascii=False) + "\n" for some in kept_events for one in some]
-        return "".join(lines) if [one for some in kept_events for one in some] != events else None
-    return None
+        return _events_without(path, student)
+    try:
+        stated = json.loads(path.read_bytes())
+        before = json.dumps(stated)
+        _take_out(stated, inside, student)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None  # it is damaged: `erase` tells that it holds the name
+    text = json.dumps(stated, indent=1, ensure_ascii=False) + "\n"
+    return text.encode(errors="surrogatepass") if json.dumps(stated) != before else None
 
 
-def _rows_without(path: Path, student: str) -> str | None:
-    content = path.read_text(encoding="utf-8-sig")
-    separator = ";" if content.split("\n", 1)[0].count(";") > content.split("\n", 1)[0].count(",") else ","
-    rows = list(csv.reader(io.StringIO(content), delimiter=separator))
-    kept = [row for row in rows if student not in (cell.strip() for cell in row)]
-    if len(kept) == len(rows):
-        return None
-    written = io.StringIO(newline="")
-    csv.writer(written, delimiter=separator, lineterminator="\n").writerows(kept)
-    return written.getvalue()
+def _take_out(stated: Any, inside: tuple[str, ...], student: str) -> None:
+    """Take a student out of what a file of several says; each kind of file names students in fields of its own."""
+    if inside[0] == "decisions":
+        stated.pop(student, None)
+    elif inside[0] == "groups":
+        fields = ("before", "after") if inside[-1].endswith("-log.json") else ("answers",)
+        for one in stated:
+            for name in fields:
+                one.get(name, {}).pop(student, None)
+    else:  # a verdict of others: what the instructor was to look at, which `grade` finds again
+        stated["flags"] = [flag for flag in stated["flags"] if not _tells_of(flag, student)]
 
 
-def _value_without(value: Any, student: str) -> Any:
-    """Plain data without the entries that are about a student."""
-    if isinstance(value, dict):
-        return {key: _value_without(one, student) for key, one in value.items() if key != student}
-    if isinstance(value, list):
-        about = (one for one in value if not (isinstance(one, dict) and one.get("student") == student))
-        return [_value_without(one, student) for one in about if one != student]
-    return value
+def _tells_of(flag: str, student: str) -> bool:
+    """Whether a flag of another student names this one, in a place where flags name students."""
+    name = re.escape(student)
+    one = rf"(?:submission|hand-in|those) of {name}(?:;| came first|: both|$)"
+    several = rf"(?:those of|asks|and) {name}(?: and |, not for | for the same ones)"
+    return bool(re.search(rf"\b(?:{one}|{several})", flag))
+
+
+def _events_without(path: Path, student: str) -> bytes | None:
+    """The log without events of the student, and without rows of the student in others'; other lines as they are."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    kept = []
+    for line in lines:
+        try:
+            event = json.loads(line)
+        except ValueError:  # of a process that was killed: nobody reads it
+            kept += [] if json.dumps(student, ensure_ascii=False).encode() in line else [line]
+            continue
+        if not isinstance(event, dict):
+            kept.append(line)
+        elif event.get("student") != student:
+            rows = event.get("changes")
+            others = (
+                [row for row in rows if not (isinstance(row, dict) and row.get("student") == student)]
+                if isinstance(rows, list)
+                else rows
+            )
+            text = json.dumps(event | {"changes": others}, ensure_ascii=False) + "\n"
+            kept.append(line if others == rows else text.encode(errors="surrogatepass"))
+    return b"".join(kept) if kept != lines else None
+
+
+def _rows_without(path: Path, column: str, student: str) -> bytes | None:
+    """A list without the student's rows; other lines as they are."""
+    content = path.read_bytes().decode()
+    text, separator = roster.without_sep(content.removeprefix("\ufeff"))
+    lines = [*io.StringIO(text, newline="")]
+    reader = csv.reader(lines, delimiter=separator)
+    place, kept, start = None, [content[: len(content) - len(text)]], 0
+    for row in reader:
+        cells = [unicodedata.normalize("NFC", cell).strip() for cell in row]
+        if place is None:
+            if column not in cells:
+                raise roster.NoColumn(f"{path} has no column `{column}`: correct its first line")
+            place = cells.index(column)
+        elif cells[place : place + 1] == [student]:
+            start = reader.line_num
+        kept += lines[start : reader.line_num]
+        start = reader.line_num
+    return "".join(kept).encode() if "".join(kept) != content else None
 
 
 def _changes(gradebook: Gradebook, student: str) -> int:
