@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -371,6 +372,97 @@ def test_page_tables_count_as_memory(small):
         assert said(running.run("print('ready')")) == "ready\n"
         with pytest.raises(kernel.KernelGone, match="used more than 512 MB of memory"):
             running.run(TABLES)
+
+
+# Three children that hold 500 MB each, as soon as all do.
+HOLDING = """
+import ctypes, os, threading, time, numpy
+libc = ctypes.CDLL(None, use_errno=True)
+def hold():
+    held = numpy.ones(500 * 2**17)
+    time.sleep(60)
+for _ in range(3):
+    if not os.fork():
+        BEFORE
+        hold()
+time.sleep(60)
+"""
+HIDING = {
+    "not at all": "pass",
+    "its name is not text": "libc.prctl(15, b'\\xff')",
+    "its name looks like a line of what it holds": "libc.prctl(15, b'\\x0cVmRSS: -999999')",
+    "its name looks like another": "libc.prctl(15, b'\\x0cVmRSS: x')",
+    "its first thread has exited": "threading.Thread(target=hold).start(); libc.syscall(60, 0)",
+}
+
+
+@pytest.mark.parametrize("how", HIDING)
+def test_no_process_hides_what_it_holds(small, monkeypatch, how):
+    """Without a cgroup, which would hold anyway."""
+    monkeypatch.setattr(memory_group, "make", lambda *_: None)
+    with kernel.open_kernel(small) as running:
+        assert said(running.run("print('ready')")) == "ready\n"
+        with pytest.raises(kernel.KernelGone, match="used more than 1024 MB of memory"):
+            running.run(HOLDING.replace("BEFORE", HIDING[how]))
+
+
+def test_a_sandbox_that_cannot_be_watched_is_closed(small, sandboxes, monkeypatch):
+    def broken():
+        raise UnicodeError("of a kind that nobody expects")
+
+    told = []
+    monkeypatch.setattr(threading, "excepthook", lambda raised: told.append(str(raised.exc_value)))
+    with kernel.open_kernel(small) as running:
+        assert said(running.run("print('ready')")) == "ready\n"
+        monkeypatch.setattr(sandboxes[0], "_files", broken)
+        with pytest.raises(kernel.KernelGone, match=r"could not be measured any more \(UnicodeError\)"):
+            running.run("import time; time.sleep(60)")
+    assert told == ["of a kind that nobody expects"], "whoever grades sees the traceback"
+
+
+SHARES = """
+import mmap, os
+made = []
+for flags in (mmap.MAP_SHARED, mmap.MAP_SHARED | 0x4000, 3):
+    try: made.append(mmap.mmap(-1, 2**20, flags | mmap.MAP_ANONYMOUS))
+    except PermissionError: pass
+zero = os.open("/dev/zero", os.O_RDWR)
+for flags in (mmap.MAP_SHARED, mmap.MAP_PRIVATE):
+    try: made.append(mmap.mmap(zero, 2**20, flags))
+    except OSError as bad: assert bad.errno == 19, bad
+print(made, os.read(zero, 2**20) == bytes(2**20))
+"""
+NEEDED = """
+import ctypes, mmap, multiprocessing, torch
+mmap.mmap(-1, 2**20, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+context = multiprocessing.get_context("fork")
+value, shares = context.Value("i", 0), torch.zeros(2).share_memory_()
+def add(place):
+    with value.get_lock(): value.value += 1
+    shares[place] += 1
+workers = [context.Process(target=add, args=(place,)) for place in range(2)]
+for worker in workers: worker.start()
+for worker in workers: worker.join()
+loaded = torch.utils.data.DataLoader(torch.arange(8), batch_size=4, num_workers=2)
+print(value.value, shares.tolist(), [batch.sum().item() for batch in loaded])
+"""
+
+
+def test_no_memory_is_shared_but_in_files_which_are_counted(shared):
+    """Pages of a shared anonymous mapping, or of /dev/zero, stay when no process shows them as resident any more."""
+    assert said(shared.run(SHARES)) == "[] True\n"
+
+
+def test_workers_of_libraries_share_memory_in_files(small):
+    with kernel.open_kernel(small) as running:
+        assert said(running.run(NEEDED)) == "2 [1.0, 1.0] [6, 22]\n"
+
+
+def test_where_a_gpu_is_given_shared_memory_is_left(small):
+    """CUDA may need it; nobody has tried it without."""
+    gpu = small.model_copy(update={"grading": small.grading.model_copy(update={"gpu": True})})
+    with kernel.open_kernel(gpu) as running:
+        assert said(running.run("import mmap; print(len(mmap.mmap(-1, 2**20)))")) == "1048576\n"
 
 
 def test_where_cgroups_can_be_made_the_system_bounds_memory(small, monkeypatch):

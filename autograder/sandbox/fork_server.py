@@ -160,7 +160,9 @@ def close_inherited(line: tuple[int, int]) -> tuple[int, int]:
     return READING, WRITING
 
 
-def fork_kernel(request: dict[str, Any], asker: socket.socket, line: tuple[int, int], refused: bytes) -> None:
+def fork_kernel(
+    request: dict[str, Any], asker: socket.socket, line: tuple[int, int], refused: dict[bool, bytes]
+) -> None:
     """Fork, enter the sandbox, fork again (a process enters a pid namespace through its children only).
 
     What goes wrong on the way is told the asker, in place of a number, or on the line, in place of the kernel's
@@ -199,7 +201,7 @@ def fork_kernel(request: dict[str, Any], asker: socket.socket, line: tuple[int, 
             score.write("1000")  # if memory runs out, this goes first; set by root, it can only go up
         set_limits(request["limits"])
         become_nobody(request["uid"])
-        seccomp.refuse(refused)
+        seccomp.refuse(refused[request["gpu"]])
         require_alone()
         os.environ.clear()
         os.environ.update(request["environment"])
@@ -290,7 +292,7 @@ def main(path: str, owner: int, modules: list[str]) -> None:
     for name in modules:
         if name not in spared:
             importlib.import_module(name)
-    refused = seccomp.program()
+    refused = {gpu: seccomp.program(gpu) for gpu in (False, True)}
     for library, later in LATER.items():
         if library in sys.modules:
             importlib.import_module(later)

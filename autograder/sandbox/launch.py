@@ -162,6 +162,7 @@ def fork_kernel(
         "sandbox": sandbox.pid,
         "group": sandbox.group.processes if sandbox.group else os.devnull,
         "uid": sandbox.uid,
+        "gpu": sandbox.gpu,
         "limits": sandbox.limits.model_dump(),
         "environment": environment,
         "folder": WORK,

@@ -46,12 +46,15 @@ LINKS = [path for path in ("/lib", "/lib64", "/usr/lib64") if os.path.islink(pat
 COMMANDS = ("bash", "cat", "cp", "echo", "grep", "head", "ls", "mkdir", "mv", "nvidia-smi", "rm", "sh", "sleep", "wc")
 SHARED_PREFIXES = ("/", "/usr", "/usr/local")  # of a Python there, more than Python lies below
 HIDDEN = ("/proc/keys", "/proc/key-users")  # of the instructor, too, whose user's number a kernel may have
+# A shared mapping of /dev/zero is memory that no process need show. Reads of /dev/full are zeros, too; nobody maps it.
+UNMAPPED = ("--dev-bind", "/dev/full", "/dev/zero")
 HOLDER = "/run/cat"  # the idle process: it answers one line, and waits for the next
 FIRST_UID = 200_000  # beyond real accounts; one of its own per sandbox, so that limits are not shared
 SAMPLE_SECONDS = 0.25
 MAX_FILES = 100_000  # an empty file takes memory, too, which no size of a folder bounds
 # Small sandboxes are measured within that time. The processes of others are stopped meanwhile, and do not grow.
 MEASURING_SECONDS = 0.05
+TRIES = 1_000
 FIRST = seccomp.FIRST  # the number of the idle process in the sandbox
 END_SECONDS = 30  # by then the kernel has ended thousands of processes
 
@@ -68,12 +71,12 @@ class Sandbox:
     """
 
     def __init__(self, limits: Limits, gpu: bool = False, course: Path | None = None):
-        self.limits, self.refused = limits, ""
+        self.limits, self.gpu, self.refused = limits, gpu, ""
         self._lock = threading.Lock()
         info, info_write = os.pipe()
         passwd, passwd_write = os.pipe()
         holder = os.open(shutil.which("cat", path=os.defpath) or "cat", os.O_RDONLY)
-        given = info_write, passwd, holder, _holding(seccomp.program())
+        given = info_write, passwd, holder, _holding(seccomp.program(gpu))
         try:
             self._process = (
                 _starter(os.getpid()).submit(_start, _arguments(limits, *given, gpu, course), given).result()
@@ -152,13 +155,22 @@ class Sandbox:
     def _watch_use(self) -> None:
         """Close the sandbox when all its processes together use more than they may.
 
-        A resource limit holds for one process; a bomb forks.
+        A resource limit holds for one process; a bomb forks. A sandbox that cannot be watched any more is closed, too.
         """
         while not self._closed.wait(SAMPLE_SECONDS):
-            if self._has_killed() or self._uses_more_than(self.limits.memory_mb * 2**20):
-                self.close(self._too_much)
-            elif self._files() > MAX_FILES:
-                self.close(f"made more than {MAX_FILES} files")
+            try:
+                broken = self._broken()
+            except Exception as bad:
+                self.close(f"could not be measured any more ({type(bad).__name__})")
+                raise
+            if broken:
+                self.close(broken)
+
+    def _broken(self) -> str:
+        """The limit that all processes together have broken; "" if there is none."""
+        if self._has_killed() or self._uses_more_than(self.limits.memory_mb * 2**20):
+            return self._too_much
+        return f"made more than {MAX_FILES} files" if self._files() > MAX_FILES else ""
 
     @property
     def _too_much(self) -> str:
@@ -280,25 +292,60 @@ def _held(process: str) -> tuple[int, int]:
     `process` is its folder in /proc. Its page tables are its own, and can be larger than its pages: a page that was
     only read is everybody's page of zeros.
     """
-    try:
-        lines = Path(process, "status").read_text().splitlines()
-    except OSError:
-        return 0, 0
-    return _kilobytes(lines, "VmRSS:", "VmSwap:") * 1024, _kilobytes(lines, "VmPTE:") * 1024
+    lines = _of_memory(process, "status", b"VmRSS:")
+    return _kilobytes(lines, b"VmRSS:", b"VmSwap:") * 1024, _kilobytes(lines, b"VmPTE:") * 1024
 
 
 def _proportional(process: str, resident: int) -> int:
     """Bytes of pages that a process holds, with an equal part of those that it shares; `resident` if it hides them."""
     try:
-        lines = Path(process, "smaps_rollup").read_text().splitlines()
+        lines = _of_memory(process, "smaps_rollup", b"Pss:")
     except PermissionError:
         return resident
+    return _kilobytes(lines, b"Pss:", b"SwapPss:") * 1024
+
+
+def _of_memory(process: str, name: str, field: bytes) -> list[bytes]:
+    """The lines of this file of a process in /proc that has this field; none if it holds no memory any more.
+
+    Of a process whose first thread has exited, only the files of its other threads say what it holds. The lines are
+    bytes, as the process chooses any for its name; of those that end a line for `str` the system escapes one alone.
+
+    Raises:
+        PermissionError: it hides the file from us.
+        RuntimeError: its threads come and go faster than they can be asked.
+    """
+    if lines := _lines(process, name, field):
+        return lines
+    for _ in range(TRIES):
+        threads = _threads(process)
+        for thread in threads:
+            if lines := _lines(thread, name, field):
+                return lines
+        if _threads(process) == threads:  # none was started by one that we had not asked
+            return []
+    raise RuntimeError(f"the threads of {process} come and go")
+
+
+def _threads(process: str) -> set[str]:
+    """The folders in /proc of a process's threads; none if it is gone."""
+    try:
+        return {f"{process}/task/{name}" for name in os.listdir(f"{process}/task")}
     except OSError:
-        return 0
-    return _kilobytes(lines, "Pss:", "SwapPss:") * 1024
+        return set()
 
 
-def _kilobytes(lines: Iterable[str], *names: str) -> int:
+def _lines(folder: str, name: str, field: bytes) -> list[bytes]:
+    try:
+        lines = Path(folder, name).read_bytes().split(b"\n")
+    except PermissionError:
+        raise
+    except OSError:  # it is gone
+        return []
+    return lines if any(line.startswith(field) for line in lines) else []
+
+
+def _kilobytes(lines: Iterable[bytes], *names: bytes) -> int:
     """The sum of the fields of these names."""
     return sum(int(line.split()[1]) for line in lines if line.startswith(names))
 
@@ -322,7 +369,7 @@ def _stop(process: str) -> int:
     except OSError:
         return 0
     try:
-        if "\nState:\tT" in Path(process, "status").read_text():
+        if b"\nState:\tT" in Path(process, "status").read_bytes():
             os.close(handle)
             return 0
         signal.pidfd_send_signal(handle, signal.SIGSTOP)
@@ -342,7 +389,7 @@ def _arguments(
     return [
         *("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try", *users),
         *("--die-with-parent", "--new-session", "--as-pid-1", "--hostname", "sandbox", "--seccomp", str(rules)),
-        *("--dev", "/dev", *(_devices() if gpu else ()), "--proc", "/proc"),
+        *("--dev", "/dev", *(_devices() if gpu else UNMAPPED), "--proc", "/proc"),
         *(word for path in HIDDEN if os.path.exists(path) for word in ("--ro-bind", "/dev/null", path)),
         *scratch.words(limits.disk_mb, [*SYSTEM, *interpreter, str(course or "")]),
         *(word for path in LINKS for word in ("--symlink", os.readlink(path), path)),

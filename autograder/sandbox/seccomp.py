@@ -8,6 +8,7 @@ number, as if the machine did not have it, so that libraries take their other wa
 import ctypes
 import errno
 import io
+import mmap
 import os
 import resource
 import socket
@@ -40,7 +41,11 @@ REFUSED = (
     *("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "uselib"),
     # memory that belongs to no process, so that nobody counts it
     *("memfd_create", "memfd_secret", "shmget", "msgget", "semget", "mq_open", "vmsplice"),
+    # instances of which a user has few, in the sandbox and outside together
+    *("inotify_init", "inotify_init1"),
 )
+# mmap(2), MAP_SHARED | MAP_ANONYMOUS: what such a mapping holds stays when its process no longer shows it as resident.
+SHARED_ANONYMOUS = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS
 # Numbers of newer calls, the same on every machine: for a libseccomp that is too old to know them by name.
 NUMBERS = {
     **{"io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429},
@@ -74,8 +79,10 @@ def number(name: str) -> int:
 
 
 @cache
-def program() -> bytes:
+def program(gpu: bool = False) -> bytes:
     """The filter as BPF instructions; foreign architectures (32-bit calls) end the process.
+
+    With `gpu`, shared anonymous memory is not refused: CUDA may need it for memory that GPU and processor share.
 
     Raises:
         RuntimeError: libseccomp is not installed.
@@ -89,6 +96,8 @@ def program() -> bytes:
     for name in REFUSED:
         if number(name) != UNKNOWN:
             rules.add_rule(refuse, number(name))
+    if not gpu:
+        rules.add_rule(refuse, "mmap", seccomp.Arg(3, seccomp.MASKED_EQ, SHARED_ANONYMOUS, SHARED_ANONYMOUS))
     for flag in (*NAMESPACES, CLONE_PARENT):
         rules.add_rule(refuse, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, flag, flag))
     # Its flags lie in memory, which no filter reads. glibc goes back to clone.
