@@ -208,6 +208,10 @@ def collect(
         bool,
         typer.Option("--exchange", help="Take the submissions of nbgrader's exchange, by default the configured one."),
     ] = False,
+    stated_times: Annotated[
+        bool,
+        typer.Option("--stated-times", help="With --exchange: believe the times that submissions state, as in a copy."),
+    ] = False,
 ) -> None:
     """Take hand-ins into the course tree. The latest of each student counts; all are kept.
 
@@ -222,10 +226,13 @@ def collect(
     named = course.notebook(notebook) if notebook else None
     chosen = [course.notebook(one) for one in only or ()]
     one = "".join(student or ())
+    if stated_times and not exchange:
+        raise CourseError("--stated-times is for submissions of an exchange: give --exchange, too")
     if exchange:
         if student or zip_names:
             raise CourseError("--exchange takes neither --student nor --zip-names: folders there say whose they are")
-        collected = collecting.collect_exchange(course, source, [*([named] if named else []), *chosen], times)
+        wanted = [*([named] if named else []), *chosen]
+        collected = collecting.collect_exchange(course, source, wanted, times, stated_times)
     elif source is None:
         raise CourseError("say what to collect: `autograder collect SOURCE`, or `autograder collect --exchange`")
     else:

@@ -4,9 +4,13 @@ import datetime
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
+import time
+import tracemalloc
 import zipfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import ordinary_user
@@ -25,6 +29,7 @@ FIRST = course.load().notebooks[0]
 NAME = FIRST.name
 USERS = {"ada": 54_331, "bo": 54_332, "eve": 54_333}
 SUBMISSION = "submission_secret.txt"
+FOLDERS = ("submitted", "autograded", "feedback")
 pytestmark = pytest.mark.skipif(
     os.getuid() != 0 or not shutil.which("unshare"), reason="accounts can only be made by root, with util-linux"
 )
@@ -40,7 +45,7 @@ def hub():
             (folder / name).mkdir(mode=0o700)
             os.chown(folder / name, uid, uid)
         (folder / "exchange").mkdir()
-        (folder / "exchange").chmod(0o777)
+        (folder / "exchange").chmod(0o1777)
         yield folder
 
 
@@ -72,7 +77,7 @@ WRITE = "from pathlib import Path; Path({path!r}).write_text(Path({text!r}).read
 
 
 def test_from_release_to_feedback_with_two_users(fresh, hub):
-    """As docs/hub.md says it."""
+    """The steps of the table in docs/hub.md, with the wheel on the students' path."""
     known, book = fresh, f"{NAME}/{NAME}.ipynb"
     with zipfile.ZipFile(release.wheel(known, hub)) as wheel:
         wheel.extractall(hub / "packages")
@@ -219,21 +224,171 @@ def test_a_forged_time_does_not_count(fresh, inbound, when):
     got, students = taken(fresh, inbound)
     assert students == ["ada", "eve"] and not got.refused
     (note,) = [one for one in got.notes if "which counts" in one]
-    assert note.startswith("eve+") and f"states {when} 00:00 UTC" in note and "autograder extend eve 01" in note
+    assert note.startswith("eve+") and f"states {when} 00:00:00 UTC" in note and "autograder extend eve 01" in note
     for student in students:
         late = datetime.datetime.now(datetime.UTC) - course_tree.stamped(fresh, FIRST, student)
         assert abs(late) < datetime.timedelta(minutes=5)
 
 
-def test_times_of_a_copied_exchange_are_those_that_it_states(fresh, inbound):
+@pytest.mark.parametrize("stated", [True, False])
+def test_times_of_a_copied_exchange_are_believed_on_request_alone(fresh, inbound, stated):
+    """Without it two accomplices who are the only ones to hand in could state what they like."""
     for number, user in enumerate(USERS, 1):
-        submission(inbound, user, f"2026-11-0{number} 10:00:00.000000 UTC")
+        submission(inbound, user, f"2025-11-0{number} 10:00:00.000000 UTC")
+    got = collect.collect_exchange(fresh, inbound, stated=stated)
+    assert len(got.taken) == len(USERS) and not got.refused
+    days = [f"{course_tree.stamped(fresh, FIRST, one):%Y %d}" for one in sorted(USERS)]
+    assert (days == ["2025 01", "2025 02", "2025 03"]) is stated
+    assert any(("forged" if stated else "collect with --stated-times") in note for note in got.notes)
+    assert stated or not any(day.startswith("2025") for day in days)
+
+
+def test_a_minute_stated_too_early_does_not_count(fresh, inbound):
+    submission(inbound, "eve", now(-1))
     got, students = taken(fresh, inbound)
-    assert [f"{course_tree.stamped(fresh, FIRST, one):%d}" for one in students] == ["01", "02", "03"]
-    assert any("as in a copy of an exchange" in note for note in got.notes)
+    assert students == ["eve"] and "which counts" in got.notes[0]
+    late = datetime.datetime.now(datetime.UTC) - course_tree.stamped(fresh, FIRST, "eve")
+    assert late < datetime.timedelta(seconds=30)
 
 
-@pytest.mark.parametrize("when", ["tomorrow or so", "9998-01-01 00:00:00 UTC", "", "0" * 90, "2026-13-45 99:00:00 UTC"])
+@pytest.mark.parametrize("what", ["run", "moved folder", "secret"])
+def test_what_is_changed_after_the_notebook_counts_for_the_time(inbound, tmp_path, monkeypatch, what):
+    known = course.load(tree=tmp_path / "whole")
+    entry = known.notebook("05")
+    folder = submission(inbound, "eve", now(), name=entry.name)
+    run = folder / "results/x-1/seed_1.json"
+    run.parent.mkdir(parents=True)
+    run.write_text("{}")
+    for path in folder.rglob("*"):
+        os.chown(path, USERS["eve"], USERS["eve"])
+    changed = {"run": run, "moved folder": run.parent, "secret": folder / SUBMISSION}[what].stat()
+    real, later = os.fstat, datetime.timedelta(days=3)
+
+    @dataclass
+    class Changed:
+        st_mode: int
+        st_uid: int
+        st_ctime: float
+
+    def fstat(opened):
+        state = real(opened)
+        if state.st_ino != changed.st_ino:
+            return state
+        return Changed(state.st_mode, state.st_uid, state.st_ctime + later.total_seconds())
+
+    monkeypatch.setattr(exchange.os, "fstat", fstat)
+    refused, notes = [], []
+    (found,) = exchange.hand_ins(known, inbound, refused, notes)
+    assert not refused and found.when > datetime.datetime.now(datetime.UTC) + later / 2
+    assert "which counts" in notes[0]
+
+
+def test_one_submission_is_held_at_a_time(fresh, inbound):
+    for number in range(12):
+        folder = submission(inbound, "eve", now(), code=str(number))
+        os.truncate(folder / f"{NAME}.ipynb", 5 * 2**20)
+    tracemalloc.start()
+    try:
+        assert len([len(found.text) for found in exchange.hand_ins(fresh, inbound, [], [])]) == 12
+        assert tracemalloc.get_traced_memory()[1] < 30 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_failure_of_one_submission_stops_nobody(fresh, inbound, monkeypatch):
+    read = exchange._file
+
+    def fails(above, name, *rest):
+        if os.fstat(above).st_uid == USERS["eve"]:
+            raise ZeroDivisionError("of a library")
+        return read(above, name, *rest)
+
+    monkeypatch.setattr(exchange, "_file", fails)
+    submission(inbound, "eve", now())
+    submission(inbound, "ada", now())
+    got, students = taken(fresh, inbound)
+    assert students == ["ada"] and "ZeroDivisionError" in got.refused[0]
+
+
+@pytest.mark.parametrize("whose", ["", "inbound", "link"])
+def test_a_folder_that_a_student_has_put_there_is_refused(fresh, inbound, whose):
+    """In an exchange without the sticky bit, everybody can rename the course's folder, and make another one."""
+    submission(inbound, "ada", now())
+    replaced = inbound.parent / whose if whose == "inbound" else inbound.parent
+    if whose == "link":
+        inbound.parent.rename(inbound.parents[1] / "moved")
+        inbound.parent.symlink_to(inbound.parents[1] / "moved")
+    os.chown(replaced, USERS["eve"], USERS["eve"], follow_symlinks=False)
+    for given in (inbound.parents[1], inbound.parent, inbound):
+        with pytest.raises(CourseError, match=f"belongs to the account number {USERS['eve']}.*chmod 1777"):
+            collect.collect_exchange(fresh, given)
+    assert not (fresh.tree / "submitted").exists()
+
+
+def test_no_feedback_is_released_into_a_students_folder(fresh, inbound):
+    os.chown(inbound.parent, USERS["eve"], USERS["eve"])
+    command = [sys.executable, "-m", "nbgrader", "release_feedback", NAME, f"--Exchange.root={inbound.parents[1]}"]
+    ran = subprocess.run(command, cwd=fresh.tree, capture_output=True, text=True, timeout=200)
+    assert ran.returncode and "chmod 1777" in ran.stderr, ran.stdout + ran.stderr
+    assert not (inbound.parent / "feedback").exists()
+
+
+def test_feedback_is_for_the_submission_that_counts_after_another_one(fresh, inbound):
+    """The same answers, others, and the same again: nothing is graded anew, and the student asks for the last one."""
+    maker = synthetic.Maker(fresh, FIRST)
+    first, second = maker.file(solved={"1.1"}).decode(), maker.file(solved={"1.2"}).decode()
+    submission(inbound, "ada", now(), code="1", text=first, secret=b"1" * 32)
+    taken(fresh, inbound)
+    assert [one.status for one in grade.grade(fresh, [FIRST])] == ["graded"]
+    feedback.write_feedback(fresh, [FIRST])
+    assert course_tree.secret_of(fresh, "feedback", FIRST, "ada") == "1" * 32
+    submission(inbound, "ada", now(2), code="2", text=second, secret=b"2" * 32)
+    time.sleep(1.1)
+    submission(inbound, "ada", now(), code="3", text=first, secret=b"3" * 32)
+    taken(fresh, inbound)
+    graded = []
+    assert [one.status for one in grade.grade(fresh, [FIRST], on_record=graded.append)] == ["graded"] and not graded
+    feedback.write_feedback(fresh, [FIRST])
+    for folder in FOLDERS:
+        assert course_tree.secret_of(fresh, folder, FIRST, "ada") == "3" * 32
+    stamps = {course_tree.place(fresh, one, FIRST, "ada").with_name("timestamp.txt").read_text() for one in FOLDERS}
+    assert len(stamps) == 1
+
+
+def test_an_account_is_found_by_ids_and_by_no_other_name(fresh, inbound):
+    course_tree.write(
+        fresh.tree / "students.csv",
+        "id,first_name,last_name,email,platform_ids\nal01,E,Ve,bo@example.org,\nal02,Al,Two,,ada\n",
+    )
+    for user in USERS:
+        submission(inbound, user, now())
+    got, students = taken(fresh, inbound)
+    assert students == ["al02"] and len(got.refused) == 2
+    assert all("is not in students.csv" in one for one in got.refused)
+
+
+def test_before_anybody_has_submitted_nothing_is_wrong(fresh, inbound):
+    got, _ = taken(fresh, inbound)
+    assert got.notes == ["no submissions yet"] and not got.refused
+
+
+def test_an_unknown_notebook_is_named(fresh, inbound):
+    submission(inbound, "eve", now(), name="nonsense")
+    got, _ = taken(fresh, inbound)
+    assert "the course has no notebook nonsense" in got.refused[0]
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "-99:99000000000000009999999999932",
+        "tomorrow or so",
+        "9998-01-01 00:00:00 UTC",
+        "",
+        "0" * 90,
+        "2026-13-45 99:00:00 UTC",
+    ],
+)
 def test_a_time_that_is_none_is_refused_and_stops_nobody(fresh, inbound, when):
     submission(inbound, "eve", when)
     submission(inbound, "ada", now())

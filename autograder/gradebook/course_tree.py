@@ -118,6 +118,32 @@ def place_secret(course: Course, folder: str, entry: NotebookEntry, student: str
         path.chmod(0o600)
 
 
+def place_receipt(course: Course, entry: NotebookEntry, student: str) -> None:
+    """Write beside the graded copy when the submission that counts came, and the secret by which its student asks."""
+    stamp = place(course, "submitted", entry, student).with_name("timestamp.txt")
+    if stamp.exists():
+        target = place(course, "autograded", entry, student).with_name("timestamp.txt")
+        if not target.exists() or target.read_text() != stamp.read_text():
+            write(target, stamp.read_text())
+    place_secret(course, "autograded", entry, student, secret_of(course, "submitted", entry, student))
+
+
+def require_own(*folders: Path) -> None:
+    """See that nobody else has put these folders of an exchange there, neither themselves nor as links.
+
+    Raises:
+        CourseError: one belongs neither to the account that works with it nor to root; the message says what to do.
+    """
+    for folder in folders:
+        for state in (folder.lstat(), folder.stat()):
+            if state.st_uid not in (os.geteuid(), 0):
+                raise CourseError(
+                    f"{folder} belongs to the account number {state.st_uid}, neither to you nor to root. If that is a "
+                    f"colleague's, work from that account. Else somebody has replaced the folder: `chmod 1777` the "
+                    f"exchange, move {folder} away, and release the notebooks again"
+                )
+
+
 def gradebook(course: Course) -> Path:
     """The gradebook's file, unless course.toml names a database."""
     return course.tree / "gradebook.db"

@@ -91,10 +91,7 @@ class Recorder:
         with by_hand.writing(self.course):
             _patiently(lambda: self._record(entry, student, when, notebook, anew, only), self._reconnect)
             course_tree.write(target, text)
-        if when:
-            course_tree.write(target.with_name("timestamp.txt"), when)
-        secret = course_tree.secret_of(self.course, "submitted", entry, student)
-        course_tree.place_secret(self.course, "autograded", entry, student, secret)
+        course_tree.place_receipt(self.course, entry, student)
 
     def refuse(self, entry: NotebookEntry, student: str, release: NotebookNode, reason: str) -> None:
         """Record an ungradable hand-in: no points, and the reason where the student reads feedback."""

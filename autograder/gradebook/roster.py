@@ -64,20 +64,26 @@ class Roster:
         """Whether it may be a student of the class, or one of several."""
         return bool(self._found(name, platform_id))
 
-    def _found(self, name: str, platform_id: str) -> list[Student]:
+    def _found(self, name: str, platform_id: str, account: bool = False) -> list[Student]:
+        if account:  # who may choose the name of an account could choose another student's first and last name
+            ids = ((one, map(str.casefold, (one.id, *one.platform_ids))) for one in self.students.values())
+            return [one for one, known in ids if name.casefold() in known]
         found = [one for one in self.students.values() if platform_id and platform_id in one.platform_ids]
         return found or self._called.get(plain(name), [])
 
-    def find(self, name: str, platform_id: str = "", lasting: bool = True, shared: bool = False) -> Student:
+    def find(
+        self, name: str, platform_id: str = "", lasting: bool = True, shared: bool = False, account: bool = False
+    ) -> Student:
         """Whose hand-in it is: by the platform's number, which is `lasting` if it is one for ever, else by the name.
 
         Args:
             shared: whether several files, which may be of several students, have this name or number.
+            account: the name is that of an account, which is a student's `id` or one of the `platform_ids`.
 
         Raises:
             CourseError: nobody's, or more than one student's; the message says what to do.
         """
-        found = self._found(name, platform_id)
+        found = self._found(name, platform_id, account)
         if len(found) == 1:
             return found[0]
         who = f"{name} (number {platform_id})" if platform_id not in ("", name) else name

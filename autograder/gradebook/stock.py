@@ -148,6 +148,15 @@ class Collect(ExchangeCollect):
 class ReleaseFeedback(ExchangeReleaseFeedback):
     """In the place of `nbgrader release_feedback`, which stops at the first page of a submission from elsewhere."""
 
+    def init_dest(self) -> None:
+        """See that the folder is the instructor's before a page is put there."""
+        folder = Path(self.root, self.coursedir.course_id)
+        try:
+            course_tree.require_own(*(one for one in (folder, folder / "inbound", folder / "feedback") if one.exists()))
+        except CourseError as bad:
+            self.fail(str(bad))
+        super().init_dest()
+
     def copy_files(self) -> None:
         """Release the pages of submissions from the exchange, and name the others."""
         excluded = set(filter(None, self.coursedir.student_id_exclude.split(",")))

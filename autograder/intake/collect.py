@@ -102,26 +102,32 @@ def collect(
 
 
 def collect_exchange(
-    course: Course, given: Path | None = None, chosen: Sequence[NotebookEntry] = (), times: Path | None = None
+    course: Course,
+    given: Path | None = None,
+    chosen: Sequence[NotebookEntry] = (),
+    times: Path | None = None,
+    stated: bool = False,
 ) -> Collected:
     """Take every submission of nbgrader's exchange, or those of the `chosen` notebooks; as `collect`.
 
     Args:
         given: where it is, see `exchange.place`.
         times: as in `collect`.
+        stated: the times that submissions state count, see `exchange.hand_ins`.
 
     Raises:
-        CourseError: there is no such exchange.
+        CourseError: there is no such exchange, or somebody else has put the course's folder there.
     """
     source, result = exchange.place(course, given), Collected()
     named = _Names(course, None, result, "", "")
-    read = exchange.hand_ins(course, source, result.refused, result.notes, chosen)
-    return _collect(course, source, read, named, result, None, "", (), read_times(course, times) if times else None)
+    read = exchange.hand_ins(course, source, result.refused, result.notes, chosen, stated)
+    table = read_times(course, times) if times else None
+    return _collect(course, None, read, named, result, None, "", (), table)
 
 
 def _collect(
     course: Course,
-    source: Path,
+    source: Path | None,
     read: Iterator[Found],
     named: "_Names",
     result: Collected,
@@ -130,7 +136,7 @@ def _collect(
     chosen: Sequence[NotebookEntry],
     given: Times | None,
 ) -> Collected:
-    """Take what is `read` from `source`; see `collect`."""
+    """Take what is `read` from `source`, or with None from an exchange; see `collect`."""
     packed: set[tuple[object, str, str]] = set()
     called: dict[tuple[str, str], tuple[Claim, Found]] = {}
     others = 0
@@ -219,7 +225,10 @@ def _collect(
             f"{notebook}: {name} is a group, and each member is graded by itself: {', '.join(students)}"
         )
     if not result.taken and not result.refused and not others and not blank:
-        result.refused.append(f"{source}: it is empty, or holds no notebook and no zip")
+        if source is None:
+            result.notes.append("no submissions yet")
+        else:
+            result.refused.append(f"{source}: it is empty, or holds no notebook and no zip")
     result.notes += given.notes() if given else []
     result.refused = [line(one) for one in result.refused]
     result.notes = [line(one) for one in dict.fromkeys(result.notes)]
@@ -413,7 +422,7 @@ class _Names:
                 f"{claim.platform.name} hides the names in this download, and `{claim.name}` is everybody: reveal the "
                 f"students' identities there, download again and collect that; {TELL}"
             )
-        student = known.find(claim.name, claim.id, lasting, claim.shared).id
+        student = known.find(claim.name, claim.id, lasting, claim.shared, claim.account).id
         before = self._number(student, entry)
         if claim.id and before not in ("", claim.id) and claim.id not in known.students[student].platform_ids:
             raise CourseError(

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from autograder.course import Course, CourseError, NotebookEntry
+from autograder.gradebook import course_tree
+from autograder.html_cleaning import line
 from autograder.intake.archive import MAX_RUNS, Found, is_text
 from autograder.intake.layouts import YEARS
 from autograder.intake.platforms import Claim
@@ -26,7 +28,9 @@ INBOUND = "inbound"
 SECRET_FILE, TIME_FILE = "submission_secret.txt", "timestamp.txt"
 SECRET = re.compile(rb"[\w-]{16,256}")  # nbgrader writes 128 hexadecimal digits
 RUN_FOLDER, RUN_FILE = re.compile(r"[\w.,+-]{1,150}"), re.compile(r"seed_\d{1,6}\.json")
-SPREAD = datetime.timedelta(minutes=5)  # `nbgrader submit` takes seconds between the name and the last file
+# As nbgrader writes a time, in whatever zone its configuration names; bounded, since a library parses it.
+TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})? ([A-Z]{1,5}|[+-][0-9]{4})")
+SPREAD = datetime.timedelta(seconds=30)  # `nbgrader submit` takes seconds between the name and the last file
 SHARED_ACCOUNT = "jovyan"  # of all users of a hub whose images are Jupyter's
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe would wait for a writer
@@ -55,11 +59,13 @@ def place(course: Course, given: Path | None = None) -> Path:
             `collect` has filled; by default the exchange of nbgrader's configuration.
 
     Raises:
-        CourseError: there is none.
+        CourseError: there is none, or somebody else has put the course's folder there.
     """
     root = given or configured(course)
     for folder in (root / course.course_id / INBOUND, root / INBOUND, root):
         if folder.is_dir() and (folder.name == INBOUND or _is_submitted(course, folder)):
+            if folder.name == INBOUND:
+                course_tree.require_own(folder.absolute().parent, folder)
             return folder
     raise CourseError(
         f"{root} is not an exchange of this course: there is no {root / course.course_id / INBOUND}. "
@@ -100,31 +106,56 @@ def _is_submitted(course: Course, folder: Path) -> bool:
 
 
 def hand_ins(
-    course: Course, folder: Path, refused: list[str], notes: list[str], chosen: Sequence[NotebookEntry] = ()
+    course: Course,
+    folder: Path,
+    refused: list[str],
+    notes: list[str],
+    chosen: Sequence[NotebookEntry] = (),
+    stated: bool = False,
 ) -> Iterator[Found]:
-    """Every submission in `folder`, see `place`, or those of the `chosen` notebooks; the earliest first."""
+    """Every submission in `folder`, see `place`, or those of the `chosen` notebooks; the earliest first.
+
+    Each is read twice: for its time, by which they are sorted, and when it is its turn. So one is held at a time.
+
+    Args:
+        stated: the times that submissions state count, whatever the system says, as in a copy of an exchange.
+    """
     top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        taken: list[tuple[_Submission, Found, datetime.datetime]] = []
+        taken: list[tuple[_Submission, datetime.datetime, datetime.datetime]] = []
         shared = set()
         for one in _listed(course, folder, top, refused):
             if chosen and one.entry not in chosen:
                 continue
             try:
                 found, changed, account = _read(course, top, one, notes)
-            except Unreadable as why:
-                refused.append(f"{one.path}: {why}")
+            except Exception as why:  # a student's, who must not keep the others from being collected
+                refused.append(f"{one.path}: {_told(why)}")
                 continue
-            taken.append((one, found, changed))
+            taken.append((one, found.when, changed))
+            del found
             shared |= {account} if account else set()
         for account in sorted(shared):
             notes.append(
                 f"the account {account} owns folders that claim to be of students: the system does not say whose they "
                 "are, and the names of these folders are believed"
             )
-        yield from sorted(_timed(taken, notes), key=lambda found: found.when)
+        for when, one, changed in sorted(_timed(taken, notes, stated), key=lambda timed: timed[0]):
+            try:
+                found, now, _ = _read(course, top, one, [])
+                if now != changed:
+                    raise Unreadable("it was changed while it was collected: collect again")
+            except Exception as why:
+                refused.append(f"{one.path}: {_told(why)}")
+                continue
+            yield replace(found, when=when)
     finally:
         os.close(top)
+
+
+def _told(why: Exception) -> str:
+    """What to say of a submission that is not taken."""
+    return str(why) if isinstance(why, Unreadable) else f"it cannot be read ({type(why).__name__}: {line(why, 200)})"
 
 
 def _listed(course: Course, folder: Path, top: int, refused: list[str]) -> Iterator[_Submission]:
@@ -138,7 +169,7 @@ def _listed(course: Course, folder: Path, top: int, refused: list[str]) -> Itera
             if parsed:
                 yield _Submission(PurePosixPath(name), *parsed, owned=True)
             elif not name.startswith("."):
-                refused.append(f"{name}: not called like a submission of this course, USER+NOTEBOOK+TIME+CODE")
+                refused.append(f"{name}: {_why_not(name)}")
         else:
             for entry in course.notebooks:
                 if (folder / name / entry.name).is_dir():
@@ -154,8 +185,18 @@ def _parsed(course: Course, name: str) -> tuple[str, NotebookEntry, str] | None:
     return None
 
 
+def _why_not(name: str) -> str:
+    """Why the name of a folder is none of a submission of this course."""
+    for parts in (name.rsplit("+", 3), name.rsplit("+", 2)):
+        if len(parts) > 2 and parts[0] and TIME.fullmatch(parts[2]):
+            return f"the course has no notebook {parts[1] or 'without a name'}, or does not teach it"
+    return "not called like a submission of this course, USER+NOTEBOOK+TIME+CODE"
+
+
 def _read(course: Course, top: int, one: _Submission, notes: list[str]) -> tuple[Found, datetime.datetime, str]:
-    """A submission, when its notebook was last changed, and the account that it shares with other students, or "".
+    """A submission, when it was last changed, and the account that it shares with other students, or "".
+
+    It was changed when the last of the files and folders of runs that are read was.
 
     Raises:
         Unreadable: it is not taken.
@@ -173,30 +214,31 @@ def _read(course: Course, top: int, one: _Submission, notes: list[str]) -> tuple
             raise Unreadable(f"it holds no {name}" + f", but {len(notebooks)} other notebooks" * bool(notebooks))
         name = name if name in notebooks else notebooks[0]
         owners = {owner, os.geteuid(), 0} if one.owned else None
-        text, state = _file(folder, name, int(course.limits.notebook_mb * 2**20) + 1, owners)
+        changed: list[float] = []
+        text = _file(folder, name, int(course.limits.notebook_mb * 2**20) + 1, owners, changed)
         secret = b""
         if SECRET_FILE in names:
-            secret = _file(folder, SECRET_FILE, 1024, owners)[0].strip()
+            secret = _file(folder, SECRET_FILE, 1024, owners, changed).strip()
             if not SECRET.fullmatch(secret):
                 notes.append(
                     f"{one.path}: its {SECRET_FILE} is not nbgrader's, so that no feedback can be released to it"
                 )
                 secret = b""
-        stated = one.stated or _file(folder, TIME_FILE, 200, owners)[0].decode(errors="replace")
-        runs = _runs(stack, folder, owners) if "results" in names and one.entry.has_experiments else {}
+        stated = one.stated or _file(folder, TIME_FILE, 200, owners, changed).decode(errors="replace")
+        runs = _runs(stack, folder, owners, changed) if "results" in names and one.entry.has_experiments else {}
     when = _time(stated.strip())
-    changed = datetime.datetime.fromtimestamp(state.st_ctime, datetime.UTC)
+    last = datetime.datetime.fromtimestamp(max(changed), datetime.UTC)
     path = PurePosixPath(one.path, name)
     found = Found(
         path,
         text,
         when,
         PurePosixPath(one.user, one.entry.name),
-        Claim(one.user),
+        Claim(one.user, account=one.owned),
         runs=lambda *first: Runs(runs),
         secret=secret,
     )
-    return found, changed if one.owned else when, account
+    return found, last if one.owned else when, account
 
 
 def _account(one: _Submission, owner: int) -> str:
@@ -234,8 +276,8 @@ def _folder(stack: contextlib.ExitStack, above: int, name: str) -> int:
     return opened
 
 
-def _file(above: int, name: str, most: int, owners: set[int] | None) -> tuple[bytes, os.stat_result]:
-    """At most so many bytes of a plain file that belongs to one of these, and what the system says of the file.
+def _file(above: int, name: str, most: int, owners: set[int] | None, changed: list[float]) -> bytes:
+    """At most so many bytes of a plain file that belongs to one of these; `changed` gets when it last was.
 
     Raises:
         Unreadable: it is no such file.
@@ -251,25 +293,29 @@ def _file(above: int, name: str, most: int, owners: set[int] | None) -> tuple[by
         if owners is not None and state.st_uid not in owners:
             raise Unreadable(f"{name} belongs to another user than its folder")
         with open(opened, "rb", closefd=False) as file:
-            return file.read(most), os.fstat(opened)
+            text = file.read(most)
+        changed.append(os.fstat(opened).st_ctime)
+        return text
     except OSError as bad:
         raise Unreadable(f"{name} cannot be read ({bad.strerror})") from None
     finally:
         os.close(opened)
 
 
-def _runs(stack: contextlib.ExitStack, above: int, owners: set[int] | None) -> dict[str, bytes]:
+def _runs(stack: contextlib.ExitStack, above: int, owners: set[int] | None, changed: list[float]) -> dict[str, bytes]:
     """The files of runs in the folder `results`, as `utils.experiments.experiment.read_files` names them."""
     found: dict[str, bytes] = {}
     results = _folder(stack, above, "results")
+    changed.append(os.fstat(results).st_ctime)  # files that are moved keep theirs, and the folder does not
     for name in sorted(filter(RUN_FOLDER.fullmatch, filter(is_text, os.listdir(results))))[:MAX_FILES]:
         with contextlib.ExitStack() as inner:
             try:
                 folder = _folder(inner, results, name)
             except Unreadable:
                 continue  # a file that is no run's folder
+            changed.append(os.fstat(folder).st_ctime)
             for seed in sorted(filter(RUN_FILE.fullmatch, filter(is_text, os.listdir(folder)))):
-                found[f"{name}/{seed}"] = _file(folder, seed, MAX_FILE + 1, owners)[0]
+                found[f"{name}/{seed}"] = _file(folder, seed, MAX_FILE + 1, owners, changed)
                 if len(found) > MAX_FILES or sum(map(len, found.values())) > MAX_RUNS:
                     raise Unreadable(f"more than {MAX_FILES} runs, or {MAX_RUNS // 2**20} MB of them")
     return found
@@ -283,6 +329,8 @@ def _time(stated: str) -> datetime.datetime:
     """
     from nbgrader.utils import parse_utc
 
+    if not TIME.fullmatch(stated):
+        raise Unreadable(f"`{stated[:60]}` is not a time as nbgrader writes it")
     try:
         when = parse_utc(stated).replace(tzinfo=datetime.UTC)
     except (ValueError, OverflowError, TypeError, AttributeError):
@@ -292,22 +340,23 @@ def _time(stated: str) -> datetime.datetime:
     return when
 
 
-def _timed(taken: list[tuple[_Submission, Found, datetime.datetime]], notes: list[str]) -> Iterator[Found]:
-    """The submissions, each with the time that counts: the stated one, or the system's where the two differ."""
-    differ = [abs(changed - found.when) > SPREAD for _, found, changed in taken]
-    users = {one.user for one, _, _ in taken}
-    if len(users) > 1 and all(differ):
+def _timed(
+    taken: list[tuple[_Submission, datetime.datetime, datetime.datetime]], notes: list[str], stated: bool
+) -> Iterator[tuple[datetime.datetime, _Submission, datetime.datetime]]:
+    """The submissions, each after the time that counts: the stated one, or the system's where the two differ."""
+    if stated:
+        notes.append("the times that submissions state count, as --stated-times asks; students could have forged them")
+    differ = [not stated and abs(changed - when) > SPREAD for _, when, changed in taken]
+    if len(taken) > 1 and all(differ):
         notes.append(
-            "all submissions were changed at other times than they state, as in a copy of an exchange: the times that "
-            "they state count, which students could have forged"
+            "all submissions were changed at other times than they state. If this is a copy of an exchange, remove "
+            "what was collected from it, and collect with --stated-times"
         )
-        differ = [False] * len(taken)
-    for (one, found, changed), other in zip(taken, differ, strict=True):
+    for (one, when, changed), other in zip(taken, differ, strict=True):
         if other:
             notes.append(
-                f"{one.path}: it states {found.when:%Y-%m-%d %H:%M} UTC, and its notebook was last changed at "
-                f"{changed:%Y-%m-%d %H:%M} UTC, which counts. If somebody has copied it or changed its rights since, "
-                f"use `autograder extend {one.user} {one.entry.number}`, or collect again with --times"
+                f"{one.path}: it states {when:%Y-%m-%d %H:%M:%S} UTC, and it was last changed at "
+                f"{changed:%Y-%m-%d %H:%M:%S} UTC, which counts. If somebody has copied it or changed its rights "
+                f"since, use `autograder extend {one.user} {one.entry.number}`, or collect again with --times"
             )
-            found = replace(found, when=changed)
-        yield found
+        yield changed if other else when, one, changed

@@ -145,6 +145,7 @@ class Claim:
     others: tuple[str, ...] = ()  # what else the platform calls the student
     members: tuple["Claim", ...] = ()  # the other students who have handed this in together
     group: str = ""  # what their group is called
+    account: bool = False  # `name` is that of an account of the system, and no other name
 
     def student(self) -> str:
         """Name and number, where a number goes with the name for ever."""

@@ -87,6 +87,9 @@ def _stale(
         made_of, digest = path.with_name(MADE_OF), _digest(_about(course, entry, student, marked[student]))
         secret = course_tree.secret_of(course, "autograded", entry, student)
         course_tree.place_secret(course, "feedback", entry, student, secret)  # of today, also where the page stays
+        stamp = graded.with_name(BESIDE)
+        if stamp.exists():
+            course_tree.write(path.with_name(BESIDE), stamp.read_text())
         if not path.exists() or not made_of.exists() or made_of.read_text() != digest:
             yield entry, student, marked[student]
 
@@ -165,8 +168,5 @@ def _write(course: Course, entry: NotebookEntry, student: str, marked: Marked) -
     except Exception as bug:  # of one page; the others are for everybody
         return f"{entry.name} of {student}: {type(bug).__name__}: {html_cleaning.line(bug, 500)}"
     course_tree.write(path, html)
-    stamp = course_tree.place(course, "autograded", entry, student).with_name(BESIDE)
-    if stamp.exists():
-        course_tree.write(path.with_name(BESIDE), stamp.read_text())
     course_tree.write(path.with_name(MADE_OF), digest)
     return ""
