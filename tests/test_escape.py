@@ -346,7 +346,7 @@ def test_a_kernel_that_takes_back_what_it_says_does_not_hold_the_judge(small):
             for _ in range(5):
                 running.run(takes)
         except kernel.KernelGone as gone:
-            assert re.search(r"no outputs|longer than", str(gone)), gone
+            assert re.search(r"no outputs|longer than|kernel died", str(gone)), gone  # its own bytes may be lost
     assert time.monotonic() - started < 50
 
 
