@@ -264,6 +264,7 @@ class World:
             found = collect.collect(self.course, self.folder / f"{entry.name}.zip", entry)
             self.collected.taken += found.taken
             self.collected.refused += found.refused
+            self.collected.notes += found.notes
         started = time.monotonic()
         records = grade.grade(self.course, list(self.course.notebooks))
         self.wall = time.monotonic() - started
