@@ -524,6 +524,7 @@ stopped = os.fork()
 if not stopped:
     while True: time.sleep(0.1)
 os.kill(stopped, signal.SIGSTOP)
+while open(f"/proc/{stopped}/stat").read().split()[2] != "T": time.sleep(0.01)
 started = [os.fork() for _ in range(7) if os.getpid() == KERNEL]
 if os.getpid() != KERNEL:
     time.sleep(3)

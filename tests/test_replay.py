@@ -1,11 +1,12 @@
 """What one hand-in's kernel was asked, and what it replied, earns nothing in another hand-in."""
 
 import re
+from unittest import mock
 
 import nbformat
 import pytest
 
-from autograder import course, synthetic
+from autograder import course, html_cleaning, synthetic
 from autograder.grading import judge
 from autograder.grading.records import HandIn, key_of
 from autograder.intake import restore
@@ -44,7 +45,9 @@ def judged(entry, answers, before, after, key, student):
     first = next(index for index, cell in enumerate(notebook.cells) if cell.id.startswith("exercise_"))
     notebook.cells.insert(first, nbformat.v4.new_code_cell(before, id="before"))
     notebook.cells.append(nbformat.v4.new_code_cell(after, id="after"))
-    said = judge.judge(known, HandIn(entry, student, drawn_for=key), notebook, restore.shown(notebook, maker.released))
+    with mock.patch.object(html_cleaning, "MAX_OUTPUT", 2**25):  # of a page, which is not looked at here
+        shown = restore.shown(notebook, maker.released)
+        said = judge.judge(known, HandIn(entry, student, drawn_for=key), notebook, shown)
     printed = "".join(output.get("text", "") for output in notebook.cells[-1].outputs)
     return said, printed
 

@@ -317,7 +317,13 @@ def test_who_is_told_to_install_something_gets_the_versions_of_the_course():
     search = ["git", "grep", "-hoIE", 'pip install [^`"]+', "--", ":!tests"]
     hints = subprocess.run(search, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     assert len(hints) > 10
-    pinned = ("-c constraints.txt", "--constraint constraints.txt", "-r requirements.txt", "--upgrade pip")
+    pinned = (
+        "-c constraints.txt",
+        "-c student/constraints.txt",
+        "--constraint constraints.txt",
+        "-r requirements.txt",
+        "--upgrade pip",
+    )
     assert not [hint for hint in hints if not any(one in hint for one in pinned)]
 
 

@@ -652,7 +652,7 @@ def _rank(kept: Path) -> tuple[bool, tuple[str, int]]:
 
 def _digest_of(kept: Path) -> str:
     """The digest of a kept hand-in, notebook and runs, from its name."""
-    return kept.stem.split("-")[1]
+    return kept.stem.split("-")[1] if "-" in kept.stem else kept.stem
 
 
 def _when(kept: Path) -> datetime.datetime:
