@@ -5,7 +5,6 @@ import copy
 import dataclasses
 import datetime
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -150,17 +149,16 @@ def keep(known, job, done, notebook):
 
 
 @contextlib.contextmanager
-def formgrader(folder):
-    """A Jupyter server with formgrader, as an instructor starts it in the course tree; its address."""
+def jupyter(module, folder, *options, env=None, log=None):
+    """A server of Jupyter (`jupyterlab`, `jupyter_server`) that runs in `folder`, once it answers; its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    options = ["--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1", "--IdentityProvider.token="]
-    options += ["--ServerApp.password=", "--config=jupyter_server_config.py"]
-    options += ["--ServerApp.jpserver_extensions={'nbgrader.server_extensions.formgrader': True}"]
-    with (folder / "log").open("w") as log:
-        command = [sys.executable, "-m", "jupyter_server", *options]
-        server = subprocess.Popen(command, cwd=folder, env=os.environ, stdout=log, stderr=log)
+    command = [sys.executable, "-m", module, "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1"]
+    command += ["--IdentityProvider.token=", "--ServerApp.password=", *options]
+    written = (log or folder) / "log"
+    with written.open("w") as output:
+        server = subprocess.Popen(command, cwd=folder, env=env, stdout=output, stderr=output)
     address = f"http://127.0.0.1:{port}"
     try:
         for _ in range(240):
@@ -170,8 +168,15 @@ def formgrader(folder):
             except OSError:
                 time.sleep(0.5)
         else:
-            pytest.fail((folder / "log").read_text())
+            pytest.fail(written.read_text())
         yield address
     finally:
         server.terminate()
         server.wait()
+
+
+def formgrader(folder):
+    """A Jupyter server with formgrader, as an instructor starts it in the course tree; its address."""
+    extensions = "{'nbgrader.server_extensions.formgrader': True}"
+    options = ("--config=jupyter_server_config.py", f"--ServerApp.jpserver_extensions={extensions}")
+    return jupyter("jupyter_server", folder, *options)

@@ -3,16 +3,12 @@
 import dataclasses
 import json
 import os
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from helpers import CHROMIUM, copied, formgrader
+from helpers import CHROMIUM, copied, formgrader, jupyter
 from helpers import CHROMIUM_ARGUMENTS as ARGUMENTS
 
 from autograder import course, synthetic
@@ -40,34 +36,10 @@ def lab(tmp_path_factory):
     settings = home / "settings" / "@jupyterlab" / "notebook-extension"
     settings.mkdir(parents=True)
     (settings / "tracker.jupyterlab-settings").write_text(json.dumps({"windowingMode": "none"}))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = os.environ | {"JUPYTERLAB_SETTINGS_DIR": str(home / "settings"), "HOME": str(home)}
-    environment |= {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
-    options = ["--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1", "--IdentityProvider.token="]
-    command = [
-        sys.executable,
-        "-m",
-        "jupyterlab",
-        *options,
-        "--ServerApp.password=",
-        f"--ServerApp.root_dir={home / 'course'}",
-    ]
-    with (home / "log").open("w") as log:
-        server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    address = f"http://127.0.0.1:{port}"
-    for _ in range(120):
-        try:
-            urllib.request.urlopen(f"{address}/api/status", timeout=5)
-            break
-        except OSError:
-            time.sleep(0.5)
-    else:
-        pytest.fail((home / "log").read_text())
-    yield address
-    server.terminate()
-    server.wait()
+    env = os.environ | {"JUPYTERLAB_SETTINGS_DIR": str(home / "settings"), "HOME": str(home)}
+    env |= {"PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    with jupyter("jupyterlab", home, f"--ServerApp.root_dir={home / 'course'}", env=env) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

@@ -5,18 +5,15 @@ import json
 import os
 import pwd
 import shutil
-import socket
 import sqlite3
 import subprocess
 import sys
-import time
-import urllib.request
 from pathlib import Path
 
 import nbformat
 import pandas
 import pytest
-from helpers import copied
+from helpers import copied, jupyter
 
 from autograder import course, synthetic
 from autograder.author import build
@@ -252,28 +249,10 @@ def test_our_configuration_is_read_although_an_import_fails(known, tmp_path):
 @pytest.fixture
 def formgrader(known, request):
     """JupyterLab with formgrader on the tree; its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", "--ip=127.0.0.1"]
-    command += ["--IdentityProvider.token=", "--ServerApp.password=", f"--ServerApp.root_dir={known.tree}"]
-    more = environment(HOME=str(known.tree.parent), **getattr(request, "param", {}))
-    with (known.tree.parent / "log").open("w") as log:
-        server = subprocess.Popen(command, cwd=known.tree, env=more, stdout=log, stderr=log)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(240):
-            try:
-                urllib.request.urlopen(f"{address}/api/status", timeout=5)
-                break
-            except OSError:
-                time.sleep(0.5)
-        else:
-            pytest.fail((known.tree.parent / "log").read_text())
+    env = environment(HOME=str(known.tree.parent), **getattr(request, "param", {}))
+    root = f"--ServerApp.root_dir={known.tree}"
+    with jupyter("jupyterlab", known.tree, root, env=env, log=known.tree.parent) as address:
         yield address
-    finally:
-        server.terminate()
-        server.wait()
 
 
 def press(address, student):
