@@ -786,7 +786,7 @@ def group(
     if undo:
         taken, changed = groups.undo(course, question, reason)
         what = f"group {taken.group}" if taken.group else "marked in the page"
-        console.print(f"{what}: {len(taken.after) - len(changed)} answers have their marks of before")
+        console.print(f"{what}: restored the previous marks of {len(taken.after) - len(changed)} answers")
         if changed:
             console.print(f"{len(changed)} left as they are: somebody marked them since")
         return

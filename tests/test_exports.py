@@ -332,4 +332,4 @@ def test_marks_of_an_earlier_hand_in_are_told(fresh):
     assert not [note for note in written(fresh, "csv")[0].notes if "handed in anew" in note]
     path = course_tree.place(fresh, "submitted", fresh.notebooks[0], "ada")
     path.write_text(path.read_text() + " ")
-    assert f"{NAME}: handed in anew, with the marks of before: ada" in written(fresh, "csv")[0].notes
+    assert f"{NAME}: handed in again, with the previous marks: ada" in written(fresh, "csv")[0].notes

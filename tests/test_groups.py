@@ -157,7 +157,7 @@ def test_undo_leaves_what_was_marked_since(school):
 def test_a_score_that_there_is_not_is_refused(school, score):
     number = group_of(shown(school), "1_0").number
     before = outcome(school)
-    with pytest.raises(CourseError, match="there are 2 points"):
+    with pytest.raises(CourseError, match="which has 2 points"):
         groups.apply(school, QUESTION, number, score)
     assert outcome(school) == before
     with pytest.raises(CourseError, match="left to undo"):
@@ -224,7 +224,7 @@ def test_the_command_shows_marks_and_undoes(school, tmp_path, monkeypatch):
     assert "hostile()" in (tmp_path / "groups.html").read_text()
     assert "3 answers have 1.5 points" in run(cli.app, [*known, "--apply", "1", "--score", "1.5"]).output
     assert held(school, "0_0")[0] == 1.5
-    assert "3 answers have their marks of before" in run(cli.app, [*known, "--undo"]).output
+    assert "restored the previous marks of 3 answers" in run(cli.app, [*known, "--undo"]).output
     assert held(school, "0_0")[0] == 0.0
     assert "give --score" in str(run(cli.app, [*known, "--apply", "1"]).exception)
 

@@ -313,7 +313,7 @@ def test_an_answer_that_is_graded_anew_is_not_marked_unseen(school):
     found, *_ = groups.distinct(school, QUESTION)
     hand_in(school, canned(school, "di"), "di", "quite another answer")
     (overfitting,) = (one for one in found if one.answers[0].student == "di")
-    with pytest.raises(recording.ChangedMeanwhile, match="handed in anew"):
+    with pytest.raises(recording.ChangedMeanwhile, match="handed in again"):
         groups.mark(school, QUESTION, overfitting.answers, 0, "", "me")
     assert held(school)["di"] == HandMark()
 

@@ -223,7 +223,7 @@ def apply(
     with by_hand.writing(course):
         found, points, _ = answers(course, question)
         if not 0 <= score <= points:
-            raise CourseError(f"{score:g} is no score of {question}: there are {points:g} points")
+            raise CourseError(f"{score:g} is not a score of {question}, which has {points:g} points")
         there = {one.student: one for one in found}
         shown = groups[number].answers
         same = {
@@ -279,11 +279,11 @@ def mark(course: Course, question: str, shown: list[Answer], score: float, comme
     with by_hand.writing(course):
         there, points, _ = answers(course, question, [one.student for one in shown])
         if not 0 <= score <= points:
-            raise CourseError(f"{score:g} is no score of {question}: there are {points:g} points")
+            raise CourseError(f"{score:g} is not a score of {question}, which has {points:g} points")
         now = {one.student: one for one in there}
         stale = [one.student for one in shown if now.get(one.student) != one]
         if stale:
-            raise ChangedMeanwhile(f"{len(stale)} of these answers were marked or handed in anew meanwhile")
+            raise ChangedMeanwhile(f"{len(stale)} of these answers have been marked or handed in again meanwhile")
         before = {one.student: one.mark for one in shown}
         after = {student: HandMark(score, False, comment or None) for student in before}
         given = Given(0, before, after, by)

@@ -222,7 +222,7 @@ def _notes(
                 f"{entry.name}: {which} marked late, time unknown, and nothing is taken off: {', '.join(late)}"
             )
         anew = [job.student for job in there if job.student in graded and job.state() == ANEW]
-        found += [f"{entry.name}: handed in anew, with the marks of before: {', '.join(anew)}"] if anew else []
+        found += [f"{entry.name}: handed in again, with the previous marks: {', '.join(anew)}"] if anew else []
         records = {student: load_record(course, entry, student) for student in sorted(handed_in)}
         refused = [student for student, one in records.items() if one and one.status == UNGRADABLE]
         found += [f"{entry.name}: could not be graded, so 0: {', '.join(refused)}"] if refused else []
