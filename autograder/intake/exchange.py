@@ -10,7 +10,6 @@ import datetime
 import os
 import pwd
 import re
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -22,6 +21,7 @@ from autograder.intake.archive import MAX_RUNS, Found, is_text
 from autograder.intake.layouts import YEARS
 from autograder.intake.platforms import Claim
 from autograder.intake.runs import Runs
+from autograder.intake.untrusted_folder import open_directory, open_file
 from utils.experiments.experiment import MAX_FILE, MAX_FILES
 
 INBOUND = "inbound"
@@ -32,8 +32,6 @@ RUN_FOLDER, RUN_FILE = re.compile(r"[\w.,+-]{1,150}"), re.compile(r"seed_\d{1,6}
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})? ([A-Z]{1,5}|[+-][0-9]{4})")
 SPREAD = datetime.timedelta(seconds=30)  # `nbgrader submit` takes seconds between the name and the last file
 SHARED_ACCOUNT = "jovyan"  # of all users of a hub whose images are Jupyter's
-FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe would wait for a writer
 
 
 @dataclass(frozen=True)
@@ -269,7 +267,7 @@ def _account(one: _Submission, owner: int) -> str:
 def _folder(stack: contextlib.ExitStack, above: int, name: str) -> int:
     """Open a folder that is no link, below another one; it is closed with the stack."""
     try:
-        opened = os.open(name, FOLDER_FLAGS, dir_fd=above)
+        opened = open_directory(name, above)
     except OSError as bad:
         raise Unreadable(f"{name} is a link, or not a folder that can be read ({bad.strerror})") from None
     stack.callback(os.close, opened)
@@ -283,23 +281,14 @@ def _file(above: int, name: str, most: int, owners: set[int] | None, changed: li
         Unreadable: it is no such file.
     """
     try:
-        opened = os.open(name, FILE_FLAGS, dir_fd=above)
-    except OSError as bad:
-        raise Unreadable(f"{name} is a link, or cannot be read ({bad.strerror})") from None
-    try:
-        state = os.fstat(opened)
-        if not stat.S_ISREG(state.st_mode):
-            raise Unreadable(f"{name} is a folder or a special file")
-        if owners is not None and state.st_uid not in owners:
-            raise Unreadable(f"{name} belongs to another user than its folder")
-        with open(opened, "rb", closefd=False) as file:
+        with open_file(name, above) as file:
+            if owners is not None and os.fstat(file.fileno()).st_uid not in owners:
+                raise Unreadable(f"{name} belongs to another user than its folder")
             text = file.read(most)
-        changed.append(os.fstat(opened).st_ctime)
-        return text
+            changed.append(os.fstat(file.fileno()).st_ctime)
+            return text
     except OSError as bad:
-        raise Unreadable(f"{name} cannot be read ({bad.strerror})") from None
-    finally:
-        os.close(opened)
+        raise Unreadable(f"{name} is a link or a special file, or cannot be read ({bad.strerror})") from None
 
 
 def _runs(stack: contextlib.ExitStack, above: int, owners: set[int] | None, changed: list[float]) -> dict[str, bytes]:

@@ -47,19 +47,7 @@ class UntrustedFolder:
             OSError: it cannot be opened.
         """
         with self._directory(inside.parent) as above:
-            try:
-                handle = os.open(inside.name, FILE, dir_fd=above)
-            except OSError as bad:
-                if bad.errno in (*LINKED, errno.ENXIO):  # a link; a socket, or a device without a driver
-                    raise NotAFile(bad.errno, "it is not a file") from None
-                raise
-        try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise NotAFile(errno.EINVAL, "it is not a file")
-            return os.fdopen(handle, "rb")
-        except BaseException:
-            os.close(handle)
-            raise
+            return open_file(inside.name, above)
 
     def holds(self, name: str) -> bool:
         """Whether there is anything of this name at its top, a link too."""
@@ -109,17 +97,49 @@ class UntrustedFolder:
         handle = os.dup(self._root)
         try:
             for part in inside.parts:
-                try:
-                    below = os.open(part, DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
-                except OSError as bad:
-                    if bad.errno in LINKED:
-                        raise NotAFile(bad.errno, "a folder on the way to it is not a folder") from None
-                    raise
+                below = open_directory(part, handle)
                 os.close(handle)
                 handle = below
             yield handle
         finally:
             os.close(handle)
+
+
+def open_directory(name: str, above: int) -> int:
+    """Open a folder that is not a link in the folder of this handle; the caller closes it.
+
+    Raises:
+        NotAFile: it is something else.
+        OSError: it cannot be opened.
+    """
+    try:
+        return os.open(name, DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+    except OSError as bad:
+        if bad.errno in LINKED:
+            raise NotAFile(bad.errno, "a folder on the way to it is not a folder") from None
+        raise
+
+
+def open_file(name: str, above: int) -> BinaryIO:
+    """Open a file for reading, without waiting, in the folder of this handle.
+
+    Raises:
+        NotAFile: it is something else.
+        OSError: it cannot be opened.
+    """
+    try:
+        handle = os.open(name, FILE, dir_fd=above)
+    except OSError as bad:
+        if bad.errno in (*LINKED, errno.ENXIO):  # a link; a socket, or a device without a driver
+            raise NotAFile(bad.errno, "it is not a file") from None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise NotAFile(errno.EINVAL, "it is not a file")
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 def changed_at(file: BinaryIO) -> datetime.datetime:

@@ -62,10 +62,7 @@ class Group:
     @property
     def different(self) -> list[list[Answer]]:
         """The answers, equal ones together, in the order of the first of each."""
-        found: dict[str, list[Answer]] = {}
-        for one in self.answers:
-            found.setdefault(one.text, []).append(one)
-        return [*found.values()]
+        return _equal(self.answers)
 
 
 @dataclass(frozen=True)
@@ -243,6 +240,14 @@ def apply(
     return len(free), notes
 
 
+def _equal(some: list[Answer]) -> list[list[Answer]]:
+    """Answers of the same words together, in the order of the first of each."""
+    found: dict[str, list[Answer]] = {}
+    for one in some:
+        found.setdefault(" ".join(one.text.split()), []).append(one)
+    return [*found.values()]
+
+
 def distinct(course: Course, question: str) -> tuple[list[Group], float, int]:
     """The answers to a question with equal ones once; its points; how many hand-ins have no answer.
 
@@ -254,11 +259,8 @@ def distinct(course: Course, question: str) -> tuple[list[Group], float, int]:
     of: dict[str, tuple[int, int]] = {}
     for group in KEPT.validate_json(path.read_bytes()) if path.exists() else ():
         of |= {digest: (group.number, place) for place, digest in enumerate(group.answers.values())}
-    equal: dict[str, list[Answer]] = {}
-    for one in found:
-        equal.setdefault(" ".join(one.text.split()), []).append(one)
     last = (len(found) + 1, 0)
-    whole = [Group(of.get(some[0].digest, (0, 0))[0], some) for some in equal.values()]
+    whole = [Group(of.get(some[0].digest, (0, 0))[0], some) for some in _equal(found)]
     whole.sort(key=lambda one: (of.get(one.answers[0].digest, last), -len(one.answers), one.answers[0].student))
     return whole, points, empty
 
