@@ -6,7 +6,7 @@ from autograder.grading import frozen
 from autograder.grading.records import GRADED, jobs, load_record, noted_flags, students_of
 from autograder.grading.surroundings import Surroundings
 
-PUBLISHED = "published, and judged by an earlier version: `autograder grade` shows what today's would change"
+PUBLISHED = "published; checks, settings or versions have changed since: `autograder grade` shows what would change"
 STATES = ("graded", "waiting", "ungradable")
 
 
