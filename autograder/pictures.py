@@ -27,11 +27,13 @@ MAX_BYTES = 300_000  # of a picture that is written again
 MAX_ALL_BYTES = 3_000_000  # of all those of the written answers
 MAX_PICTURES = 20  # in the written answers of a hand-in
 MAX_FILE = 15_000_000  # bytes of one as it was handed in
-SECONDS = 10.0
+SECONDS = 10.0  # for pictures that are decoded together
+MAX_COSTLY = 6  # so often that may take too long: one bad picture among MAX_PICTURES is found by then
 MEMORY_MB = 768
 NAME = re.compile(r"picture-[0-9]{1,4}-[0-9a-f]{8}")  # of one in an answer: its place, and a digest of the file
 SHOWN = re.compile(rf"!\[([^\[\]\n]*)\]\(attachment:({NAME.pattern})\)")  # as an answer shows it
 LEFT_OUT = "(a picture is left out: {})"
+TOO_LONG = "pictures beside it take too long to decode"
 TOO_MANY = "there are too many, or too large ones, before it"
 
 
@@ -78,14 +80,28 @@ def fit(notebook: "NotebookNode") -> int:
 
 
 def _in_child(work: Callable[..., list[tuple[str, str]]], files: list[bytes], room: int) -> list[tuple[str, str]]:
-    """`work(files, room)`; if that is too costly, each by itself, and those that are it alone left out."""
-    try:
-        return [(kind, text) for kind, text in limited.call(work, files, room, seconds=SECONDS, memory_mb=MEMORY_MB)]
-    except limited.TooCostly as why:
-        if len(files) == 1:
-            return [("", str(why))]
-        half = len(files) // 2
-        return _in_child(work, files[:half], room // 2) + _in_child(work, files[half:], room // 2)
+    """`work(files, room)`; if that is too costly, each half by itself, until those that are it alone are left out.
+
+    After MAX_COSTLY times what is left is left out, too: a small file may take seconds to decode.
+    """
+    found: list[tuple[str, str]] = []
+    waiting, costly = [(files, room)], 0
+    while waiting:
+        some, share = waiting.pop()
+        if costly == MAX_COSTLY:
+            found += [("", TOO_LONG)] * len(some)
+            continue
+        try:
+            answer = limited.call(work, some, share, seconds=SECONDS, memory_mb=MEMORY_MB)
+            found += [(kind, text) for kind, text in answer]
+        except limited.TooCostly as why:
+            costly += 1
+            half = len(some) // 2
+            if half:
+                waiting += [(some[half:], share // 2), (some[:half], share // 2)]
+            else:
+                found.append(("", str(why)))
+    return found
 
 
 def _rewritten(files: list[bytes], room: int) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 import json
 import struct
 import zlib
@@ -15,9 +16,9 @@ from nbconvert import HTMLExporter
 from PIL import Image
 from traitlets.config import Config
 
-from autograder import course, html_cleaning, pictures
+from autograder import course, html_cleaning, limited, pictures
 from autograder.author import build
-from autograder.intake import reading, restore
+from autograder.intake import embedded, reading, restore
 from autograder.reports import page
 
 COURSE = course.load()
@@ -256,6 +257,35 @@ def test_outputs_have_few_points_whatever_their_bytes():
     assert getattr(Image.open(io.BytesIO(base64.b64decode(found[5]["image/png"]))), "n_frames", 1) == 1
     many = outputs(*({"image/png": base64.b64encode(picture((1500, 1300))).decode()} for _ in range(30)))
     assert 15 < pictures.fit(many) < 25
+
+
+def test_costly_pictures_have_one_bound_together(monkeypatch):
+    """One among many is found and the others stay; where all are costly, most are not tried."""
+    calls = []
+
+    def call(work, files, room, seconds, memory_mb):
+        calls.append(len(files))
+        if b"slow" in files:
+            raise limited.TooCostly("it takes more than 10 seconds to read")
+        return [["image/png", ""] for _ in files]
+
+    monkeypatch.setattr(pictures.limited, "call", call)
+    one = pictures._in_child(None, [b"slow" if place == 13 else b"" for place in range(pictures.MAX_PICTURES)], 1)
+    assert [bool(kind) for kind, _ in one] == [place != 13 for place in range(20)] and "seconds" in one[13][1]
+    calls.clear()
+    every = pictures._in_child(None, [b"slow"] * 20, 1)
+    assert len(calls) == pictures.MAX_COSTLY and len(every) == 20
+    assert every[-1] == ("", pictures.TOO_LONG) and not any(kind for kind, _ in every)
+
+
+@pytest.mark.parametrize("long", ["![{}](attachment:{})", '![x](attachment:{1} "{0}")'])
+def test_a_picture_is_not_shown_again_by_its_name(long):
+    """However long the words beside it are: each place counts as a picture of its own."""
+    file = picture()
+    first = f"![x](data:image/png;base64,{base64.b64encode(file).decode()})"
+    _, [(name, _)] = embedded.taken_out(first, {}, itertools.count(1))
+    again, taken = embedded.taken_out(long.format("w" * 400, name), {}, itertools.count(1))
+    assert not taken and name not in again and embedded.NOT_THERE in again
 
 
 def test_outputs_without_a_picture_need_no_child(monkeypatch):

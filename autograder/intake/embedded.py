@@ -13,8 +13,8 @@ from autograder.pictures import LEFT_OUT, MAX_FILE, MAX_PICTURES, base64_of
 
 Picture = tuple[str, bytes]  # its name, and the file
 URL = r"data:image/[\w.+-]{1,20};base64,[A-Za-z0-9+/]++={0,2}|attachment:[^\s()<>\"']{1,300}"
-TITLE = r"""(?:\s+(?:"[^"\n]{0,300}"|'[^'\n]{0,300}'))?"""
-MARKDOWN = rf"!\[(?P<alt>[^\[\]\n]{{0,300}})\]\(\s*<?(?P<url>{URL})>?{TITLE}\s*\)"
+TITLE = r"""(?:\s+(?:"[^"\n]*+"|'[^'\n]*+'))?"""
+MARKDOWN = rf"!\[(?P<alt>[^\[\]\n]*+)\]\(\s*<?(?P<url>{URL})>?{TITLE}\s*\)"
 TAG = r"<img\b(?P<tag>[^<>]*)>"
 BARE = r"(?P<bare>data:image/[\w.+-]{1,20};base64,[A-Za-z0-9+/]{1000,}+={0,2})"
 FOUND = re.compile(f"{MARKDOWN}|{TAG}|{BARE}", re.IGNORECASE)
