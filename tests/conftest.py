@@ -15,19 +15,17 @@ os.environ.setdefault("AUTOGRADER_LOCAL", "")  # the course as it comes, whateve
 gc.disable()  # until all tests are collected: what is imported stays, and is not looked at again and again
 importlib.import_module("autograder")  # before nbformat, which it makes quicker to import
 
-from helpers import built_tree, copied, keep_runs
+from helpers import built_tree, copied
 from rich.console import Console
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from autograder import course, demo
-from autograder.sandbox import kernel, preload
-from utils.experiments import student
-from utils.experiments.runs import run_seeds
+from autograder.sandbox import preload
 
 # What whoever writes a check runs: `pytest -m "not grading" -n 2`. All else grades, trains, or runs whole notebooks.
 QUICK = ("test_checks", "test_edits", "test_structure", "test_subwords")
 # Files whose tests read the demonstration.
-DEMONSTRATION = tuple(path.stem for path in Path(__file__).parent.glob("test_*.py") if "demo_run" in path.read_text())
+DEMONSTRATION = tuple(path.stem for path in Path(__file__).parent.rglob("test_*.py") if "demo_run" in path.read_text())
 # The groups that take longest begin first.
 FIRST = (
     *("demonstration", "test_hostile", "test_grade", "test_execute", "test_stock", "test_kill", "test_browser"),
@@ -133,40 +131,3 @@ def fresh(built, tmp_path):
 def workshop(all_built, tmp_path):
     """The whole course with a tree of its own, built, and quick limits."""
     return copied(all_built, tmp_path)
-
-
-@pytest.fixture(scope="module")
-def small(request):
-    """The course with the limits that a test file states in `LIMITS`."""
-    known = course.load()
-    return known.model_copy(update={"limits": known.limits.model_copy(update=request.module.LIMITS)})
-
-
-@pytest.fixture(scope="module")
-def honest(request, tmp_path_factory):
-    """The folder of the student ADA of a test file, who ran all its SMOKE experiments with the SEEDS of that name.
-
-    With one of the seeds here; of the others the runs are the made-up class's.
-    """
-    folder = tmp_path_factory.mktemp("honest")
-    ran = [entry for entry in course.load().notebooks if entry.has_experiments]
-    (entry,) = [one for one in ran if one.experiments_of("smoke") == request.module.SMOKE]
-    keep_runs(entry, folder, request.module.ADA, trained=1)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(student, "_signed", (request.module.ADA, ""))
-        for experiment in request.module.SMOKE.values():
-            run_seeds(experiment, request.module.SEEDS, folder)
-    return folder
-
-
-@pytest.fixture
-def nobody(monkeypatch):
-    """Runs know no student's functions, and forget those that a test offers."""
-    monkeypatch.setattr(student, "_own", {})
-
-
-@pytest.fixture(scope="module")
-def shared(small):
-    """One kernel for the tests of a file that leave it as it was."""
-    with kernel.open_kernel(small) as running:
-        yield running

@@ -44,7 +44,8 @@ def become(argv, environment, folder):
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment, JPY_PARENT_PID=str(os.getppid()))  # it ends with the process that forked it
-    sys.path[:] = [place for place in sys.path if Path(place or ".").resolve() != Path(__file__).parent]
+    tests = Path(__file__).parent
+    sys.path[:] = [place for place in sys.path if tests not in (own := Path(place or ".").resolve(), *own.parents)]
     sys.argv = argv
     signal.signal(signal.SIGINT, signal.default_int_handler)
     from ipykernel import kernelapp

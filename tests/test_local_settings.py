@@ -253,7 +253,7 @@ def test_the_tests_of_a_subset_can_be_chosen(tmp_path):
     (tmp_path / "mine.toml").write_text('taught = ["03"]\n')
     call = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "-n", "0"]
     ran = subprocess.run(
-        [*call, "tests/test_prose.py"],
+        [*call, "tests/docs/test_prose.py"],
         cwd=course.ROOT,
         env=os.environ | {"AUTOGRADER_LOCAL": str(tmp_path / "mine.toml")},
         capture_output=True,

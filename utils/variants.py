@@ -34,7 +34,7 @@ class Variant:
 
     A choice is drawn by the SHA-256 of course, exercise, id (see `canonical`), name and, if the course has one, its
     key, joined by zero bytes in UTF-8: its first 8 bytes, a big-endian number, modulo the number of choices, say which
-    one. So no draw depends on another one, on Python's generators or on the machine; tests/test_variants.py has
+    one. So no draw depends on another one, on Python's generators or on the machine; tests/checks/test_variants.py has
     recorded values.
 
     Args:

@@ -30,7 +30,7 @@ be indented further. An empty line divides two edits of one cell; each is made t
 
 This runs all answers of one exercise and no others (`-k 1.1` also those of 1.10)::
 
-    pytest -n 0 tests/test_checks.py -k 1.5
+    pytest -n 0 tests/checks/test_checks.py -k 1.5
 """
 
 import linecache

@@ -258,7 +258,7 @@ def four_maps(attention: Remote) -> None:
 
 @cache
 def grouped_case(D: int, H: int, G: int, bias: bool | None = None) -> Case:
-    """Four of torch's linear layers: tests/test_forms.py compares them with those of transformers' Llama."""
+    """Four of torch's linear layers: tests/checks/test_forms.py compares them with those of transformers' Llama."""
     inner = G * (D // H)
     count = sum(numel(on_meta(nn.Linear, D, outputs, bias is True)) for outputs in (D, inner, inner, D))
     return {"D": D, "H": H, "G": G} | ({} if bias is None else {"bias": bias}), count
@@ -1015,7 +1015,7 @@ def training_flops(training_flops, even_length):
 
 @cache
 def decoder_layer(H: int, share: int, F: int) -> int:
-    """A layer of Llama's kind, of torch's parts: tests/test_variants.py compares it with that of transformers."""
+    """A layer of Llama's kind, of torch's parts: test_variants.py compares it with that of transformers."""
     D, inner = 64 * H, 64 * H // share
     maps = ((D, D), (D, inner), (D, inner), (D, D), (D, F), (D, F), (F, D))
     return sum(numel(on_meta(nn.Linear, *sizes, False)) for sizes in maps) + 2 * numel(on_meta(nn.RMSNorm, D))
@@ -1027,7 +1027,7 @@ def decoder(s: Any) -> tuple[int, int]:
     return s.V * D + s.L * decoder_layer(s.H, s.share, s.F) + D, s.T * s.L * 2 * (D // s.share) * 2
 
 
-# Guesses by what they say, as in `compare`; tests/test_variants.py sees that no two of them give one number.
+# Guesses by what they say, as in `compare`; tests/checks/test_variants.py sees that no two of them give one number.
 OF_PARAMETERS: dict[str, Guess] = {
     "the head has a table of its own here. It is tied to the embedding.": lambda n, s: n + s.V * 64 * s.H,
     "the embedding is missing.": lambda n, s: n - s.V * 64 * s.H,

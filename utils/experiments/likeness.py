@@ -13,7 +13,7 @@ import numpy as np
 from utils.experiments.experiment import Experiment, Run, parse, read_files
 
 # What honest seeds have in common, measured on the 25 recorded runs of notebooks 05 and 06 (their outputs on the 277
-# validation pairs, see `tests/test_evidence.py`): correlations within an experiment 0.72 to 0.95, from random weights
+# validation pairs, see `test_evidence.py`): correlations within an experiment 0.72 to 0.95, from random weights
 # 0.96 to 0.99, in the fusion 0.45 to 0.69 (0.55 in the mean); between experiments at most 0.78. A run explained by the
 # others of its experiment: at most R = 0.99. Sorted, so that the order of the examples does not count: at most 0.9991.
 # Of experiments that are not `measured`, what these figures find is for a person.

@@ -3,7 +3,7 @@
 Everything goes by value: None, bool, int, float, str, bytes, lists and tuples of any kind (all arrive as
 lists), dicts with plain keys, numpy arrays and torch tensors. Anything else stays where it is, and
 the other side gets a handle that names it. The bytes are msgpack, whose decoder evaluates nothing.
-Length, depth and the number of items are bounded; tests/test_fuzz.py feeds it a million messages.
+Length, depth and the number of items are bounded; tests/security/test_fuzz.py feeds it a million messages.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Every way known to fool, break or harm a grader, as hand-ins of one class: see tests/hostile/.
+"""Every way known to fool, break or harm a grader, as hand-ins of one class: see tests/security/hostile/.
 
 Each is a cell of a file there, marked with its `name` and the idea behind the `attack`:
 

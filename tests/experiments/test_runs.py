@@ -18,7 +18,7 @@ from utils.experiments.experiment import BadRun, parse, path_of, read, write
 from utils.experiments.pair_experiment import PairExperiment
 from utils.experiments.runs import load_runs, run_seeds
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 QUICK = PairExperiment(
     "quick", "made-up-rte", "tiny", start="random", train_examples=64, epochs=2, batch=8, lr=1e-3, max_len=24
 )

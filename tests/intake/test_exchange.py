@@ -53,7 +53,7 @@ def do(hub, steps):
     """Have users do something; what was printed. A step is a name (or "" for the instructor), a folder and words."""
     numbered = [(USERS.get(name, 0), str(place), [str(word) for word in words]) for name, place, words in steps]
     (hub / "steps.json").write_text(json.dumps(numbered))
-    command = [sys.executable, str(Path(__file__).with_name("hub_users.py")), str(hub / "steps.json")]
+    command = [sys.executable, str(course.ROOT / "tests" / "hub_users.py"), str(hub / "steps.json")]
     ran = ordinary_user.with_accounts(USERS, command, hub, 300)
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-6000:]
     return ran.stdout + ran.stderr

@@ -252,7 +252,7 @@ def test_the_threat_model_says_how_far_beyond_its_limits_a_sandbox_gets():
     """Each row has a test that is there, and figures within the bounds that are promised."""
     page = (course.ROOT / "THREAT_MODEL.md").read_text().partition("## How far beyond its limits")[2]
     rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([\d.,/ ]+) \| ([\d.,/ ]+) \| `(\w+)` \|$", page, re.M)
-    tests = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
+    tests = "".join(path.read_text() for path in (course.ROOT / "tests").rglob("test_*.py"))
     assert len(rows) == 12
     for attack, measured, before, after, test in rows:
         assert f"def {test}(" in tests, attack

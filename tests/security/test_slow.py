@@ -1,6 +1,6 @@
 """A search for slow hand-ins: texts are mutated towards more seconds a character, not towards crashes.
 
-Short in the suite; `SLOW=300 python -m pytest -q -s tests/test_slow.py` searches 300 seconds a target and says
+Short in the suite; `SLOW=300 python -m pytest -q -s tests/security/test_slow.py` searches 300 seconds a target and says
 what it found. Each target has the limit that the grader gives it; what is found must stay below.
 """
 

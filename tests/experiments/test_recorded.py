@@ -17,7 +17,7 @@ from utils.experiments.runs import RECORDED_SEEDS, load_runs, load_table
 from utils.experiments.seed_table import SeedTable
 from utils.grading.evidence import examine
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 ENTRIES = [entry for entry in course.load().notebooks if entry.has_experiments]

@@ -34,7 +34,8 @@ GENERATED = (
     "docs/notebooks/",
     "docs/api/",
 )  # by the build of the pages, which fails if one is missing
-PLACES = ("", "tests", "tests/hostile", "solutions/02_positional_encoding")  # where a file's name alone is looked for
+TESTS = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "tests").rglob("*")) if path.is_dir()]
+PLACES = ("", "tests", *TESTS, "solutions/02_positional_encoding")  # where a file's name alone is looked for
 NOT_HERE = {".course/", ".autograder/", ".demo/", "results/", "docs/_build/"}  # what commands leave
 # In a course tree; Hugging Face's; in a course of stock nbgrader.
 OTHERS = {"students.csv", "jupyter_server_config.py", "run_glue.py", "nbgrader_config.py", "timestamp.txt"}
@@ -42,15 +43,15 @@ OTHERS = {"students.csv", "jupyter_server_config.py", "run_glue.py", "nbgrader_c
 OTHERS |= {"course.local.toml", "notebooks.local/", "utils/checks/points.json"}
 # Lines of `bash` blocks that are not run here, each with the reason. All others are run, in the order of README.
 NOT_RUN = {
-    r"make demo": "takes minutes; tests/test_grade.py runs the demonstration",
+    r"make demo": "takes minutes; tests/grading/test_grade.py runs the demonstration",
     r"make test": "runs this test",
     r"make \.venv/ready": "installs from the network; .ci/run does it",
     r"\. \.venv/bin/activate": "changes the shell alone; the tests run in the environment",
-    r"(pip|conda) .*": "installs from the network; tests/test_setup.py compares the lists of packages",
+    r"(pip|conda) .*": "installs from the network; tests/author/test_setup.py compares the lists of packages",
     r"(cd \.course && )?jupyter lab .*": "a server, which does not end; tests/test_browser.py starts one",
     r"\.venv/bin/python benchmarks/\w+\.py.*": "takes minutes; the file and its options are looked for",
-    r"autograder group .*": "needs answers of a class; tests/test_groups.py runs it",
-    r"autograder similar .*": "needs two hand-ins; tests/test_similar.py runs it",
+    r"autograder group .*": "needs answers of a class; tests/likeness/test_groups.py runs it",
+    r"autograder similar .*": "needs two hand-ins; tests/likeness/test_similar.py runs it",
     r"python -m pytest .*2\.8.*": "of an exercise that is not there; the test is looked for",
     r"python -m pytest .*test_prose.*": "a test of its own",
     r"AUTOGRADER_LOCAL=.*": "of one's own settings; tests/test_local_settings.py has pytest choose by them",

@@ -651,7 +651,7 @@ def test_a_release_that_is_installed_for_students_notebooks_is_covered(small, mo
 def test_the_same_as_an_ordinary_user():
     with tempfile.TemporaryDirectory() as made:  # pytest's own are for root alone, again whenever another pytest begins
         folder = Path(made)
-        rules = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={folder}/pytest", "tests/test_escape.py"]
+        rules = ["-q", "-x", "-p", "no:cacheprovider", f"--basetemp={folder}/pytest", "tests/sandbox/test_escape.py"]
         ran = ordinary_user.run([sys.executable, "-m", "pytest", *rules], folder, 1500)
     assert ran.returncode == 0 and " passed" in ran.stdout, ran.stdout[-5000:] + ran.stderr[-3000:]
     assert "failed" not in ran.stdout.splitlines()[-1]

@@ -2,7 +2,7 @@
 
 The short form kills six times over a class of ten. The long one kills 200 times over a class of 50, 20 of
 them while whole notebooks are judged, 180 while each hand-in is one sum in a sandbox and its result is canned:
-COURSE_LONG_TESTS=1 python -m pytest -s tests/test_kill.py
+COURSE_LONG_TESTS=1 python -m pytest -s tests/grading/test_kill.py
 """
 
 import collections
@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import nbformat
 import psutil
@@ -63,7 +62,7 @@ def a_class(known, size):
 
 
 def start(known, results=None):
-    call = [sys.executable, "-c", GRADE, known.model_dump_json(), *([str(Path(__file__).parent)] if results else [])]
+    call = [sys.executable, "-c", GRADE, known.model_dump_json(), *([str(course.ROOT / "tests")] if results else [])]
     streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(call, cwd=course.ROOT, env=os.environ | {"CANNED": str(results)}, **streams)
 

@@ -1,6 +1,6 @@
 """What comes from a kernel and from a hand-in, fuzzed: it becomes plain data, or it is refused by name.
 
-10,000 inputs in CI; a million with `FUZZ=100 python -m pytest -q -s tests/test_fuzz.py`.
+10,000 inputs in CI; a million with `FUZZ=100 python -m pytest -q -s tests/security/test_fuzz.py`.
 """
 
 import base64
