@@ -36,7 +36,7 @@ def case(fresh, tmp_path, monkeypatch):
     (record,) = grade.grade(fresh, [entry], ["ada"])
     assert record.points - record.score == 2
     feedback.write_feedback(fresh, [entry])
-    monkeypatch.setattr(cli, "load", lambda: fresh)
+    monkeypatch.setattr(cli.context, "load", lambda: fresh)
     return fresh, files
 
 

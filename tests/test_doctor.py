@@ -369,8 +369,8 @@ def test_no_browser(monkeypatch):
 @pytest.mark.parametrize("gone, status", [(False, 0), (True, 1)])
 def test_the_command_ends_with_1_if_nothing_can_be_graded(known, monkeypatch, tmp_path, gone, status):
     said = io.StringIO()
-    monkeypatch.setattr(cli, "console", cli.Console(file=said, width=500))
-    monkeypatch.setattr(cli, "load", lambda: known)
+    monkeypatch.setattr(cli.context, "console", cli.context.Console(file=said, width=500))
+    monkeypatch.setattr(cli.context, "load", lambda: known)
     if gone:
         monkeypatch.setattr(sandbox, "BWRAP", tmp_path / "bwrap")
     monkeypatch.setenv("COURSE_DATA", str(tmp_path / "nowhere"))  # grading needs none

@@ -14,6 +14,7 @@ WINGS = {
     "autograder": {
         "any_course",
         "author",
+        "cli",
         "gradebook",
         "grading",
         "intake",

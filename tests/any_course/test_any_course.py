@@ -346,7 +346,7 @@ def test_other_kernels_are_refused_by_name(lone, monkeypatch):
     assert refused == ["stats: r uses the kernel ir (R); only Python 3 notebooks are graded here"]
     assert not (root / "autograded/eve/stats").exists()
     printed = io.StringIO()
-    monkeypatch.setattr(cli, "console", cli.Console(file=printed, width=150))
+    monkeypatch.setattr(cli.context, "console", cli.context.Console(file=printed, width=150))
     assert cli.app(["nbgrader", "--course-dir", str(root)], standalone_mode=False) == 1
     assert f"refused {refused[0]}" in printed.getvalue()
 
@@ -657,7 +657,7 @@ def test_the_command_says_that_tests_in_cells_can_be_fooled(lone, monkeypatch):
     root = lone("1", "assert True", "assert False")
     monkeypatch.chdir(root)
     printed = io.StringIO()
-    monkeypatch.setattr(cli, "console", cli.Console(file=printed, width=150))
+    monkeypatch.setattr(cli.context, "console", cli.context.Console(file=printed, width=150))
     cli.app(["nbgrader", "one"], standalone_mode=False)
     assert "1 of 2" in printed.getvalue() and "can still fool them" in printed.getvalue()
     page = course.ROOT / "docs/instructors.md"
@@ -684,7 +684,7 @@ def test_the_table_shows_late_penalties_and_no_empty_heading(lone, monkeypatch):
         book.update_or_create_assignment("one", duedate="2030-01-01 00:00:00 UTC")
     (root / "submitted/eve/one/timestamp.txt").write_text("2030-01-02 00:00:00 UTC")
     printed = io.StringIO()
-    monkeypatch.setattr(cli, "console", cli.Console(file=printed, width=150))
+    monkeypatch.setattr(cli.context, "console", cli.context.Console(file=printed, width=150))
     assert cli.app(["nbgrader", "--course-dir", str(root)], standalone_mode=False) is None
     assert "0.5 of 1" in printed.getvalue() and "late: 1 less a penalty of 0.5" in printed.getvalue()
     shutil.rmtree(root / "submitted")

@@ -183,7 +183,7 @@ def test_cells_and_edits_share_a_file_that_formatter_and_linter_leave_alone(writ
 def test_a_bad_edit_fails_the_build_and_is_named(written, marker, edit, says):
     path = written(f"{FILE}\n\n# %% {marker}\n{edit}\n")
     with pytest.raises(course.CourseError, match=says) as raised:
-        cli.build(check=True)
+        cli.build.build(check=True)
     assert str(raised.value).startswith(f'{path}: 9.{7 if "9.7" in marker else 1} "a bad one": ')
 
 

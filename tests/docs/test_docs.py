@@ -107,8 +107,8 @@ def test_commands_do_what_the_pages_say(workplace, monkeypatch, capsys):
     """Each different line once, in the order of the pages, from README on: with one student and the first notebook."""
     here, known = workplace
     monkeypatch.chdir(here)
-    monkeypatch.setattr(cli, "load", lambda: known)
-    monkeypatch.setattr(cli, "console", cli.Console(file=io.StringIO(), width=150))
+    monkeypatch.setattr(cli.context, "load", lambda: known)
+    monkeypatch.setattr(cli.context, "console", cli.context.Console(file=io.StringIO(), width=150))
     monkeypatch.setattr(overview, "README", here / "README.md")  # the course is another one here
     lines = [line for name in ("README.md", *BY_NAME) for line in commands(name) if reason(line) is None]
     for line in dict.fromkeys(lines):
@@ -196,20 +196,20 @@ def test_commands_that_messages_suggest_run_as_they_stand():
 
 
 def test_commands_that_messages_suggest_are_of_the_tree_that_was_chosen(monkeypatch, capsys):
-    monkeypatch.setitem(cli.chosen, "tree", Path("my tree"))
+    monkeypatch.setitem(cli.context.chosen, "tree", Path("my tree"))
     cli._told("1 is missing: run `autograder build` first")
-    cli.console.print("`autograder grade` grades what is waiting")
+    cli.context.console.print("`autograder grade` grades what is waiting")
     told = capsys.readouterr()
     assert told.err == "autograder: 1 is missing: run `autograder --tree 'my tree' build` first\n"
     assert told.out == "`autograder --tree 'my tree' grade` grades what is waiting\n"
     table = Table("why")
     table.add_row("run `autograder grade`")
-    cli.console.print(table)
+    cli.context.console.print(table)
     assert "run `autograder --tree 'my tree' grade`" in capsys.readouterr().out
     words = shlex.split(told.out.split("`")[1])
     assert groups().make_context("autograder", words[1:]).params["tree"] == Path("my tree")
-    monkeypatch.delitem(cli.chosen, "tree")
-    cli.console.print("`autograder grade` grades what is waiting")
+    monkeypatch.delitem(cli.context.chosen, "tree")
+    cli.context.console.print("`autograder grade` grades what is waiting")
     assert capsys.readouterr().out == "`autograder grade` grades what is waiting\n"
 
 

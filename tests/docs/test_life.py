@@ -159,7 +159,7 @@ def test_a_new_term_begins_with_another_secret_and_the_old_one_is_still_read(bui
     course_tree.build_tree(new)
     assert course_tree.secret(new) != course_tree.secret(archive)
     assert progress.status(new, entry) == {"graded": {}, "waiting": {}, "ungradable": {}}
-    monkeypatch.setattr(cli, "load", lambda: archive)
+    monkeypatch.setattr(cli.context, "load", lambda: archive)
     for words in (["status", "01"], ["explain", "ada", "1.2", "--no-ask"], ["report", "01"]):
         ended = CliRunner().invoke(cli.app, words)
         assert ended.exception is None, ended.exception

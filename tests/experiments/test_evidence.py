@@ -1061,8 +1061,8 @@ def audited(monkeypatch, tmp_path):
                 raise then
 
         monkeypatch.setattr(audit, "audit", found)
-        monkeypatch.setattr(cli, "load", lambda: known)
-        monkeypatch.setattr(cli, "console", cli.Console(file=said, width=200))
+        monkeypatch.setattr(cli.context, "load", lambda: known)
+        monkeypatch.setattr(cli.context, "console", cli.context.Console(file=said, width=200))
         monkeypatch.setattr("sys.argv", ["autograder", "audit", "05", *arguments])
         with pytest.raises(SystemExit) as ended:
             cli.main()

@@ -143,7 +143,7 @@ def test_a_decision_about_runs_is_logged(fresh, monkeypatch):
     workshop = fresh.model_copy(update={"notebooks": course.load().notebooks})
     entry = workshop.notebook("05")
     course_tree.write(course_tree.results_path(workshop, entry, "ada"), "{}")
-    monkeypatch.setattr(cli, "load", lambda: workshop)
+    monkeypatch.setattr(cli.context, "load", lambda: workshop)
     for words in (("--confirm", "ada", "--reason", "she said so"), ("--undo", "ada")):
         ended = CliRunner().invoke(cli.app, ["audit", "05", *words])
         assert ended.exception is None, ended.exception

@@ -186,9 +186,9 @@ def test_a_server_that_stays_away_is_told_without_the_password_and_the_run_goes_
 
 
 def test_the_command_line_names_the_database(monkeypatch):
-    monkeypatch.setattr(cli, "chosen", {})
+    monkeypatch.setattr(cli.context, "chosen", {})
     cli.options(db="postgresql://u:p@h/d")
-    course = cli.load()
+    course = cli.context.load()
     assert course_tree.database(course) == "postgresql+psycopg2://u:p@h/d" and "p@" not in course_tree.shown_database(
         course
     )

@@ -305,8 +305,8 @@ def test_settling_a_student_reads_no_other_students_marks(late_class):
 def typed(late_class, monkeypatch):
     """Gives a command on that class as one line; its exit status and what it printed."""
     known, _ = late_class
-    monkeypatch.setattr(cli, "load", lambda: known)
-    monkeypatch.setattr(cli, "console", Console(width=200))
+    monkeypatch.setattr(cli.context, "load", lambda: known)
+    monkeypatch.setattr(cli.context, "console", Console(width=200))
 
     def give(*words):
         ended = CliRunner().invoke(cli.app, words)

@@ -50,7 +50,7 @@ def known(fresh, monkeypatch):
     other["flags"] = ["runs that are also in the submission of zoe_mueller", "something else"]
     course_tree.write_json(verdict_path(fresh, entry, "zoe_muell"), other)
     report.write_report(fresh, [entry], names=True)
-    monkeypatch.setattr(cli, "load", lambda: fresh)
+    monkeypatch.setattr(cli.context, "load", lambda: fresh)
     return fresh
 
 

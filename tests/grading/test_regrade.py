@@ -179,7 +179,7 @@ def test_the_command_says_before_after_and_how_many(graded, capsys):
     before, after = (load_record(graded, entry, "bo") for _ in range(2))
     after.verdicts[0] = dataclasses.replace(after.verdicts[0], outcome=Outcome.PASSED)
     ada = load_record(graded, entry, "ada")
-    cli.print_changes([(ada, ada), (before, after)])
+    cli.regrade.print_changes([(ada, ada), (before, after)])
     printed = capsys.readouterr().out
     assert "2 hand-ins graded again, 1 score changed" in printed and "ada" not in printed
     assert ["bo", "1.1", "0", "2"] in [line.split()[:4] for line in printed.splitlines()], printed
@@ -195,7 +195,7 @@ def test_the_command_says_before_after_and_how_many(graded, capsys):
 def test_where_nothing_is_to_be_judged_again_the_command_says_so(graded, monkeypatch, capsys, words, told):
     (entry,) = graded.notebooks
     words = [word.format(numbers(graded)[0]) for word in words]
-    monkeypatch.setattr(cli, "load", lambda: graded)  # graded in sandboxes
+    monkeypatch.setattr(cli.context, "load", lambda: graded)  # graded in sandboxes
     ended = CliRunner().invoke(cli.app, ["regrade", entry.number, *words, "--trust-submissions"])
     assert ended.exit_code == 0 and told in capsys.readouterr().out + ended.output
 
@@ -260,10 +260,10 @@ def test_status_says_what_is_graded_waiting_and_ungradable(graded, monkeypatch, 
         "waiting": {"bo": "handed in anew", "dan": "not graded yet"},
         "ungradable": {"cy": "the file is empty"},
     }
-    monkeypatch.setattr(cli, "load", lambda: graded)
-    cli.status(json=True)
+    monkeypatch.setattr(cli.context, "load", lambda: graded)
+    cli.status.status(json=True)
     assert json.loads(capsys.readouterr().out)[entry.name]["waiting"]["dan"] == "not graded yet"
-    cli.status()
+    cli.status.status()
     printed = capsys.readouterr().out
     assert "the file is empty" in printed and "handed in anew" in printed
 

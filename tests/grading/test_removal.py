@@ -41,7 +41,7 @@ def known(fresh, monkeypatch):
             stated = Record(student, entry.name, GRADED, verdicts=[GradedVerdict("1.1", points, Outcome.PASSED)])
             course_tree.write_json(verdict_path(fresh, entry, student), grade.asdict(stated))
     feedback.write_feedback(fresh, [entry])
-    monkeypatch.setattr(cli, "load", lambda: fresh)
+    monkeypatch.setattr(cli.context, "load", lambda: fresh)
     return fresh
 
 

@@ -58,7 +58,7 @@ def book(known, student):
 
 
 def command(known, monkeypatch, *words):
-    monkeypatch.setattr(cli, "load", lambda: known)
+    monkeypatch.setattr(cli.context, "load", lambda: known)
     ended = CliRunner().invoke(cli.app, words)
     assert ended.exception is None, ended.exception
     return " ".join(ended.output.split())

@@ -522,7 +522,7 @@ def test_an_id_that_a_spreadsheet_has_rounded_is_refused(mine, text, tmp_path, r
 
 
 def test_two_students_of_one_collect_are_refused(mine, tmp_path, monkeypatch):
-    monkeypatch.setattr(cli, "load", lambda: mine)
+    monkeypatch.setattr(cli.context, "load", lambda: mine)
     ended = CliRunner().invoke(cli.app, ["collect", str(tmp_path), "--student", "ada", "--student", "bo"])
     assert ended.exit_code == 1 and "collect takes one --student" in str(ended.exception)
 

@@ -153,7 +153,7 @@ def test_penalties_follow_the_time_and_not_the_mark(fresh, tmp_path, monkeypatch
     assert (full.late_seconds, full.penalty) == (0.0, 0.0)
     (job,) = jobs(known, entry)
     assert [flag for flag in noted_flags(job) if MARKED in flag]
-    monkeypatch.setattr(cli, "load", lambda: known)
+    monkeypatch.setattr(cli.context, "load", lambda: known)
     shown = CliRunner().invoke(cli.app, ["export", "--to", str(tmp_path / "out.csv")]).output
     assert "1 hand-in is marked late, time unknown" in " ".join(shown.split())
     score = sum(one.score for one in full.verdicts)

@@ -218,15 +218,15 @@ def test_no_cell_is_a_formula_where_semicolons_separate(fresh, form):
 
 
 def test_the_table_of_keys_holds_no_formula(fresh, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(cli, "load", lambda: fresh)
+    monkeypatch.setattr(cli.context, "load", lambda: fresh)
     (tmp_path / "class.csv").write_text("name\n=2+3\nMax;=2+3;x\nAda Lovelace\n")
-    cli.keys(None, tmp_path / "class.csv", tmp_path / "keys.csv")
+    cli.keys.keys(None, tmp_path / "class.csv", tmp_path / "keys.csv")
     text = (tmp_path / "keys.csv").read_text()
     assert not [cell for cell in cells_of_a_spreadsheet(text) if cell.startswith(("=", "+", "-", "@"))]
     head, *rows = csv.reader(io.StringIO(text))
     assert head == ["student", "key"] and [name for name, _ in rows] == ["'=2+3", "Max;'=2+3;x", "Ada Lovelace"]
     capsys.readouterr()
-    cli.keys(None, tmp_path / "class.csv", None)  # to redirect
+    cli.keys.keys(None, tmp_path / "class.csv", None)  # to redirect
     assert [*csv.reader(io.StringIO(capsys.readouterr().out))] == [head, *rows]
     for name, key in rows:  # the key is that of the name beside it
         assert key == key_of(course_tree.secret(fresh), name)
@@ -245,8 +245,8 @@ def test_scores_are_plain_numbers(score, cell):
 
 def test_the_command_says_what_the_file_does_not(graded, monkeypatch, tmp_path):
     said = io.StringIO()
-    monkeypatch.setattr(cli, "load", lambda: graded)
-    monkeypatch.setattr(cli, "console", cli.Console(file=said, width=200))
+    monkeypatch.setattr(cli.context, "load", lambda: graded)
+    monkeypatch.setattr(cli.context, "console", cli.context.Console(file=said, width=200))
     to = str(tmp_path / "grades.csv")
     ended = CliRunner().invoke(cli.app, ["export", "01", "--format", "canvas", "--to", to])
     assert ended.exit_code == 0, ended.output
@@ -261,8 +261,8 @@ def run(monkeypatch, tmp_path):
     def invoked(known, *arguments):
         said = io.StringIO()
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(cli, "load", lambda: known)
-        monkeypatch.setattr(cli, "console", cli.Console(file=said, width=200))
+        monkeypatch.setattr(cli.context, "load", lambda: known)
+        monkeypatch.setattr(cli.context, "console", cli.context.Console(file=said, width=200))
         return str(CliRunner().invoke(cli.app, arguments).exception or ""), said.getvalue()
 
     return invoked
@@ -300,7 +300,7 @@ def test_another_file_is_not_replaced(graded, run, tmp_path, form):
 def test_a_device_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(CourseError, match="is no file"):
-        cli.writable(tmp_path / "pipe")
+        cli.context.writable(tmp_path / "pipe")
 
 
 @pytest.mark.parametrize("form", ["csv", "canvas"])

@@ -87,8 +87,8 @@ def test_who_is_not_known_on_the_platform_is_told(fresh, tmp_path, monkeypatch):
     assert collect.collect(fresh, tmp_path / "folder").taken
     pages = graded(fresh, ["loveada_4101", "Cy"])
     said = io.StringIO()
-    monkeypatch.setattr(cli, "load", lambda: fresh)
-    monkeypatch.setattr(cli, "console", cli.Console(file=said, width=200))
+    monkeypatch.setattr(cli.context, "load", lambda: fresh)
+    monkeypatch.setattr(cli.context, "console", cli.context.Console(file=said, width=200))
     ended = CliRunner().invoke(cli.app, ["feedback", "--zip", "canvas", "--to", str(tmp_path / "out")])
     assert ended.exit_code == 0, ended.output
     assert "2 pages in" in said.getvalue() and "1 of them in" in said.getvalue()
@@ -134,8 +134,8 @@ def test_a_download_of_moodle_goes_back_to_moodle(fresh, tmp_path, monkeypatch):
         archive.writestr(f"Žofie van N_3002_assignsubmission_file/my work/{NAME} (1).ipynb", text + b" ")
     said = io.StringIO()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "load", lambda: fresh)
-    monkeypatch.setattr(cli, "console", cli.Console(file=said, width=200))
+    monkeypatch.setattr(cli.context, "load", lambda: fresh)
+    monkeypatch.setattr(cli.context, "console", cli.context.Console(file=said, width=200))
     for command in (["collect", "Course-Sheet 1-77.zip"], ["grade"], ["feedback", "--zip", "moodle"]):
         ended = CliRunner().invoke(cli.app, command)
         assert ended.exit_code == 0, (ended.exception, said.getvalue())

@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import typer
 
 from autograder import cli, course, synthetic
 from autograder.gradebook import course_tree
@@ -150,7 +151,7 @@ def test_the_dashboard_is_served_when_asked_for_and_needs_bokeh(monkeypatch):
         assert client.dashboard_link.startswith("http://127.0.0.1:")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(course.CourseError, match=r"pip install -c constraints\.txt bokeh"):
-        cli.begin(None, "", True, True)
+        cli.running.begin(None, "", True, True)
 
 
 def test_json_is_a_line_per_record_and_nothing_else(fresh, monkeypatch, capsys):
@@ -158,10 +159,10 @@ def test_json_is_a_line_per_record_and_nothing_else(fresh, monkeypatch, capsys):
     maker = synthetic.Maker(fresh, entry)
     course_tree.write(course_tree.place(fresh, "submitted", entry, "ada"), maker.file(solved=()))
     course_tree.write(course_tree.place(fresh, "submitted", entry, "hal"), maker.file()[:5000])
-    monkeypatch.setattr(cli, "load", lambda: fresh)
+    monkeypatch.setattr(cli.context, "load", lambda: fresh)
     for _ in range(2):  # new ones, then known ones
-        with pytest.raises(cli.typer.Exit):
-            cli.grade(json=True)
+        with pytest.raises(typer.Exit):
+            cli.grade.grade(json=True)
         told = capsys.readouterr()
         lines = {one["student"]: one for one in map(json.loads, told.out.splitlines())}
         assert lines["ada"]["status"] == "graded" and lines["hal"]["reason"]

@@ -1,0 +1,72 @@
+"""`autograder collect`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autograder.cli import context
+from autograder.course import CourseError
+
+
+def collect(
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A zip, a folder with a folder per student, or an LMS download; with --exchange, the exchange.",
+            show_default=False,
+        ),
+    ] = None,
+    notebook: Annotated[str, typer.Option(help="Files whose names are no notebook's are this notebook.")] = "",
+    student: Annotated[list[str] | None, typer.Option(help="Take everything as this student's.")] = None,
+    only: Annotated[list[str] | None, typer.Option(help="Take only this notebook; may be given again.")] = None,
+    times: Annotated[
+        Path | None,
+        typer.Option(help="A CSV file with the columns student and time, or Canvas's Student Analysis report."),
+    ] = None,
+    zip_names: Annotated[
+        str, typer.Option(help="The code page of names in a zip that does not say it, such as cp850. [default: guess]")
+    ] = "",
+    exchange: Annotated[
+        bool,
+        typer.Option("--exchange", help="Take the submissions of nbgrader's exchange, by default the configured one."),
+    ] = False,
+    stated_times: Annotated[
+        bool,
+        typer.Option("--stated-times", help="With --exchange: believe the times that submissions state, as in a copy."),
+    ] = False,
+) -> None:
+    """Take hand-ins into the course tree. The latest of each student counts; all are kept.
+
+    docs/instructors.md lists the platforms whose downloads are understood; course.toml may describe others. Nothing is
+    unpacked to disk, links are not followed, and a broken hand-in stops no other.
+    """
+    from autograder.intake import collect as collecting
+
+    course = context.load()
+    if len(student or ()) > 1:
+        raise CourseError("collect takes one --student, whose everything in SOURCE is: collect once for each student")
+    named = course.notebook(notebook) if notebook else None
+    chosen = [course.notebook(one) for one in only or ()]
+    one = "".join(student or ())
+    if stated_times and not exchange:
+        raise CourseError("--stated-times is for submissions of an exchange: give --exchange, too")
+    if exchange:
+        if student or zip_names:
+            raise CourseError("--exchange takes neither --student nor --zip-names: folders there say whose they are")
+        wanted = [*([named] if named else []), *chosen]
+        collected = collecting.collect_exchange(course, source, wanted, times, stated_times)
+    elif source is None:
+        raise CourseError("say what to collect: `autograder collect SOURCE`, or `autograder collect --exchange`")
+    else:
+        collected = collecting.collect(course, source, named, one, zip_names, chosen, times)
+    for line in collected.taken:
+        context.console.print(line, markup=False)
+    for line in collected.refused:
+        context.console.print("[yellow]refused[/yellow] ", end="")
+        context.console.print(line, markup=False)
+    for line in collected.notes:
+        context.console.print("[yellow]note[/yellow] ", end="")
+        context.console.print(line, markup=False)
+    if collected.refused and not collected.taken:
+        raise typer.Exit(1)

@@ -1,0 +1,70 @@
+"""What holds for every command: the tree and the database that were chosen, and the terminal."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from autograder import course as courses
+from autograder.course import Course, CourseError, NotebookEntry
+
+chosen: dict[str, Any] = {}
+
+
+def in_tree(text: str) -> str:
+    """A sentence whose commands run as they stand, in the tree that was chosen."""
+    given = f"`autograder --tree {shlex.quote(str(chosen['tree']))} " if "tree" in chosen else "`autograder "
+    return text.replace("`autograder ", given)
+
+
+class Terminal(Console):
+    """Prints sentences, and cells of tables, as `in_tree` makes them; what is `Text` already stays."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """As rich's."""
+        return super().render_str(in_tree(text), **how)
+
+
+console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 150)  # a log has room
+
+
+class Interrupted(Exception):
+    """A command was interrupted that keeps nothing; the message says what that means."""
+
+
+def load() -> Course:
+    """The course, in the tree that was chosen."""
+    return courses.load(**chosen)
+
+
+def built(course: Course, notebooks: list[str] | None) -> list[NotebookEntry]:
+    """These notebooks, or all.
+
+    Raises:
+        CourseError: one is unknown, or was not built: said before the gradebook is opened, which is not there either.
+    """
+    from autograder.gradebook import course_tree
+
+    entries = course.select(notebooks)
+    for entry in entries:
+        course_tree.release_text(course, entry)
+    return entries
+
+
+def writable(path: Path) -> Path:
+    """A file that a command is to write; of a link, the file that it leads to.
+
+    Raises:
+        CourseError: there is a folder or a device of this name, or no folder to write it into.
+    """
+    path = path.resolve() if path.is_symlink() else path
+    if path.is_dir():
+        raise CourseError(f"{path} is a folder: name a file in it")
+    if path.exists() and not path.is_file():
+        raise CourseError(f"{path} is no file: name one")
+    if not path.parent.is_dir():
+        raise CourseError(f"there is no folder {path.parent}: make it first")
+    return path

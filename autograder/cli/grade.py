@@ -1,0 +1,117 @@
+"""`autograder grade`."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from autograder.cli import context, printing, running
+from autograder.cli.parameters import AsJson, Cluster, Dashboard, Gpus, Names, Reason, Student, Trust, Workers
+
+
+def grade(
+    notebooks: Names = None,
+    student: Student = None,
+    workers: Workers = 2,
+    cluster: Cluster = "",
+    again: Annotated[bool, typer.Option("--again", help="Grade again also what is up to date.")] = False,
+    update: Annotated[
+        bool, typer.Option("--update", help="Change published verdicts too, where today's checks judge otherwise.")
+    ] = False,
+    reason: Reason = "",
+    trust_submissions: Trust = False,
+    gpus: Gpus = "",
+    dashboard: Dashboard = False,
+    json: AsJson = False,
+) -> None:
+    """Run the hand-ins in sandboxed kernels, judge them, and record the scores in nbgrader's gradebook.
+
+    Grades only what is new or changed; interrupt it at any time and give the same command again. Published verdicts
+    stay when the course was upgraded: what would change is shown, and --update changes it.
+    Ends with status 1 if a hand-in could not be graded: the report says which and why.
+    """
+    course = running.begin(notebooks, cluster, trust_submissions, dashboard)
+
+    from autograder.grading import grade as grading
+    from autograder.grading.records import GRADED, Options, Record, known_students
+
+    entries = course.select(notebooks)
+    known_students(course, entries, student)
+    new: list[tuple[str, str]] = []
+
+    def meanwhile() -> None:
+        if not json:
+            from autograder.reports import report
+
+            report.load()
+
+    def on_record(record: Record) -> None:
+        new.append((record.notebook, record.student))
+        if json:
+            printing.print_json(record)
+
+    options = Options(workers, cluster, trust_submissions, running.devices(gpus), dashboard)
+    previews: list[tuple[Record, Record]] | None = None
+
+    def on_preview(pairs: list[tuple[Record, Record]]) -> None:
+        nonlocal previews
+        previews = pairs
+
+    records = grading.grade(
+        course,
+        entries,
+        student,
+        options,
+        again,
+        on_record,
+        meanwhile,
+        update=update,
+        on_preview=None if json else on_preview,
+        reason=reason,
+    )
+    if json:
+        for record in records:
+            if (record.notebook, record.student) not in new:
+                printing.print_json(record)
+    else:
+        from autograder.reports import progress
+        from autograder.reports import report as reporting
+
+        print_records(records)
+        if previews is not None:
+            print_previews(previews)
+        printing.print_to_mark({entry.name: progress.to_mark(course, entry) for entry in entries})
+        context.console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
+    if not records and not json:
+        context.console.print("nothing was handed in for these notebooks; `autograder collect SOURCE` takes hand-ins")
+    if any(record.status != GRADED for record in records):
+        raise typer.Exit(1)
+
+
+def print_previews(pairs: list) -> None:
+    """What today's checks would change in published verdicts, which stay."""
+    if not pairs:
+        context.console.print(
+            "The course changed since verdicts were published. Today's checks would change none of them."
+        )
+        return
+    scores = printing.print_verdicts(pairs)
+    context.console.print(
+        f"The course changed since verdicts were published. Nothing of this is recorded: {len(pairs)} hand-ins would "
+        f"have other verdicts, and {scores} another score. `autograder grade --update` changes them, `autograder "
+        "regrade --exercise 1.2` those of one exercise.",
+        soft_wrap=True,
+    )
+
+
+def print_records(records: list) -> None:
+    """A line per hand-in in the terminal."""
+    table = Table(box=None, header_style="bold")
+    for heading in ("student", "notebook", "points", "remarks"):
+        table.add_column(heading, justify="right" if heading == "points" else "left", overflow="fold")
+    for record in records:
+        points = f"{record.score:g} of {record.points:g}" if record.status == "graded" else record.status
+        table.add_row(
+            record.student, record.notebook, points, record.reason or "; ".join([*record.flags, *record.other_remarks])
+        )
+    context.console.print(table, markup=False)

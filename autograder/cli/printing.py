@@ -1,0 +1,51 @@
+"""What several commands print."""
+
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from autograder.cli import context
+
+FORMGRADER = "run `jupyter lab --config jupyter_server_config.py` in {}, menu Nbgrader, Formgrader"
+BY_HAND = f"`autograder mark` shows them in a page; or {FORMGRADER}"
+
+
+def print_to_mark(waiting: dict[str, dict[str, int]]) -> None:
+    """Say how many answers wait for a person, and where."""
+    answers = sum(sum(students.values()) for students in waiting.values())
+    if answers:
+        hand_ins = sum(map(len, waiting.values()))
+        how = BY_HAND.format(context.chosen.get("tree", ".course/"))
+        told = f"{answers} written answers of {hand_ins} hand-ins wait for a person: {how}"
+        context.console.print(told, markup=False, soft_wrap=True)
+
+
+def print_json(*records: Any) -> None:
+    """A line for machines: the record; or, of two, the one before and the one after."""
+    import json as encoder
+
+    stated = [record.stated() for record in records]
+    value = stated[0] if len(stated) == 1 else {"before": stated[0], "after": stated[1]}
+    print(encoder.dumps(value, ensure_ascii=False), flush=True)
+
+
+def print_verdicts(pairs: list) -> int:
+    """A line per verdict that is another one, and per score; how many scores are others."""
+    from autograder.grading.grade import changed_verdicts
+
+    table = Table(box=None, header_style="bold")
+    for heading in ("student", "exercise", "before", "after", "message now"):
+        table.add_column(heading, justify="right" if heading in ("before", "after") else "left", overflow="fold")
+    scores = 0
+    for before, after in pairs:
+        scores += before.score != after.score
+        for number, old, new, sentence in changed_verdicts(before, after):
+            table.add_row(after.student, number, f"{old:g}", f"{new:g}", Text(sentence))
+        if before.status != after.status:
+            table.add_row(after.student, after.notebook, before.status, after.status, Text(after.reason))
+        if before.score != after.score:
+            table.add_row(after.student, f"{after.notebook} in all", f"{before.score:g}", f"{after.score:g}", "")
+    if table.rows:
+        context.console.print(table)
+    return scores

@@ -1,0 +1,60 @@
+"""`autograder regrade`."""
+
+from typing import Annotated
+
+import typer
+
+from autograder.cli import context, printing, running
+from autograder.cli.parameters import Cluster, Dashboard, Gpus, Names, Reason, Student, Trust, Workers
+
+
+def regrade(
+    notebooks: Names = None,
+    exercise: Annotated[
+        list[str] | None, typer.Option(help="Only this one, 1.2; may be given again. Default: whose checks changed.")
+    ] = None,
+    student: Student = None,
+    reason: Reason = "",
+    workers: Workers = 2,
+    cluster: Cluster = "",
+    trust_submissions: Trust = False,
+    gpus: Gpus = "",
+    dashboard: Dashboard = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object a hand-in: before and after.")] = False,
+) -> None:
+    """Judge some exercises again after a changed check, and show before and after.
+
+    Runs only graded hand-ins that answer these exercises, and of those only the cells that are needed. The
+    other verdicts and all manual scores stay.
+    """
+    wanted = notebooks or [one.split(".")[0] for one in exercise or ()]
+    course = running.begin(wanted, cluster, trust_submissions, dashboard)
+
+    from autograder.grading import grade as grading
+    from autograder.grading.records import GRADED, Options, known_students
+    from autograder.reports import report as reporting
+
+    known_students(course, course.select(wanted), student)
+    options = Options(workers, cluster, trust_submissions, running.devices(gpus), dashboard)
+    pairs = grading.regrade(course, course.select(wanted), exercise or (), student, options, reason=reason)
+    done = [(before, after) for before, after in pairs if after.status == GRADED]
+    if json:
+        for before, after in done:
+            printing.print_json(before, after)
+    elif not pairs:
+        how = "with --trust-submissions" if trust_submissions else "in a sandbox"
+        what = f"answers exercise {', '.join(exercise)}" if exercise else "was judged by another check than today's"
+        told = f"nothing was run: no hand-in that is graded {how} {what}; `autograder grade` grades what waits"
+        context.console.print(told, markup=False, soft_wrap=True)
+    else:
+        print_changes(done)
+        context.console.print(f"report: {reporting.write_report(course, list(course.notebooks))}", soft_wrap=True)
+    if len(done) < len(pairs):
+        raise typer.Exit(1)
+
+
+def print_changes(pairs: list) -> None:
+    """A line per verdict that is another one, and how many hand-ins and scores changed."""
+    scores = printing.print_verdicts(pairs)
+    summary = f"{len(pairs)} hand-in{'s' * (len(pairs) != 1)} graded again, {scores} score{'s' * (scores != 1)} changed"
+    context.console.print(f"{summary}; the others and all manual scores stay")

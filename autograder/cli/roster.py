@@ -1,0 +1,57 @@
+"""`autograder roster`."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from autograder.cli import context
+from autograder.course import CourseError
+
+
+def roster(json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False) -> None:
+    """Show the class as .course/students.csv lists it: names, what is handed in, extensions."""
+    import json as encoder
+
+    from autograder.gradebook import roster as rosters
+    from autograder.grading.records import students_of
+
+    course = context.load()
+    known = rosters.load(course)
+    if known is None:
+        raise CourseError(
+            f"there is no {course.tree / 'students.csv'}: write one with the columns {', '.join(rosters.COLUMNS)}"
+        )
+    there = {entry.number: {*students_of(course, entry)} for entry in course.notebooks}
+    given = rosters.granted(course)
+    rows: list[dict[str, str | list[str]]] = [
+        {
+            "id": one.id,
+            "name": f"{one.first_name} {one.last_name}".strip(),
+            "email": one.email,
+            "platform ids": [*one.platform_ids],
+            "handed in": [number for number, some in there.items() if one.id in some],
+            "extensions": [
+                f"{course.notebook(row['notebook']).number}: {row['extension']}"
+                for row in given
+                if row["student"] == one.id
+            ],
+        }
+        for one in known.students.values()
+    ]
+    if json:
+        print(encoder.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    table = Table(box=None, header_style="bold")
+    for heading in rows[0] if rows else ():
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell if isinstance(cell, str) else ", ".join(cell)) for cell in row.values()))
+    context.console.print(table)
+    for name, ids in known.namesakes().items():
+        told = f"{' and '.join(ids)} are called {name}: each of them writes the id into STUDENT, not the name"
+        context.console.print(Text(told), soft_wrap=True)
+    strangers = sorted({one for some in there.values() for one in some} - {*known.students})
+    if strangers:
+        context.console.print(Text(f"handed in, and not in the roster: {', '.join(strangers)}"), soft_wrap=True)

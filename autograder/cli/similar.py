@@ -1,0 +1,41 @@
+"""`autograder similar`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from autograder.cli import context
+
+
+def similar(
+    notebook: Annotated[str, typer.Argument(help="By name or number.")],
+    most: Annotated[int, typer.Option(min=1, help="How many pairs, the most alike first.")] = 10,
+    page: Annotated[Path | None, typer.Option(help="Write the pairs, side by side, into this HTML file.")] = None,
+    names: Annotated[bool, typer.Option("--names", help="Name the students.")] = False,
+) -> None:
+    """Show the pairs of hand-ins whose code is most alike. Likeness is no proof: read both, and ask both.
+
+    Names, strings, comments and the order of lines do not count, nor does what was released.
+    """
+    from autograder.gradebook.pseudonyms import Names as Called
+    from autograder.likeness import similar as likeness
+
+    course = context.load()
+    entry, called = course.notebook(notebook), Called(course, names)
+    compared = likeness.Compared(*likeness.hand_ins(course, entry))
+    pairs = compared.pairs(most)
+    table = Table(box=None, header_style="bold")
+    for heading in ("first", "second", "likeness, %", "exercises most alike"):
+        table.add_column(heading, justify="right" if "%" in heading else "left", overflow="fold")
+    for one in pairs:
+        alike = ", ".join(number for number, share in one.exercises.items() if share >= likeness.ALIKE)
+        table.add_row(called.of(one.first), called.of(one.second), f"{100 * one.likeness:.0f}", alike)
+    context.console.print(table)
+    context.console.print("likeness is no proof: read both, and ask both, before you conclude anything")
+    if page:
+        from utils.files import write
+
+        write(context.writable(page), likeness.page(course, entry, compared, pairs, called))
+        context.console.print(f"side by side: {page}", soft_wrap=True)

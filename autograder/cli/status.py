@@ -1,0 +1,66 @@
+"""`autograder status`."""
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from autograder.cli import context, printing
+from autograder.cli.parameters import Names
+
+
+def status(
+    notebooks: Names = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show what is graded, what waits, and what is ungradable, with reasons."""
+    import json as encoder
+
+    from autograder.grading.surroundings import Surroundings
+    from autograder.reports import progress
+
+    course = context.load()
+    entries = course.select(notebooks)
+    around = Surroundings(course)
+    found = {entry.name: progress.status(course, entry, around) for entry in entries}
+    by_hand = {entry.name: progress.to_mark(course, entry) for entry in entries}
+    wrong = {entry.name: progress.disagreements(course, entry) for entry in entries}
+    # Of a notebook that nobody handed in yet, only who asks for it wants to read the whole class.
+    begun = [entry for entry in entries if notebooks or any(found[entry.name].values())]
+    missing = {entry.name: progress.missing(course, entry) for entry in begun}
+    if json:
+        whole = {
+            name: found[name]
+            | {"to mark": by_hand[name], "disagree": wrong[name], "nothing handed in": missing.get(name, [])}
+            for name in found
+        }
+        print(encoder.dumps(whole, indent=1, ensure_ascii=False))
+        return
+    counts = Table(box=None, header_style="bold")
+    for heading in ("notebook", "handed in", *progress.STATES, "answers to mark"):
+        counts.add_column(heading, justify="left" if heading == "notebook" else "right")
+    reasons = Table(box=None, header_style="bold")
+    for heading in ("student", "notebook", "state", "reason"):
+        reasons.add_column(heading, overflow="fold")
+    for name, states in found.items():
+        numbers = [sum(map(len, states.values())), *(len(states[one]) for one in progress.STATES)]
+        counts.add_row(name, *map(str, numbers), str(sum(by_hand[name].values())))
+        for state in progress.STATES:
+            for one, reason in states[state].items():
+                if not reason:
+                    continue
+                reasons.add_row(one, name, state, Text(context.in_tree(reason)))
+        for one, reason in wrong[name].items():
+            reasons.add_row(one, name, "disagree", Text(context.in_tree(reason)))
+    context.console.print(counts)
+    if reasons.rows:
+        context.console.print(reasons)
+    for name, absent in missing.items():
+        if absent:
+            context.console.print(Text(f"{name}: nothing is handed in by {', '.join(absent)}"), soft_wrap=True)
+    if any(states["waiting"] for states in found.values()):
+        context.console.print("`autograder grade` grades what is waiting")
+    if not any(some for states in found.values() for some in states.values()):
+        context.console.print("nothing is handed in yet: `autograder collect SOURCE` takes hand-ins")
+    printing.print_to_mark(by_hand)

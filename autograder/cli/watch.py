@@ -1,0 +1,60 @@
+"""`autograder watch`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from autograder.cli import context
+from autograder.cli.parameters import Workers
+from autograder.course import CourseError
+
+
+def watch(
+    folder: Annotated[Path, typer.Argument(help="Where hand-ins arrive, as `collect` takes them; they stay there.")],
+    workers: Workers = 2,
+    unit: Annotated[bool, typer.Option("--unit", help="Print a systemd unit that does this, and do nothing.")] = False,
+) -> None:
+    """Take, grade and answer hand-ins as they arrive in a folder; Ctrl-C ends it.
+
+    Each gets its verdicts, its marks in the gradebook and its feedback page within seconds. Ended and begun again, it
+    goes on with what is not graded yet; other commands may be used meanwhile.
+    """
+    import datetime
+
+    from autograder import html_cleaning
+    from autograder import watch as watching
+    from autograder.grading.records import GRADED, Options, Record
+    from autograder.intake.collect import Collected
+
+    course = context.load()
+    if unit:
+        print(watching.unit(course, folder, workers), end="")
+        return
+
+    def say(text: str) -> None:
+        context.console.print(f"{datetime.datetime.now():%H:%M:%S} {text}", markup=False, soft_wrap=True)
+
+    told: set[str] = set()
+
+    def on_collected(collected: Collected) -> None:
+        news = [f"refused {line}" for line in collected.refused] + [f"note {line}" for line in collected.notes]
+        for line in news:
+            if line not in told:  # the folder is read as a whole each time
+                told.add(line)
+                say(line)
+
+    def on_record(record: Record) -> None:
+        points = (
+            f"{record.score:g} of {record.points:g}" if record.status == GRADED else f"{record.status}: {record.reason}"
+        )
+        say(f"{record.student} {record.notebook}: {points}")
+
+    watching.require(course, folder)
+    say(f"watching {folder} for {len(course.notebooks)} notebooks; Ctrl-C ends it")
+
+    def on_failure(why: Exception) -> None:
+        told = str(why) if isinstance(why, CourseError) else f"{type(why).__name__}: {html_cleaning.line(why, 500)}"
+        say(f"not done: {told}")
+
+    watching.watch(course, folder, Options(workers), on_collected, on_record, on_failure)
