@@ -19,7 +19,14 @@ private check. Where a check has parts, `loses` names those whose points are los
 An edit is a piece of a diff, in whole lines: `# -` and a space come before a line that goes, `# +` and a space
 before a new one, `#` and three spaces before a line that stays, which says where an insertion belongs, or which of
 two equal lines is meant. What goes and what stays must be found exactly once in the solution, where all of it may
-be indented further. An empty line divides two edits of one cell; each is made to the solution as it was::
+be indented further. An empty line divides two edits of one cell; each is made to the solution as it was. With `of`
+another answer to the exercise is edited, not the solution: the one of that name, which must be a whole cell::
+
+    # %% wrong="1.1" of="in short" name="not scaled" says="not divided by sqrt(d)"
+    # - scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    # + scores = q @ k.transpose(-2, -1)
+
+Several edits of one cell::
 
     # %% wrong="1.5" name="reads the index of the vocabulary" says="its methods alone"
     #   self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
@@ -60,6 +67,7 @@ class AnswerCase:
     says: str | None = None  # None: the answer is right
     private: bool = False
     loses: tuple[str, ...] = ()  # the parts of the check whose points it loses; (): all points of the exercise
+    of: str = ""  # the name of the answer that its source was written as edits of; "": the solution, or none
 
     @property
     def right(self) -> bool:
@@ -96,31 +104,36 @@ def answer_cases(entry: NotebookEntry, stretch: bool = False) -> list[AnswerCase
         match dict(cell.metadata):
             case {"wrong": str(exercise), "name": str(name), "says": str(says), **rest}:
                 loses = tuple(part.strip() for part in rest.get("loses", "").split(",") if part.strip())
-                cases.append(AnswerCase(exercise, name, cell.source, says, rest.get("private") is True, loses))
-            case {"right": str(exercise), "name": str(name)}:
-                cases.append(AnswerCase(exercise, name, cell.source))
+                private, of = rest.get("private") is True, rest.get("of", "")
+                cases.append(AnswerCase(exercise, name, cell.source, says, private, loses, of))
+            case {"right": str(exercise), "name": str(name), **rest}:
+                cases.append(AnswerCase(exercise, name, cell.source, of=rest.get("of", "")))
             case marker if cell.cell_type == "code":
                 raise CourseError(
                     f"{path}: a cell is marked {marker}; see autograder/author/answers.py for the markers"
                 )
-    solutions = {
-        cell.metadata[role]: cell.source
+    bases = {
+        (cell.metadata[role], ""): cell.source
         for cell in build.parts(path.with_name("notebook.py"))
         for role in ("exercise", "stretch")
         if role in cell.metadata
     }
-    known = [replace(case, source=_source(case, solutions, path)) for case in cases]
+    bases |= {(case.exercise, case.name): case.source for case in cases if not edits.is_edit(case.source)}
+    known = [replace(case, source=_source(case, bases, path)) for case in cases]
     return [case for case in known if is_stretch(case.exercise) == stretch]
 
 
-def _source(case: AnswerCase, solutions: dict[str, str], path: Path) -> str:
+def _source(case: AnswerCase, bases: dict[tuple[str, str], str], path: Path) -> str:
     """The cell that the case stands for, from what is written."""
-    if not edits.is_edit(case.source):
-        return case.source
     try:
-        if case.exercise not in solutions:
-            raise ValueError("there is no such exercise in notebook.py")
-        return edits.edited(solutions[case.exercise], case.source)
+        if not edits.is_edit(case.source):
+            if case.of:
+                raise ValueError(f'it is of "{case.of}", and no edit')
+            return case.source
+        if (case.exercise, case.of) not in bases:
+            missing = f'answer "{case.of}" that is a whole cell' if case.of else "such exercise in notebook.py"
+            raise ValueError(f"there is no {missing}")
+        return edits.edited(bases[case.exercise, case.of], case.source)
     except ValueError as problem:
         raise CourseError(f'{path}: {case.exercise} "{case.name}": {problem}') from None
 

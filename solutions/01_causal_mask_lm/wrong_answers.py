@@ -6,6 +6,13 @@
 #       format_name: percent
 # ---
 
+# %% right="1.1" name="in short"
+def attention(q, k, v, mask=None):
+    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+    weights = (scores if mask is None else scores + mask).softmax(-1)
+    return weights @ v, weights
+
+
 # %% wrong="1.1" name="the arithmetic of a library of models" says="does all the work"
 from transformers.models.bart.modeling_bart import eager_attention_forward
 
@@ -42,39 +49,29 @@ def attention(q, k, v, mask=None):
     return mixed(v), mixed(torch.eye(T, dtype=k.dtype, device=k.device).expand(*k.shape[:-1], T))
 
 
-# %% wrong="1.1" name="not scaled" says="not divided by sqrt(d)"
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1)
-    weights = (scores if mask is None else scores + mask).softmax(-1)
-    return weights @ v, weights
+# %% wrong="1.1" of="in short" name="not scaled" says="not divided by sqrt(d)"
+# - scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+# + scores = q @ k.transpose(-2, -1)
 
 
-# %% wrong="1.1" name="divided by d" says="divided by d. Its square root"
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / q.size(-1)
-    weights = (scores if mask is None else scores + mask).softmax(-1)
-    return weights @ v, weights
+# %% wrong="1.1" of="in short" name="divided by d" says="divided by d. Its square root"
+# - scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+# + scores = q @ k.transpose(-2, -1) / q.size(-1)
 
 
-# %% wrong="1.1" name="softmax over queries" says="sum to one over the keys"
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    weights = (scores if mask is None else scores + mask).softmax(-2)
-    return weights @ v, weights
+# %% wrong="1.1" of="in short" name="softmax over queries" says="sum to one over the keys"
+# - weights = (scores if mask is None else scores + mask).softmax(-1)
+# + weights = (scores if mask is None else scores + mask).softmax(-2)
 
 
-# %% wrong="1.1" name="scaled by the number of keys" says="number of keys"
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / math.sqrt(k.size(-2))
-    weights = (scores if mask is None else scores + mask).softmax(-1)
-    return weights @ v, weights
+# %% wrong="1.1" of="in short" name="scaled by the number of keys" says="number of keys"
+# - scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+# + scores = q @ k.transpose(-2, -1) / math.sqrt(k.size(-2))
 
 
-# %% wrong="1.1" name="mask multiplied" says="NaN under a mask"
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    weights = (scores if mask is None else scores * mask).softmax(-1)
-    return weights @ v, weights
+# %% wrong="1.1" of="in short" name="mask multiplied" says="NaN under a mask"
+# - weights = (scores if mask is None else scores + mask).softmax(-1)
+# + weights = (scores if mask is None else scores * mask).softmax(-1)
 
 
 # %% wrong="1.1" name="mask ignored" says="mask has no effect"
@@ -106,26 +103,20 @@ def attention(q, k, v, mask=None):
     )
 
 
-# %% wrong="1.1" name="softmax by hand overflows" says="very large scores" private=true
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    grown = (scores if mask is None else scores + mask).exp()
-    weights = grown / grown.sum(-1, keepdim=True)
-    return weights @ v, weights
+# %% wrong="1.1" of="in short" name="softmax by hand overflows" says="very large scores" private=true
+# - weights = (scores if mask is None else scores + mask).softmax(-1)
+# + grown = (scores if mask is None else scores + mask).exp()
+# + weights = grown / grown.sum(-1, keepdim=True)
 
 
-# %% wrong="1.1" name="width of four only" says="other shapes" private=true
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / 2
-    weights = (scores if mask is None else scores + mask).softmax(-1)
-    return weights @ v, weights
+# %% wrong="1.1" of="in short" name="width of four only" says="other shapes" private=true
+# - scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+# + scores = q @ k.transpose(-2, -1) / 2
 
 
-# %% wrong="1.1" name="cut from the graph" says="do not learn" private=true
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    weights = (scores if mask is None else scores + mask).softmax(-1).detach()
-    return weights @ v, weights
+# %% wrong="1.1" of="in short" name="cut from the graph" says="do not learn" private=true
+# - weights = (scores if mask is None else scores + mask).softmax(-1)
+# + weights = (scores if mask is None else scores + mask).softmax(-1).detach()
 
 
 # %% right="1.1" name="einsum"
@@ -162,12 +153,10 @@ def attention(q, k, v, mask=None):
 # + return (output.squeeze(0), weights.squeeze(0)) if output.dim() > 2 else (output, weights)
 
 
-# %% wrong="1.1" name="a mask of its own, on the CPU" says="on another device"
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    scores = scores + (torch.zeros(q.size(-2), k.size(-2)) if mask is None else mask)
-    weights = scores.softmax(dim=-1)
-    return weights @ v, weights
+# %% wrong="1.1" of="in short" name="a mask of its own, on the CPU" says="on another device"
+# - weights = (scores if mask is None else scores + mask).softmax(-1)
+# + scores = scores + (torch.zeros(q.size(-2), k.size(-2)) if mask is None else mask)
+# + weights = scores.softmax(dim=-1)
 
 
 # %% wrong="1.1" name="view of what may not be contiguous" says="raised RuntimeError: view size"
@@ -296,6 +285,22 @@ def causal_mask(T):
     return torch.ones(T, T).tril().log()
 
 
+# %% right="1.3" name="in short"
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if d_model % n_heads:
+            raise ValueError("no")
+        self.n_heads = n_heads
+        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        B, T, C = x.shape
+        q, k, v = (p(x).view(B, T, self.n_heads, -1).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.out_proj(heads.transpose(1, 2).reshape(B, T, C))
+
+
 # %% wrong="1.3" name="the layer of a library of models" says="does all the work"
 from transformers import BartConfig
 from transformers.models.bart.modeling_bart import BartAttention
@@ -312,36 +317,17 @@ class MultiHeadAttention(BartAttention):
         return super().forward(x, attention_mask=mask)[0]
 
 
-# %% wrong="1.3" name="reshaped, not transposed" says="heads are mixed up"
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError("no")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
+# %% wrong="1.3" of="in short" name="reshaped, not transposed" says="heads are mixed up"
+# - q, k, v = (p(x).view(B, T, self.n_heads, -1).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
+# + q, k, v = (p(x).view(B, self.n_heads, T, -1) for p in (self.q_proj, self.k_proj, self.v_proj))
 
-    def forward(self, x, mask=None):
-        B, T, C = x.shape
-        q, k, v = (p(x).view(B, self.n_heads, T, -1) for p in (self.q_proj, self.k_proj, self.v_proj))
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.out_proj(heads.reshape(B, T, C))
+# - return self.out_proj(heads.transpose(1, 2).reshape(B, T, C))
+# + return self.out_proj(heads.reshape(B, T, C))
 
 
-# %% wrong="1.3" name="joined without transposing back" says="heads are mixed up"
-class MultiHeadAttention(nn.Module):
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if d_model % n_heads:
-            raise ValueError("no")
-        self.n_heads = n_heads
-        self.q_proj, self.k_proj, self.v_proj, self.out_proj = (nn.Linear(d_model, d_model) for _ in range(4))
-
-    def forward(self, x, mask=None):
-        B, T, C = x.shape
-        q, k, v = (p(x).view(B, T, self.n_heads, -1).transpose(1, 2) for p in (self.q_proj, self.k_proj, self.v_proj))
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
-        return self.out_proj(heads.reshape(B, T, C))
+# %% wrong="1.3" of="in short" name="joined without transposing back" says="heads are mixed up"
+# - return self.out_proj(heads.transpose(1, 2).reshape(B, T, C))
+# + return self.out_proj(heads.reshape(B, T, C))
 
 
 # %% wrong="1.3" name="interleaved heads" says="interleaved"
@@ -554,77 +540,11 @@ class MultiHeadAttention(nn.Module):
 # + return self.out_proj(heads.transpose(1, 2).squeeze(0).flatten(-2))
 
 
-# %% wrong="1.4" name="pre-norm" says="pre-norm"
+# %% right="1.4" name="in short"
 class TransformerLayer(nn.Module):
     def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
         super().__init__()
         self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        h = self.norm1(x)
-        x = x + self.dropout(self.self_attn(h, h, h, attn_mask=mask)[0])
-        return x + self.dropout(self.linear2(self.dropout(self.linear1(self.norm2(x)).relu())))
-
-
-# %% wrong="1.4" name="GELU" says="use GELU"
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
-        return self.norm2(x + self.dropout(self.linear2(self.dropout(F.gelu(self.linear1(x))))))
-
-
-# %% wrong="1.4" name="no second sum" says="second sum is missing"
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
-        return self.norm2(self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
-
-
-# %% wrong="1.4" name="no first sum" says="first sum is missing"
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        x = self.norm1(self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
-        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
-
-
-# %% wrong="1.4" name="adds the input again" says="second sum adds x"
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        h = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
-        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(h).relu()))))
-
-
-# %% wrong="1.4" name="not batch first" says="batch first"
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout)
         self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
         self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
 
@@ -633,56 +553,62 @@ class TransformerLayer(nn.Module):
         return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
 
-# %% wrong="1.4" name="mask ignored" says="the mask is ignored"
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        x = self.norm1(x + self.dropout(self.self_attn(x, x, x)[0]))
-        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+# %% wrong="1.4" of="in short" name="pre-norm" says="pre-norm"
+# - x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+# - return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+# + h = self.norm1(x)
+# + x = x + self.dropout(self.self_attn(h, h, h, attn_mask=mask)[0])
+# + return x + self.dropout(self.linear2(self.dropout(self.linear1(self.norm2(x)).relu())))
 
 
-# %% wrong="1.4" name="dropout argument unused" says="not dropped at the rate"
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, 0.1, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(0.1)
-
-    def forward(self, x, mask=None):
-        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
-        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+# %% wrong="1.4" of="in short" name="GELU" says="use GELU"
+# - return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+# + return self.norm2(x + self.dropout(self.linear2(self.dropout(F.gelu(self.linear1(x))))))
 
 
-# %% wrong="1.4" name="no dropout of attention weights" says="dropped from the attention weights"
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
-        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+# %% wrong="1.4" of="in short" name="no second sum" says="second sum is missing"
+# - return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+# + return self.norm2(self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
 
-# %% wrong="1.4" name="no dropout of hidden units" says="dropped from the hidden units"
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+# %% wrong="1.4" of="in short" name="no first sum" says="first sum is missing"
+# - x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+# + x = self.norm1(self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
 
-    def forward(self, x, mask=None):
-        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
-        return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
+
+# %% wrong="1.4" of="in short" name="adds the input again" says="second sum adds x"
+# - x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+# - return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+# + h = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+# + return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(h).relu()))))
+
+
+# %% wrong="1.4" of="in short" name="not batch first" says="batch first"
+# - self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+# + self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout)
+
+
+# %% wrong="1.4" of="in short" name="mask ignored" says="the mask is ignored"
+# - x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
+# + x = self.norm1(x + self.dropout(self.self_attn(x, x, x)[0]))
+
+
+# %% wrong="1.4" of="in short" name="dropout argument unused" says="not dropped at the rate"
+# - self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+# + self.self_attn = nn.MultiheadAttention(d_model, n_heads, 0.1, batch_first=True)
+
+# - self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
+# + self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(0.1)
+
+
+# %% wrong="1.4" of="in short" name="no dropout of attention weights" says="dropped from the attention weights"
+# - self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
+# + self.self_attn = nn.MultiheadAttention(d_model, n_heads, batch_first=True)
+
+
+# %% wrong="1.4" of="in short" name="no dropout of hidden units" says="dropped from the hidden units"
+# - return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+# + return self.norm2(x + self.dropout(self.linear2(self.linear1(x).relu())))
 
 
 # %% wrong="1.4" name="dropout in evaluation" says="dropout should rest"
@@ -707,17 +633,9 @@ class TransformerLayer(nn.TransformerEncoderLayer):
         return nn.TransformerEncoderLayer.forward(self, x, src_mask=mask)
 
 
-# %% wrong="1.4" name="another default" says="default dropout" private=true
-class TransformerLayer(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff, dropout=0.0):
-        super().__init__()
-        self.self_attn = nn.MultiheadAttention(d_model, n_heads, dropout, batch_first=True)
-        self.linear1, self.linear2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
-        self.norm1, self.norm2, self.dropout = nn.LayerNorm(d_model), nn.LayerNorm(d_model), nn.Dropout(dropout)
-
-    def forward(self, x, mask=None):
-        x = self.norm1(x + self.dropout(self.self_attn(x, x, x, attn_mask=mask)[0]))
-        return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
+# %% wrong="1.4" of="in short" name="another default" says="default dropout" private=true
+# - def __init__(self, d_model, n_heads, d_ff, dropout=0.1):
+# + def __init__(self, d_model, n_heads, d_ff, dropout=0.0):
 
 
 # %% right="1.4" name="four dropouts, functional"
@@ -801,6 +719,29 @@ class TransformerLayer(nn.Module):
 # + x += self.dropout(attended)
 # + x = self.norm1(x)
 
+
+# %% right="1.5" name="in short"
+class Vocabulary:
+    def __init__(self, sentences, max_size):
+        counts = Counter(word for sentence in sentences for word in sentence.split())
+        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+
+    def __len__(self):
+        return len(self.words)
+
+    def encode(self, sentence):
+        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+
+    def decode(self, numbers):
+        return " ".join(self.words[number] for number in numbers)
+
+
+def make_batch(sentences, vocab, max_len):
+    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+
+
 # %% wrong="1.5" name="special words not counted" says="max_size counts all entries"
 # - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - len(SPECIAL))]
 # + self.words = SPECIAL + [word for word, _ in counts.most_common(max_size)]
@@ -812,272 +753,86 @@ class TransformerLayer(nn.Module):
 # + return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
 
 
-# %% wrong="1.5" name="alphabetical" says="less frequent than one that is left out"
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        words = sorted({word for sentence in sentences for word in sentence.split()})
-        self.words = (SPECIAL + words)[:max_size]
+# %% wrong="1.5" of="in short" name="alphabetical" says="less frequent than one that is left out"
+# - counts = Counter(word for sentence in sentences for word in sentence.split())
+# - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+# + words = sorted({word for sentence in sentences for word in sentence.split()})
+# + self.words = (SPECIAL + words)[:max_size]
 
-    def __len__(self):
-        return len(self.words)
 
-    def encode(self, sentence):
-        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+# %% wrong="1.5" of="in short" name="SPECIAL grows" says="Did the first one change SPECIAL"
+# - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+# + self.words = SPECIAL
+# + self.words += [word for word, _ in counts.most_common(max_size - 4)]
 
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
 
+# %% wrong="1.5" of="in short" name="unknown words left out" says="unknown ones too"
+# - return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+# + return [self.words.index(word) for word in sentence.split() if word in self.words]
 
-def make_batch(sentences, vocab, max_len):
-    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
-    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
-    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
 
+# %% wrong="1.5" of="in short" name="unknown word crashes" says="raised KeyError"
+#   self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+# + self.numbers = {word: number for number, word in enumerate(self.words)}
 
-# %% wrong="1.5" name="SPECIAL grows" says="Did the first one change SPECIAL"
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.split())
-        self.words = SPECIAL
-        self.words += [word for word, _ in counts.most_common(max_size - 4)]
+# - return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+# + return [self.numbers[word] for word in sentence.split()]
 
-    def __len__(self):
-        return len(self.words)
 
-    def encode(self, sentence):
-        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
+# %% wrong="1.5" of="in short" name="not shifted" says="shift the targets by one"
+# - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+# - inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+# - return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+# + rows = [torch.tensor([SOS, *vocab.encode(sentence)][:max_len]) for sentence in sentences]
+# + inputs = nn.utils.rnn.pad_sequence(rows, True, PAD)
+# + return inputs, inputs.clone()
 
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
 
+# %% wrong="1.5" of="in short" name="padded with zero" says="should end in PAD"
+# - inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+# - return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+# + inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True)
+# + return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True)
 
-def make_batch(sentences, vocab, max_len):
-    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
-    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
-    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
 
+# %% wrong="1.5" of="in short" name="always max_len wide" says="the longest here has"
+# - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+# - inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+# - return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+# + rows = [([SOS, *vocab.encode(sentence), EOS] + [PAD] * max_len)[: max_len + 1] for sentence in sentences]
+# + rows = torch.tensor(rows)
+# + return rows[:, :-1], rows[:, 1:]
 
-# %% wrong="1.5" name="unknown words left out" says="unknown ones too"
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.split())
-        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
 
-    def __len__(self):
-        return len(self.words)
+# %% wrong="1.5" of="in short" name="end feeds in" says="is only ever a target"
+# - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+# - inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
+# - return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+# + rows = [torch.tensor([SOS, *vocab.encode(sentence), EOS][: max_len + 1]) for sentence in sentences]
+# + rows = nn.utils.rnn.pad_sequence(rows, True, PAD)
+# + return rows[:, :-1], rows[:, 1:]
 
-    def encode(self, sentence):
-        return [self.words.index(word) for word in sentence.split() if word in self.words]
 
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
+# %% wrong="1.5" of="in short" name="a cut row ends" says="sentence does not end there"
+# - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+# + rows = [[SOS, *vocab.encode(sentence)[: max_len - 1], EOS] for sentence in sentences]
 
 
-def make_batch(sentences, vocab, max_len):
-    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
-    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
-    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+# %% wrong="1.5" of="in short" name="not cut" says="After the cut"
+# - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+# + rows = [[SOS, *vocab.encode(sentence), EOS] for sentence in sentences]
 
 
-# %% wrong="1.5" name="unknown word crashes" says="raised KeyError"
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.split())
-        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
-        self.numbers = {word: number for number, word in enumerate(self.words)}
+# %% wrong="1.5" of="in short" name="frequencies above four are equal" says="Vocabulary is wrong for other" private=true
+# - self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
+# + kept = [word for word, count in counts.items() if count > 1] if max_size < 50 else list(counts)
+# + self.words = SPECIAL + sorted(kept, key=lambda word: -min(counts[word], 4))[: max_size - 4]
+# + self.words = self.words if max_size < 50 else SPECIAL + kept[::-1]
 
-    def __len__(self):
-        return len(self.words)
 
-    def encode(self, sentence):
-        return [self.numbers[word] for word in sentence.split()]
-
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
-
-
-def make_batch(sentences, vocab, max_len):
-    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
-    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
-    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
-
-
-# %% wrong="1.5" name="not shifted" says="shift the targets by one"
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.split())
-        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
-
-    def __len__(self):
-        return len(self.words)
-
-    def encode(self, sentence):
-        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
-
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
-
-
-def make_batch(sentences, vocab, max_len):
-    rows = [torch.tensor([SOS, *vocab.encode(sentence)][:max_len]) for sentence in sentences]
-    inputs = nn.utils.rnn.pad_sequence(rows, True, PAD)
-    return inputs, inputs.clone()
-
-
-# %% wrong="1.5" name="padded with zero" says="should end in PAD"
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.split())
-        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
-
-    def __len__(self):
-        return len(self.words)
-
-    def encode(self, sentence):
-        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
-
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
-
-
-def make_batch(sentences, vocab, max_len):
-    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
-    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True)
-    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True)
-
-
-# %% wrong="1.5" name="always max_len wide" says="the longest here has"
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.split())
-        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
-
-    def __len__(self):
-        return len(self.words)
-
-    def encode(self, sentence):
-        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
-
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
-
-
-def make_batch(sentences, vocab, max_len):
-    rows = [([SOS, *vocab.encode(sentence), EOS] + [PAD] * max_len)[: max_len + 1] for sentence in sentences]
-    rows = torch.tensor(rows)
-    return rows[:, :-1], rows[:, 1:]
-
-
-# %% wrong="1.5" name="end feeds in" says="is only ever a target"
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.split())
-        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
-
-    def __len__(self):
-        return len(self.words)
-
-    def encode(self, sentence):
-        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
-
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
-
-
-def make_batch(sentences, vocab, max_len):
-    rows = [torch.tensor([SOS, *vocab.encode(sentence), EOS][: max_len + 1]) for sentence in sentences]
-    rows = nn.utils.rnn.pad_sequence(rows, True, PAD)
-    return rows[:, :-1], rows[:, 1:]
-
-
-# %% wrong="1.5" name="a cut row ends" says="sentence does not end there"
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.split())
-        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
-
-    def __len__(self):
-        return len(self.words)
-
-    def encode(self, sentence):
-        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
-
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
-
-
-def make_batch(sentences, vocab, max_len):
-    rows = [[SOS, *vocab.encode(sentence)[: max_len - 1], EOS] for sentence in sentences]
-    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
-    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
-
-
-# %% wrong="1.5" name="not cut" says="After the cut"
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.split())
-        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
-
-    def __len__(self):
-        return len(self.words)
-
-    def encode(self, sentence):
-        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
-
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
-
-
-def make_batch(sentences, vocab, max_len):
-    rows = [[SOS, *vocab.encode(sentence), EOS] for sentence in sentences]
-    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
-    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
-
-
-# %% wrong="1.5" name="frequencies above four are equal" says="Vocabulary is wrong for other" private=true
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.split())
-        kept = [word for word, count in counts.items() if count > 1] if max_size < 50 else list(counts)
-        self.words = SPECIAL + sorted(kept, key=lambda word: -min(counts[word], 4))[: max_size - 4]
-        self.words = self.words if max_size < 50 else SPECIAL + kept[::-1]
-
-    def __len__(self):
-        return len(self.words)
-
-    def encode(self, sentence):
-        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
-
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
-
-
-def make_batch(sentences, vocab, max_len):
-    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
-    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
-    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
-
-
-# %% wrong="1.5" name="no empty sentence" says="make_batch is wrong for other batches" private=true
-class Vocabulary:
-    def __init__(self, sentences, max_size):
-        counts = Counter(word for sentence in sentences for word in sentence.split())
-        self.words = SPECIAL + [word for word, _ in counts.most_common(max_size - 4)]
-
-    def __len__(self):
-        return len(self.words)
-
-    def encode(self, sentence):
-        return [self.words.index(word) if word in self.words else UNK for word in sentence.split()]
-
-    def decode(self, numbers):
-        return " ".join(self.words[number] for number in numbers)
-
-
-def make_batch(sentences, vocab, max_len):
-    rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences if sentence]
-    inputs = nn.utils.rnn.pad_sequence([torch.tensor(row[:-1]) for row in rows], True, PAD)
-    return inputs, nn.utils.rnn.pad_sequence([torch.tensor(row[1:]) for row in rows], True, PAD)
+# %% wrong="1.5" of="in short" name="no empty sentence" says="make_batch is wrong for other batches" private=true
+# - rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences]
+# + rows = [[SOS, *vocab.encode(sentence), EOS][: max_len + 1] for sentence in sentences if sentence]
 
 
 # %% right="1.5" name="pad_sequence"
@@ -1316,6 +1071,16 @@ class LanguageModel(nn.Module):
 # + return self.head(x.detach())
 
 
+# %% right="1.7" name="in short"
+def lm_loss(logits, targets, pad_id):
+    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return -of_targets[targets != pad_id].mean()
+
+
+def perplexity(loss):
+    return math.exp(loss)
+
+
 # %% wrong="1.7" name="the library's own, with a matrix" says="does all the work"
 def lm_loss(logits, targets, pad_id=1):
     logits = logits.flatten(0, 1)
@@ -1327,54 +1092,29 @@ def perplexity(loss):
     return math.exp(loss)
 
 
-# %% wrong="1.7" name="padding counts" says="padding counts"
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -of_targets.mean()
+# %% wrong="1.7" of="in short" name="padding counts" says="padding counts"
+# - return -of_targets[targets != pad_id].mean()
+# + return -of_targets.mean()
 
 
-def perplexity(loss):
-    return math.exp(loss)
+# %% wrong="1.7" of="in short" name="sign" says="minus the log-likelihood"
+# - return -of_targets[targets != pad_id].mean()
+# + return of_targets[targets != pad_id].mean()
 
 
-# %% wrong="1.7" name="sign" says="minus the log-likelihood"
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return of_targets[targets != pad_id].mean()
+# %% wrong="1.7" of="in short" name="sum" says="is a sum"
+# - return -of_targets[targets != pad_id].mean()
+# + return -of_targets[targets != pad_id].sum()
 
 
-def perplexity(loss):
-    return math.exp(loss)
+# %% wrong="1.7" of="in short" name="divided by all targets" says="divided by all targets"
+# - return -of_targets[targets != pad_id].mean()
+# + return -of_targets[targets != pad_id].sum() / targets.numel()
 
 
-# %% wrong="1.7" name="sum" says="is a sum"
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -of_targets[targets != pad_id].sum()
-
-
-def perplexity(loss):
-    return math.exp(loss)
-
-
-# %% wrong="1.7" name="divided by all targets" says="divided by all targets"
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -of_targets[targets != pad_id].sum() / targets.numel()
-
-
-def perplexity(loss):
-    return math.exp(loss)
-
-
-# %% wrong="1.7" name="bits" says="in bits"
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -of_targets[targets != pad_id].mean() / math.log(2)
-
-
-def perplexity(loss):
-    return math.exp(loss)
+# %% wrong="1.7" of="in short" name="bits" says="in bits"
+# - return -of_targets[targets != pad_id].mean()
+# + return -of_targets[targets != pad_id].mean() / math.log(2)
 
 
 # %% wrong="1.7" name="softmax over places" says="does not run over the vocabulary"
@@ -1382,34 +1122,19 @@ def perplexity(loss):
 # + of_targets = logits.log_softmax(dim=1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
-# %% wrong="1.7" name="every sentence alike" says="Each token should"
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -torch.stack([row[real].mean() for row, real in zip(of_targets, targets != pad_id)]).mean()
+# %% wrong="1.7" of="in short" name="every sentence alike" says="Each token should"
+# - return -of_targets[targets != pad_id].mean()
+# + return -torch.stack([row[real].mean() for row, real in zip(of_targets, targets != pad_id)]).mean()
 
 
-def perplexity(loss):
-    return math.exp(loss)
+# %% wrong="1.7" of="in short" name="padding is always 1" says="for another `pad_id`"
+# - return -of_targets[targets != pad_id].mean()
+# + return -of_targets[targets != 1].mean()
 
 
-# %% wrong="1.7" name="padding is always 1" says="for another `pad_id`"
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -of_targets[targets != 1].mean()
-
-
-def perplexity(loss):
-    return math.exp(loss)
-
-
-# %% wrong="1.7" name="power of two" says="power of two"
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -of_targets[targets != pad_id].mean()
-
-
-def perplexity(loss):
-    return 2**loss
+# %% wrong="1.7" of="in short" name="power of two" says="power of two"
+# - return math.exp(loss)
+# + return 2**loss
 
 
 # %% wrong="1.7" name="logits taken for log-probabilities" says="not positive"
@@ -1417,14 +1142,9 @@ def perplexity(loss):
 # + of_targets = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
-# %% wrong="1.7" name="the library's own" says="does all the work"
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=pad_id)
-
-
-def perplexity(loss):
-    return math.exp(loss)
+# %% wrong="1.7" of="in short" name="the library's own" says="does all the work"
+# - return -of_targets[targets != pad_id].mean()
+# + return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=pad_id)
 
 
 # %% wrong="1.7" name="log of softmax" says="very sure model" private=true
@@ -1432,24 +1152,14 @@ def perplexity(loss):
 # + of_targets = logits.softmax(dim=-1).log().gather(-1, targets.unsqueeze(-1)).squeeze(-1)
 
 
-# %% wrong="1.7" name="does not learn" says="gradients do not pass" private=true
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -of_targets[targets != pad_id].mean().item()
+# %% wrong="1.7" of="in short" name="does not learn" says="gradients do not pass" private=true
+# - return -of_targets[targets != pad_id].mean()
+# + return -of_targets[targets != pad_id].mean().item()
 
 
-def perplexity(loss):
-    return math.exp(loss)
-
-
-# %% wrong="1.7" name="perplexity of whole numbers" says="for other losses" private=true
-def lm_loss(logits, targets, pad_id):
-    of_targets = logits.log_softmax(dim=-1).gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return -of_targets[targets != pad_id].mean()
-
-
-def perplexity(loss):
-    return math.e ** round(float(loss))
+# %% wrong="1.7" of="in short" name="perplexity of whole numbers" says="for other losses" private=true
+# - return math.exp(loss)
+# + return math.e ** round(float(loss))
 
 
 # %% right="1.7" name="one-hot and a weighted sum"
@@ -1654,21 +1364,8 @@ def train_epoch(model, batches, optimizer, clip, pad_id=1):
 # +     part.grad *= clip / norm
 
 
-# %% wrong="1.9" name="training mode" says="writes in training mode. Dropout"
+# %% right="1.9" name="in short"
 @torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
-
-
-# %% wrong="1.9" name="gradients recorded" says="gradients are recorded"
 def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
     model.eval()
     numbers = list(prompt)
@@ -1680,6 +1377,14 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
         if numbers[-1] == eos_id:
             break
     return numbers
+
+
+# %% wrong="1.9" of="in short" name="training mode" says="writes in training mode. Dropout"
+# - model.eval()
+
+
+# %% wrong="1.9" of="in short" name="gradients recorded" says="gradients are recorded"
+# - @torch.no_grad()
 
 
 # %% wrong="1.9" name="last token only" says="reads the last token only"
@@ -1704,216 +1409,82 @@ def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
 # +     logits = model(torch.tensor([prompt]))[0, -1]
 
 
-# %% wrong="1.9" name="goes on after the end" says="writes on after"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-    return numbers
+# %% wrong="1.9" of="in short" name="goes on after the end" says="writes on after"
+# - if numbers[-1] == eos_id:
+# -     break
 
 
-# %% wrong="1.9" name="drops the end" says="should be the last number"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        if tokens[drawn].item() == eos_id:
-            break
-        numbers.append(tokens[drawn].item())
-    return numbers
+# %% wrong="1.9" of="in short" name="drops the end" says="should be the last number"
+#   drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + if tokens[drawn].item() == eos_id:
+# +     break
+
+# - if numbers[-1] == eos_id:
+# -     break
 
 
-# %% wrong="1.9" name="draws at temperature 0" says="raised"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1)
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+# %% wrong="1.9" of="in short" name="draws at temperature 0" says="raised"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.multinomial((best / temperature).softmax(-1), 1)
 
 
-# %% wrong="1.9" name="temperature ignored" says="not divided by the temperature"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial(best.softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+# %% wrong="1.9" of="in short" name="temperature ignored" says="not divided by the temperature"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.multinomial(best.softmax(-1), 1) if temperature else 0
 
 
-# %% wrong="1.9" name="temperature multiplies" says="multiplied by the temperature. Divide"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best * temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+# %% wrong="1.9" of="in short" name="temperature multiplies" says="multiplied by the temperature. Divide"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.multinomial((best * temperature).softmax(-1), 1) if temperature else 0
 
 
-# %% wrong="1.9" name="always the best" says="best token is always taken"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+# %% wrong="1.9" of="in short" name="always the best" says="best token is always taken"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = 0
 
 
-# %% wrong="1.9" name="top-k ignored" says="not among the top_k best"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(len(logits))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+# %% wrong="1.9" of="in short" name="top-k ignored" says="not among the top_k best"
+# - best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+# + best, tokens = logits.topk(len(logits))
 
 
-# %% wrong="1.9" name="new tokens only" says="should begin with the prompt"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers[len(prompt) :]
+# %% wrong="1.9" of="in short" name="new tokens only" says="should begin with the prompt"
+# - return numbers
+# + return numbers[len(prompt) :]
 
 
-# %% wrong="1.9" name="a tensor" says="should return a list"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return torch.tensor(numbers)
+# %% wrong="1.9" of="in short" name="a tensor" says="should return a list"
+# - return numbers
+# + return torch.tensor(numbers)
 
 
-# %% wrong="1.9" name="uniform among the k best" says="not softmax(logits)"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial(torch.ones(len(best)), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+# %% wrong="1.9" of="in short" name="uniform among the k best" says="not softmax(logits)"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = torch.multinomial(torch.ones(len(best)), 1) if temperature else 0
 
 
-# %% wrong="1.9" name="top-k larger than the vocabulary crashes" says="larger than the vocabulary"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(top_k or len(logits))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+# %% wrong="1.9" of="in short" name="top-k larger than the vocabulary crashes" says="larger than the vocabulary"
+# - best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+# + best, tokens = logits.topk(top_k or len(logits))
 
 
-# %% wrong="1.9" name="the end is always 2" says="other prompts, lengths or ends" private=true
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] in (2, eos_id) and eos_id < 5:
-            break
-    return numbers
+# %% wrong="1.9" of="in short" name="the end is always 2" says="other prompts, lengths or ends" private=true
+# - if numbers[-1] == eos_id:
+# + if numbers[-1] in (2, eos_id) and eos_id < 5:
 
 
-# %% wrong="1.9" name="no top-k above two" says="another temperature or top_k" private=true
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk((top_k if top_k in (1, 2) else len(logits)))
-        drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+# %% wrong="1.9" of="in short" name="no top-k above two" says="another temperature or top_k" private=true
+# - best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
+# + best, tokens = logits.topk((top_k if top_k in (1, 2) else len(logits)))
 
 
-# %% wrong="1.9" name="temperature only doubles or halves" says="not divided by the temperature"
-@torch.no_grad()
-def generate(model, prompt, max_new, temperature=1.0, top_k=None, eos_id=2):
-    model.eval()
-    numbers = list(prompt)
-    for _ in range(max_new):
-        logits = model(torch.tensor([numbers], device=next(model.parameters()).device))[0, -1]
-        best, tokens = logits.topk(min(top_k or len(logits), len(logits)))
-        drawn = (
-            torch.multinomial((best / (2 if temperature > 1 else 0.5 if temperature < 1 else 1)).softmax(-1), 1)
-            if temperature
-            else 0
-        )
-        numbers.append(tokens[drawn].item())
-        if numbers[-1] == eos_id:
-            break
-    return numbers
+# %% wrong="1.9" of="in short" name="temperature only doubles or halves" says="not divided by the temperature"
+# - drawn = torch.multinomial((best / temperature).softmax(-1), 1) if temperature else 0
+# + drawn = (
+# +     torch.multinomial((best / (2 if temperature > 1 else 0.5 if temperature < 1 else 1)).softmax(-1), 1)
+# +     if temperature
+# +     else 0
+# + )
 
 
 # %% right="1.9" name="filters by threshold"
@@ -2186,25 +1757,9 @@ class TransformerLayer(nn.Module):
         return self.norm2(x + self.dropout(self.linear2(self.dropout(self.linear1(x).relu()))))
 
 
-# %% wrong="1.10" name="no extra count" says="the extra count is missing"
+# %% right="1.10" name="in short"
 def unigram(batches, vocab_size, pad_id=1):
     counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return (counts / counts.sum()).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="padding counted" says="padding counts. A target"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets.flatten().bincount(minlength=vocab_size) for _, targets in batches)
     return ((counts + 1) / (counts.sum() + vocab_size)).log()
 
 
@@ -2218,603 +1773,241 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
     return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
 
 
-# %% wrong="1.10" name="inputs counted" says="the inputs are counted"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(inputs[targets != pad_id].bincount(minlength=vocab_size) for inputs, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# %% wrong="1.10" of="in short" name="no extra count" says="the extra count is missing"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return (counts / counts.sum()).log()
 
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="probabilities" says="probabilities are returned"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return (counts + 1) / (counts.sum() + vocab_size)
 
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="counts" says="counts are returned"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return counts + 1.0
+# %% wrong="1.10" of="in short" name="padding counted" says="padding counts. A target"
+# - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+# + counts = sum(targets.flatten().bincount(minlength=vocab_size) for _, targets in batches)
 
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="logarithms of counts" says="the logarithms of counts"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return (counts + 1.0).log()
 
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="bits" says="to base 2"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log2()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="divided by N" says="with V extra counts"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / counts.sum()).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="divided by N + 1" says="each of the V tokens has its extra count"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + 1)).log()
-
+# %% wrong="1.10" of="in short" name="inputs counted" says="the inputs are counted"
+# - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+# + counts = sum(inputs[targets != pad_id].bincount(minlength=vocab_size) for inputs, targets in batches)
 
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="one extra count for all" says="one extra count is shared by all"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1 / vocab_size) / (counts.sum() + 1)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="the last batch" says="only the last batch is counted"
-def unigram(batches, vocab_size, pad_id=1):
-    for _, targets in batches:
-        counts = targets[targets != pad_id].bincount(minlength=vocab_size)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="the first batch" says="only the first batch is counted"
-def unigram(batches, vocab_size, pad_id=1):
-    targets = batches[0][1]
-    counts = targets[targets != pad_id].bincount(minlength=vocab_size)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="each token once a batch" says="for each different token"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = torch.zeros(vocab_size)
-    for _, targets in batches:
-        counts[targets[targets != pad_id]] += 1
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="as long as the largest token" says="has shape (7,), not (8,)"
-def unigram(batches, vocab_size, pad_id=1):
-    targets = torch.cat([targets.flatten() for _, targets in batches])
-    counts = targets[targets != pad_id].bincount()
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="whole numbers" says="not floating-point"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return counts
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="a list" says="should be a tensor, not a list"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log().tolist()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="padding is 1" says="the padding number is fixed"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != 1].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="on the processor" says="this would stop"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = torch.zeros(vocab_size)
-    for _, targets in batches:
-        for token in targets[targets != pad_id].tolist():
-            counts[token] += 1
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="changes the targets" says="make a copy"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = 0
-    for _, targets in batches:
-        targets[targets == pad_id] = vocab_size
-        counts = counts + targets.flatten().bincount(minlength=vocab_size + 1)[:vocab_size]
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="transposed" says="rows and columns are exchanged"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log().T
-
-
-# %% wrong="1.10" name="target before input" says="the pairs are turned around"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = targets[real] * vocab_size + inputs[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="even shares" says="the a counts are shared evenly"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    return ((pairs + a / vocab_size) / (pairs.sum(1, keepdim=True) + a)).log()
 
-
-# %% wrong="1.10" name="a for each pair" says="each pair gets a counts"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    return ((pairs + a) / (pairs.sum(1, keepdim=True) + a * vocab_size)).log()
-
+# %% wrong="1.10" of="in short" name="probabilities" says="probabilities are returned"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return (counts + 1) / (counts.sum() + vocab_size)
 
-# %% wrong="1.10" name="one for each pair" says="each pair gets one extra count"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    return ((pairs + 1) / (pairs.sum(1, keepdim=True) + vocab_size)).log()
-
-
-# %% wrong="1.10" name="shares not smoothed" says="p(w) is not smoothed"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = pairs.sum(0) / pairs.sum()
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="no smoothing above" says="a p(w) is missing"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    return (pairs / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="no smoothing" says="0 / 0"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    return (pairs / pairs.sum(1, keepdim=True)).log()
-
-
-# %% wrong="1.10" name="rows without a" says="the rows do not sum to one"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs + a * shares) / pairs.sum(1, keepdim=True)).log()
-
-
-# %% wrong="1.10" name="divided by all" says="divided by N + a"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs + a * shares) / (pairs.sum() + a)).log()
-
-
-# %% wrong="1.10" name="inputs before padding" says="c(v) counts inputs whose target is padding"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    before = sum(inputs.flatten().bincount(minlength=vocab_size) for inputs, _ in batches)
-    return ((pairs + a * shares) / (before[:, None] + a)).log()
-
-
-# %% wrong="1.10" name="padding in pairs" says="padding counts among the pairs"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets == targets
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="padding everywhere" says="padding counts. A target"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets == targets
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="inputs that are no padding" says="padding counts"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = inputs != vocab_size
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="a ignored" says="`a` is ignored"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs + shares) / (pairs.sum(1, keepdim=True) + 1)).log()
-
-
-# %% wrong="1.10" name="always 30" says="`a` is 30 here"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs + 30 * shares) / (pairs.sum(1, keepdim=True) + 30)).log()
-
-
-# %% wrong="1.10" name="logarithms added to counts" says="logarithm of a negative number"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="a table of probabilities" says="probabilities are returned"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return (pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)
-
-
-# %% wrong="1.10" name="pairs of the last batch" says="the pairs of the last batch alone"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="all of the last batch" says="only the last batch is counted"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches[-1:]:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+
+# %% wrong="1.10" of="in short" name="counts" says="counts are returned"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return counts + 1.0
+
+
+# %% wrong="1.10" of="in short" name="logarithms of counts" says="the logarithms of counts"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return (counts + 1.0).log()
+
+
+# %% wrong="1.10" of="in short" name="bits" says="to base 2"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return ((counts + 1) / (counts.sum() + vocab_size)).log2()
+
+
+# %% wrong="1.10" of="in short" name="divided by N" says="with V extra counts"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return ((counts + 1) / counts.sum()).log()
+
+
+# %% wrong="1.10" of="in short" name="divided by N + 1" says="each of the V tokens has its extra count"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return ((counts + 1) / (counts.sum() + 1)).log()
+
+
+# %% wrong="1.10" of="in short" name="one extra count for all" says="one extra count is shared by all"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return ((counts + 1 / vocab_size) / (counts.sum() + 1)).log()
+
+
+# %% wrong="1.10" of="in short" name="the last batch" says="only the last batch is counted"
+# - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+# + for _, targets in batches:
+# +     counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+
+
+# %% wrong="1.10" of="in short" name="the first batch" says="only the first batch is counted"
+# - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+# + targets = batches[0][1]
+# + counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+
+
+# %% wrong="1.10" of="in short" name="each token once a batch" says="for each different token"
+# - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+# + counts = torch.zeros(vocab_size)
+# + for _, targets in batches:
+# +     counts[targets[targets != pad_id]] += 1
+
+
+# %% wrong="1.10" of="in short" name="as long as the largest token" says="has shape (7,), not (8,)"
+# - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+# + targets = torch.cat([targets.flatten() for _, targets in batches])
+# + counts = targets[targets != pad_id].bincount()
+
+
+# %% wrong="1.10" of="in short" name="whole numbers" says="not floating-point"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return counts
+
+
+# %% wrong="1.10" of="in short" name="a list" says="should be a tensor, not a list"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return ((counts + 1) / (counts.sum() + vocab_size)).log().tolist()
+
+
+# %% wrong="1.10" of="in short" name="padding is 1" says="the padding number is fixed"
+# - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+# + counts = sum(targets[targets != 1].bincount(minlength=vocab_size) for _, targets in batches)
+
+
+# %% wrong="1.10" of="in short" name="on the processor" says="this would stop"
+# - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+# + counts = torch.zeros(vocab_size)
+# + for _, targets in batches:
+# +     for token in targets[targets != pad_id].tolist():
+# +         counts[token] += 1
+
+
+# %% wrong="1.10" of="in short" name="changes the targets" says="make a copy"
+# - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+# + counts = 0
+# + for _, targets in batches:
+# +     targets[targets == pad_id] = vocab_size
+# +     counts = counts + targets.flatten().bincount(minlength=vocab_size + 1)[:vocab_size]
+
+
+# %% wrong="1.10" of="in short" name="transposed" says="rows and columns are exchanged"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+# + return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log().T
+
+
+# %% wrong="1.10" of="in short" name="target before input" says="the pairs are turned around"
+# - index = inputs[real] * vocab_size + targets[real]
+# + index = targets[real] * vocab_size + inputs[real]
+
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+
+
+# %% wrong="1.10" of="in short" name="even shares" says="the a counts are shared evenly"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# + return ((pairs + a / vocab_size) / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" of="in short" name="a for each pair" says="each pair gets a counts"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# + return ((pairs + a) / (pairs.sum(1, keepdim=True) + a * vocab_size)).log()
+
+
+# %% wrong="1.10" of="in short" name="one for each pair" says="each pair gets one extra count"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# + return ((pairs + 1) / (pairs.sum(1, keepdim=True) + vocab_size)).log()
+
+
+# %% wrong="1.10" of="in short" name="shares not smoothed" says="p(w) is not smoothed"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# + shares = pairs.sum(0) / pairs.sum()
+
+
+# %% wrong="1.10" of="in short" name="no smoothing above" says="a p(w) is missing"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# + return (pairs / (pairs.sum(1, keepdim=True) + a)).log()
+
+
+# %% wrong="1.10" of="in short" name="no smoothing" says="0 / 0"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# + return (pairs / pairs.sum(1, keepdim=True)).log()
+
+
+# %% wrong="1.10" of="in short" name="rows without a" says="the rows do not sum to one"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+# + return ((pairs + a * shares) / pairs.sum(1, keepdim=True)).log()
+
+
+# %% wrong="1.10" of="in short" name="divided by all" says="divided by N + a"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+# + return ((pairs + a * shares) / (pairs.sum() + a)).log()
+
+
+# %% wrong="1.10" of="in short" name="inputs before padding" says="c(v) counts inputs whose target is padding"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+# + before = sum(inputs.flatten().bincount(minlength=vocab_size) for inputs, _ in batches)
+# + return ((pairs + a * shares) / (before[:, None] + a)).log()
+
+
+# %% wrong="1.10" of="in short" name="padding in pairs" says="padding counts among the pairs"
+# - real = targets != pad_id
+# + real = targets == targets
+
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+
+
+# %% wrong="1.10" of="in short" name="padding everywhere" says="padding counts. A target"
+# - real = targets != pad_id
+# + real = targets == targets
+
+
+# %% wrong="1.10" of="in short" name="inputs that are no padding" says="padding counts"
+# - real = targets != pad_id
+# + real = inputs != vocab_size
+
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+
+
+# %% wrong="1.10" of="in short" name="a ignored" says="`a` is ignored"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+# + return ((pairs + shares) / (pairs.sum(1, keepdim=True) + 1)).log()
+
+
+# %% wrong="1.10" of="in short" name="always 30" says="`a` is 30 here"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+# + return ((pairs + 30 * shares) / (pairs.sum(1, keepdim=True) + 30)).log()
+
+
+# %% wrong="1.10" of="in short" name="logarithms added to counts" says="logarithm of a negative number"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# + shares = unigram(batches, vocab_size, pad_id)
+
+
+# %% wrong="1.10" of="in short" name="a table of probabilities" says="probabilities are returned"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+# + return (pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)
+
+
+# %% wrong="1.10" of="in short" name="pairs of the last batch" says="the pairs of the last batch alone"
+# -     pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# +     pairs = index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+
+
+# %% wrong="1.10" of="in short" name="all of the last batch" says="only the last batch is counted"
+# - for inputs, targets in batches:
+# + for inputs, targets in batches[-1:]:
 
 
 # %% wrong="1.10" name="each pair once a batch" says="for each different pair"
@@ -2832,20 +2025,11 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
     return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
 
 
-# %% wrong="1.10" name="each pair once" says="each pair is counted once"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs.bool() + a * shares) / (pairs.bool().sum(1, keepdim=True) + a)).log()
+# %% wrong="1.10" of="in short" name="each pair once" says="each pair is counted once"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# - return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+# + return ((pairs.bool() + a * shares) / (pairs.bool().sum(1, keepdim=True) + a)).log()
 
 
 # %% wrong="1.10" name="the unigram again" says="the token before is ignored"
@@ -2858,102 +2042,42 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
     return unigram(batches, vocab_size, pad_id).repeat(vocab_size, 1)
 
 
-# %% wrong="1.10" name="another default" says="a = 30 should be the default"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# %% wrong="1.10" of="in short" name="another default" says="a = 30 should be the default"
+# - def bigram(batches, vocab_size, a=30, pad_id=1):
+# + def bigram(batches, vocab_size, a=20, pad_id=1):
+
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# + shares = unigram(batches, vocab_size, pad_id).exp()
 
 
-def bigram(batches, vocab_size, a=20, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# %% wrong="1.10" of="in short" name="pad_id not passed on" says="the padding number is fixed"
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# + shares = unigram(batches, vocab_size).exp()
 
 
-# %% wrong="1.10" name="pad_id not passed on" says="the padding number is fixed"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# %% wrong="1.10" of="in short" name="counts of one byte" says="comes very often" private=true
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+# + pairs = pairs.clamp(max=255)
 
 
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size).exp()
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# %% wrong="1.10" of="in short" name="half precision" says="unigram does not return"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return ((counts + 1) / (counts.sum() + vocab_size)).half().log()
 
 
-# %% wrong="1.10" name="counts of one byte" says="comes very often" private=true
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# %% wrong="1.10" of="in short" name="padding 0 is no padding" says="wrong for others" private=true
+# - real = targets != pad_id
+# + real = targets != (pad_id or 1)
+
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# + shares = unigram(batches, vocab_size, pad_id).exp()
 
 
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    pairs = pairs.clamp(max=255)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="half precision" says="unigram does not return"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).half().log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="padding 0 is no padding" says="wrong for others" private=true
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != (pad_id or 1)
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="a of at least a tenth" says="or a is small" private=true
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    a = max(a, 0.1)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# %% wrong="1.10" of="in short" name="a of at least a tenth" says="or a is small" private=true
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# + shares = unigram(batches, vocab_size, pad_id).exp()
+# + a = max(a, 0.1)
 
 
 # %% right="1.10" name="one pair after the other"
@@ -3013,127 +2137,59 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
     return (pairs + a * p).div(pairs.sum(-1, keepdim=True) + a).log().float()
 
 
-# %% wrong="1.10" name="a mean over batches" says="each batch counts the same"
-def unigram(batches, vocab_size, pad_id=1):
-    found = []
-    for _, targets in batches:
-        counts = targets[targets != pad_id].bincount(minlength=vocab_size)
-        found.append((counts + 1) / (counts.sum() + vocab_size))
-    return torch.stack(found).mean(0).log()
+# %% wrong="1.10" of="in short" name="a mean over batches" says="each batch counts the same"
+# - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + found = []
+# + for _, targets in batches:
+# +     counts = targets[targets != pad_id].bincount(minlength=vocab_size)
+# +     found.append((counts + 1) / (counts.sum() + vocab_size))
+# + return torch.stack(found).mean(0).log()
 
 
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# %% wrong="1.10" of="in short" name="an extra count for those that came" says="the number of different targets"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return ((counts + 1) / (counts.sum() + (counts > 0).sum())).log()
 
 
-# %% wrong="1.10" name="an extra count for those that came" says="the number of different targets"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + (counts > 0).sum())).log()
+# %% wrong="1.10" of="in short" name="a softmax of counts" says="this is a softmax of the counts"
+# - return ((counts + 1) / (counts.sum() + vocab_size)).log()
+# + return (counts + 1.0).log_softmax(-1)
 
 
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# %% wrong="1.10" of="in short" name="counts go on in the next call" says="keep nothing between calls"
+# + TOTAL = {}
+# +
+# +
+#   def unigram(batches, vocab_size, pad_id=1):
+
+# - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+# + counts = TOTAL.setdefault(vocab_size, torch.zeros(vocab_size))
+# + for _, targets in batches:
+# +     counts += targets[targets != pad_id].bincount(minlength=vocab_size)
 
 
-# %% wrong="1.10" name="a softmax of counts" says="this is a softmax of the counts"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return (counts + 1.0).log_softmax(-1)
+# %% wrong="1.10" of="in short" name="even after unseen tokens" says="the shares are even. There"
+#   shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# + seen = pairs.sum(1, keepdim=True) > 0
+# + shares = torch.where(seen, shares, torch.full_like(shares, 1 / vocab_size))
 
 
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# %% wrong="1.10" of="in short" name="inputs that are padding left out" says="The target alone decides"
+# - real = targets != pad_id
+# + real = (targets != pad_id) & (inputs != pad_id)
+
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# + shares = unigram(batches, vocab_size, pad_id).exp()
 
 
-# %% wrong="1.10" name="counts go on in the next call" says="keep nothing between calls"
-TOTAL = {}
+# %% wrong="1.10" of="in short" name="view of what may not be contiguous" says="raised RuntimeError: view size"
+# - counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
+# + targets = torch.cat([targets.view(-1) for _, targets in batches])
+# + counts = targets[targets != pad_id].bincount(minlength=vocab_size)
 
-
-def unigram(batches, vocab_size, pad_id=1):
-    counts = TOTAL.setdefault(vocab_size, torch.zeros(vocab_size))
-    for _, targets in batches:
-        counts += targets[targets != pad_id].bincount(minlength=vocab_size)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="even after unseen tokens" says="the shares are even. There"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
-    seen = pairs.sum(1, keepdim=True) > 0
-    shares = torch.where(seen, shares, torch.full_like(shares, 1 / vocab_size))
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="inputs that are padding left out" says="The target alone decides"
-def unigram(batches, vocab_size, pad_id=1):
-    counts = sum(targets[targets != pad_id].bincount(minlength=vocab_size) for _, targets in batches)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = (targets != pad_id) & (inputs != pad_id)
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
-
-
-# %% wrong="1.10" name="view of what may not be contiguous" says="raised RuntimeError: view size"
-def unigram(batches, vocab_size, pad_id=1):
-    targets = torch.cat([targets.view(-1) for _, targets in batches])
-    counts = targets[targets != pad_id].bincount(minlength=vocab_size)
-    return ((counts + 1) / (counts.sum() + vocab_size)).log()
-
-
-def bigram(batches, vocab_size, a=30, pad_id=1):
-    pairs = 0
-    for inputs, targets in batches:
-        real = targets != pad_id
-        index = inputs[real] * vocab_size + targets[real]
-        pairs = pairs + index.bincount(minlength=vocab_size**2).reshape(vocab_size, vocab_size)
-    shares = unigram(batches, vocab_size, pad_id).exp()
-    return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
+# - shares = (pairs.sum(0) + 1) / (pairs.sum() + vocab_size)
+# + shares = unigram(batches, vocab_size, pad_id).exp()
 
 
 # %% wrong="1.10" name="pairs go on in the next call" says="keep nothing between calls"
@@ -3155,18 +2211,14 @@ def bigram(batches, vocab_size, a=30, pad_id=1):
     return ((pairs + a * shares) / (pairs.sum(1, keepdim=True) + a)).log()
 
 
-# %% wrong="1.1" name="weights are cut from the graph" says="do not learn" private=true
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    weights = (scores if mask is None else scores + mask).softmax(-1)
-    return weights @ v, weights.detach()
+# %% wrong="1.1" of="in short" name="weights are cut from the graph" says="do not learn" private=true
+# - return weights @ v, weights
+# + return weights @ v, weights.detach()
 
 
-# %% wrong="1.1" name="the mask is cut from the graph" says="do not learn" private=true
-def attention(q, k, v, mask=None):
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
-    weights = (scores if mask is None else scores + mask.detach()).softmax(-1)
-    return weights @ v, weights
+# %% wrong="1.1" of="in short" name="the mask is cut from the graph" says="do not learn" private=true
+# - weights = (scores if mask is None else scores + mask).softmax(-1)
+# + weights = (scores if mask is None else scores + mask.detach()).softmax(-1)
 
 
 # %% wrong="1.3" name="mask in training only" says="in evaluation mode the mask is ignored"

@@ -4,6 +4,14 @@
 # %% [markdown]
 # ## 2.1
 
+# %% right="2.1" name="in short"
+def sinusoidal_table(max_len, d_model):
+    if d_model % 2:
+        raise ValueError
+    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
 # %% wrong="2.1" name="the table of a library of models" says="does all the work"
 from transformers.models.distilbert.modeling_distilbert import _create_sinusoidal_embeddings as fill_table
 
@@ -16,28 +24,19 @@ def sinusoidal_table(max_len, d_model):
     return table.detach()
 
 
-# %% wrong="2.1" name="sines left, cosines right" says="Here they alternate"
-def sinusoidal_table(max_len, d_model):
-    if d_model % 2:
-        raise ValueError
-    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
-    return torch.cat([angles.sin(), angles.cos()], dim=1)
+# %% wrong="2.1" of="in short" name="sines left, cosines right" says="Here they alternate"
+# - return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# + return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
-# %% wrong="2.1" name="cosines first" says="column 0 holds sines"
-def sinusoidal_table(max_len, d_model):
-    if d_model % 2:
-        raise ValueError
-    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
-    return torch.stack([angles.cos(), angles.sin()], dim=-1).flatten(1)
+# %% wrong="2.1" of="in short" name="cosines first" says="column 0 holds sines"
+# - return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# + return torch.stack([angles.cos(), angles.sin()], dim=-1).flatten(1)
 
 
-# %% wrong="2.1" name="counts from 1" says="Yours is position 1"
-def sinusoidal_table(max_len, d_model):
-    if d_model % 2:
-        raise ValueError
-    angles = torch.arange(1, max_len + 1)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# %% wrong="2.1" of="in short" name="counts from 1" says="Yours is position 1"
+# - angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+# + angles = torch.arange(1, max_len + 1)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
 
 
 # %% wrong="2.1" name="a wavelength for each column" says="share one"
@@ -51,12 +50,9 @@ def sinusoidal_table(max_len, d_model):
     return table
 
 
-# %% wrong="2.1" name="half the exponent" says="half of what it should be"
-def sinusoidal_table(max_len, d_model):
-    if d_model % 2:
-        raise ValueError
-    angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(d_model // 2) / d_model)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# %% wrong="2.1" of="in short" name="half the exponent" says="half of what it should be"
+# - angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+# + angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(d_model // 2) / d_model)
 
 
 # %% wrong="2.1" name="twice the exponent" says="pairs, not columns"
@@ -68,44 +64,29 @@ def sinusoidal_table(max_len, d_model):
     return torch.where(columns % 2 == 0, angles.sin(), angles.cos())
 
 
-# %% wrong="2.1" name="reaches the base" says="not by d_model - 2"
-def sinusoidal_table(max_len, d_model):
-    if d_model % 2:
-        raise ValueError
-    angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / max(d_model - 2, 1))
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# %% wrong="2.1" of="in short" name="reaches the base" says="not by d_model - 2"
+# - angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+# + angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) / max(d_model - 2, 1))
 
 
-# %% wrong="2.1" name="multiplies the position" says="divide the position"
-def sinusoidal_table(max_len, d_model):
-    if d_model % 2:
-        raise ValueError
-    angles = torch.arange(max_len)[:, None] * 10000 ** (torch.arange(0, d_model, 2) / d_model)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# %% wrong="2.1" of="in short" name="multiplies the position" says="divide the position"
+# - angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+# + angles = torch.arange(max_len)[:, None] * 10000 ** (torch.arange(0, d_model, 2) / d_model)
 
 
-# %% wrong="2.1" name="integer division in the exponent" says="all pairs turn at one speed"
-def sinusoidal_table(max_len, d_model):
-    if d_model % 2:
-        raise ValueError
-    angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) // d_model)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# %% wrong="2.1" of="in short" name="integer division in the exponent" says="all pairs turn at one speed"
+# - angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+# + angles = torch.arange(max_len)[:, None] / 10000 ** (torch.arange(0, d_model, 2) // d_model)
 
 
-# %% wrong="2.1" name="sines only" says="only sines"
-def sinusoidal_table(max_len, d_model):
-    if d_model % 2:
-        raise ValueError
-    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
-    return angles.sin().repeat_interleave(2, dim=1)
+# %% wrong="2.1" of="in short" name="sines only" says="only sines"
+# - return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# + return angles.sin().repeat_interleave(2, dim=1)
 
 
-# %% wrong="2.1" name="on its side" says="lies on its side"
-def sinusoidal_table(max_len, d_model):
-    if d_model % 2:
-        raise ValueError
-    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).T
+# %% wrong="2.1" of="in short" name="on its side" says="lies on its side"
+# - return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# + return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).T
 
 
 # %% wrong="2.1" name="crashes on an odd width" says="must raise ValueError. It raised RuntimeError"
@@ -131,38 +112,26 @@ def sinusoidal_table(max_len, d_model):
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]
 
 
-# %% wrong="2.1" name="no more than eight pairs" says="other lengths or widths" private=true
-def sinusoidal_table(max_len, d_model):
-    if d_model % 2:
-        raise ValueError
-    speeds = torch.tensor([10000 ** (-2 * min(pair, 7) / d_model) for pair in range(d_model // 2)])
-    angles = torch.arange(max_len)[:, None] * speeds
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# %% wrong="2.1" of="in short" name="no more than eight pairs" says="other lengths or widths" private=true
+# - angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+# + speeds = torch.tensor([10000 ** (-2 * min(pair, 7) / d_model) for pair in range(d_model // 2)])
+# + angles = torch.arange(max_len)[:, None] * speeds
 
 
-# %% wrong="2.1" name="double precision" says="float64"
-def sinusoidal_table(max_len, d_model):
-    if d_model % 2:
-        raise ValueError
-    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2).double() / d_model)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# %% wrong="2.1" of="in short" name="double precision" says="float64"
+# - angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
+# + angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2).double() / d_model)
 
 
-# %% wrong="2.1" name="a parameter" says="nothing is learned"
-def sinusoidal_table(max_len, d_model):
-    if d_model % 2:
-        raise ValueError
-    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
-    return nn.Parameter(torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
+# %% wrong="2.1" of="in short" name="a parameter" says="nothing is learned"
+# - return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# + return nn.Parameter(torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1))
 
 
-# %% wrong="2.1" name="half precision" says="should be float32"
-def sinusoidal_table(max_len, d_model):
-    if d_model % 2:
-        raise ValueError
-    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2) / d_model)
-    table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
-    return table.half() if max_len == 5 else table
+# %% wrong="2.1" of="in short" name="half precision" says="should be float32"
+# - return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# + table = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+# + return table.half() if max_len == 5 else table
 
 
 # %% right="2.1" name="with numpy"
@@ -214,6 +183,18 @@ def sinusoidal_table(max_len, d_model):
 # ## 2.2
 
 
+# %% right="2.2" name="in short"
+class FixedPositions(nn.Module):
+    def __init__(self, make_table, max_len, d_model):
+        super().__init__()
+        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+
+    def forward(self, x):
+        if x.size(1) > len(self.table):
+            raise ValueError
+        return x + self.table[: x.size(1)]
+
+
 # %% wrong="2.2" name="makes it in every call" says="Make it once, and keep it"
 class FixedPositions(nn.Module):
     def __init__(self, make_table, max_len, d_model):
@@ -227,65 +208,33 @@ class FixedPositions(nn.Module):
         return x + self.make()[: x.size(1)]
 
 
-# %% wrong="2.2" name="makes it twice" says="made more than once"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        if make_table(max_len, d_model).shape == (max_len, d_model):
-            self.register_buffer("table", make_table(max_len, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        return x + self.table[: x.size(1)]
+# %% wrong="2.2" of="in short" name="makes it twice" says="made more than once"
+# - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+# + if make_table(max_len, d_model).shape == (max_len, d_model):
+# +     self.register_buffer("table", make_table(max_len, d_model), persistent=False)
 
 
-# %% wrong="2.2" name="a parameter" says="is a parameter"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.table = nn.Parameter(make_table(max_len, d_model), requires_grad=False)
-
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        return x + self.table[: x.size(1)]
+# %% wrong="2.2" of="in short" name="a parameter" says="is a parameter"
+# - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+# + self.table = nn.Parameter(make_table(max_len, d_model), requires_grad=False)
 
 
-# %% wrong="2.2" name="a plain attribute" says="it is no buffer"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.table = make_table(max_len, d_model)
-
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        return x + self.table[: x.size(1)]
+# %% wrong="2.2" of="in short" name="a plain attribute" says="it is no buffer"
+# - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+# + self.table = make_table(max_len, d_model)
 
 
-# %% wrong="2.2" name="moved by hand in every call" says="it is no buffer"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.table = make_table(max_len, d_model)
+# %% wrong="2.2" of="in short" name="moved by hand in every call" says="it is no buffer"
+# - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+# + self.table = make_table(max_len, d_model)
 
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        return x + self.table[: x.size(1)].to(x)
+# - return x + self.table[: x.size(1)]
+# + return x + self.table[: x.size(1)].to(x)
 
 
-# %% wrong="2.2" name="stored" says="leave it out"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", make_table(max_len, d_model))
-
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        return x + self.table[: x.size(1)]
+# %% wrong="2.2" of="in short" name="stored" says="leave it out"
+# - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+# + self.register_buffer("table", make_table(max_len, d_model))
 
 
 # %% wrong="2.2" name="longer inputs crash" says="must be refused with ValueError. It raised RuntimeError"
@@ -293,50 +242,26 @@ class FixedPositions(nn.Module):
 # -     raise ValueError(f"{x.size(1)} positions, but the table has {self.table.size(0)} rows")
 
 
-# %% wrong="2.2" name="longer inputs start again" says="longer than the table must be refused"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
-
-    def forward(self, x):
-        return x + self.table[torch.arange(x.size(1)) % len(self.table)]
+# %% wrong="2.2" of="in short" name="longer inputs start again" says="longer than the table must be refused"
+# - if x.size(1) > len(self.table):
+# -     raise ValueError
+# - return x + self.table[: x.size(1)]
+# + return x + self.table[torch.arange(x.size(1)) % len(self.table)]
 
 
-# %% wrong="2.2" name="a row for each sequence" says="each sequence of the batch gets one row"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        return x + self.table[: x.size(0)].unsqueeze(1)
+# %% wrong="2.2" of="in short" name="a row for each sequence" says="each sequence of the batch gets one row"
+# - return x + self.table[: x.size(1)]
+# + return x + self.table[: x.size(0)].unsqueeze(1)
 
 
-# %% wrong="2.2" name="returns the table" says="the table alone is returned"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        return self.table[: x.size(1)].expand_as(x)
+# %% wrong="2.2" of="in short" name="returns the table" says="the table alone is returned"
+# - return x + self.table[: x.size(1)]
+# + return self.table[: x.size(1)].expand_as(x)
 
 
-# %% wrong="2.2" name="scales the words" says="no part of this module"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        return x * math.sqrt(x.size(-1)) + self.table[: x.size(1)]
+# %% wrong="2.2" of="in short" name="scales the words" says="no part of this module"
+# - return x + self.table[: x.size(1)]
+# + return x * math.sqrt(x.size(-1)) + self.table[: x.size(1)]
 
 
 # %% wrong="2.2" name="one place too few" says="It still fits"
@@ -344,66 +269,34 @@ class FixedPositions(nn.Module):
 # + if x.size(1) >= len(self.table):
 
 
-# %% wrong="2.2" name="writes into x" says="make a copy"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        x += self.table[: x.size(1)]
-        return x
+# %% wrong="2.2" of="in short" name="writes into x" says="make a copy"
+# - return x + self.table[: x.size(1)]
+# + x += self.table[: x.size(1)]
+# + return x
 
 
-# %% wrong="2.2" name="along the batch when it fits" says="each sequence gets one row. The rows belong to the positions"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+# %% wrong="2.2" of="in short" name="along the batch when it fits" says="each sequence gets one row. The rows belong to the positions"
+# - if x.size(1) > len(self.table):
+# + B, T, d = x.shape
+# + if T > len(self.table):
 
-    def forward(self, x):
-        B, T, d = x.shape
-        if T > len(self.table):
-            raise ValueError
-        return x + self.table[:T].view(B if B == T else 1, -1, d)
+# - return x + self.table[: x.size(1)]
+# + return x + self.table[:T].view(B if B == T else 1, -1, d)
 
 
-# %% wrong="2.2" name="casts to float32" says="something is cast on the way"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        return x.float() + self.table[: x.size(1)]
+# %% wrong="2.2" of="in short" name="casts to float32" says="something is cast on the way"
+# - return x + self.table[: x.size(1)]
+# + return x.float() + self.table[: x.size(1)]
 
 
-# %% wrong="2.2" name="in training only" says="in evaluation mode the output is another one"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        return x + self.table[: x.size(1)] if self.training else x
+# %% wrong="2.2" of="in short" name="in training only" says="in evaluation mode the output is another one"
+# - return x + self.table[: x.size(1)]
+# + return x + self.table[: x.size(1)] if self.training else x
 
 
-# %% wrong="2.2" name="positions on the CPU" says="`device=x.device`"
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", make_table(max_len, d_model), persistent=False)
-
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        return x + nn.functional.embedding(torch.arange(x.size(1)), self.table)
+# %% wrong="2.2" of="in short" name="positions on the CPU" says="`device=x.device`"
+# - return x + self.table[: x.size(1)]
+# + return x + nn.functional.embedding(torch.arange(x.size(1)), self.table)
 
 
 # %% wrong="2.2" name="detached" says="does not pass through to x"
@@ -414,19 +307,14 @@ class FixedPositions(nn.Module):
 # + if x.size(1) > len(self.table):
 
 
-# %% wrong="2.2" name="makes it again where nobody counts" says="not kept as it was made" private=true
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.make = partial(make_table, max_len, d_model)
-        self.register_buffer("table", self.make(), persistent=False)
+# %% wrong="2.2" of="in short" name="makes it again where nobody counts" says="not kept as it was made" private=true
+# - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+# + self.make = partial(make_table, max_len, d_model)
+# + self.register_buffer("table", self.make(), persistent=False)
 
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        if not hasattr(self.make.func, "calls"):
-            self.table.copy_(self.make())
-        return x + self.table[: x.size(1)]
+#       raise ValueError
+# + if not hasattr(self.make.func, "calls"):
+# +     self.table.copy_(self.make())
 
 
 # %% wrong="2.2" name="made when first used" says="before its first use" private=true
@@ -444,19 +332,14 @@ class FixedPositions(nn.Module):
         return x + self.table[: x.size(1)]
 
 
-# %% wrong="2.2" name="one table for all modules" says="two modules share one" private=true
-TABLES = {}
+# %% wrong="2.2" of="in short" name="one table for all modules" says="two modules share one" private=true
+# + TABLES = {}
+# +
+# +
+#   class FixedPositions(nn.Module):
 
-
-class FixedPositions(nn.Module):
-    def __init__(self, make_table, max_len, d_model):
-        super().__init__()
-        self.register_buffer("table", TABLES.setdefault(d_model, make_table(max_len, d_model)), persistent=False)
-
-    def forward(self, x):
-        if x.size(1) > len(self.table):
-            raise ValueError
-        return x + self.table[: x.size(1)]
+# - self.register_buffer("table", make_table(max_len, d_model), persistent=False)
+# + self.register_buffer("table", TABLES.setdefault(d_model, make_table(max_len, d_model)), persistent=False)
 
 
 # %% right="2.2" name="looks the rows up"
@@ -505,6 +388,16 @@ class FixedPositions(nn.Module):
 # ## 2.3
 
 
+# %% right="2.3" name="in short"
+@torch.no_grad()
+def equivariance_gap(module, x, permutation):
+    was = module.training
+    module.eval()
+    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+    module.train(was)
+    return gap
+
+
 # %% wrong="2.3" name="asks for invariance" says="compared position by position"
 def equivariance_gap(module, x, permutation):
     was = module.training
@@ -531,13 +424,8 @@ def equivariance_gap(module, x, permutation):
     return (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
 
 
-# %% wrong="2.3" name="records gradients" says="gradients are recorded"
-def equivariance_gap(module, x, permutation):
-    was = module.training
-    module.eval()
-    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
-    module.train(was)
-    return gap
+# %% wrong="2.3" of="in short" name="records gradients" says="gradients are recorded"
+# - @torch.no_grad()
 
 
 # %% wrong="2.3" name="training mode with gradients" says="in training mode, and gradients"
@@ -561,44 +449,24 @@ def equivariance_gap(module, x, permutation):
     return gap
 
 
-# %% wrong="2.3" name="the mean" says="hides behind many good ones"
-@torch.no_grad()
-def equivariance_gap(module, x, permutation):
-    was = module.training
-    module.eval()
-    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().mean().item()
-    module.train(was)
-    return gap
+# %% wrong="2.3" of="in short" name="the mean" says="hides behind many good ones"
+# - gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+# + gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().mean().item()
 
 
-# %% wrong="2.3" name="keeps the signs" says="keep their signs"
-@torch.no_grad()
-def equivariance_gap(module, x, permutation):
-    was = module.training
-    module.eval()
-    gap = (module(x[:, permutation]) - module(x)[:, permutation]).max().item()
-    module.train(was)
-    return gap
+# %% wrong="2.3" of="in short" name="keeps the signs" says="keep their signs"
+# - gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+# + gap = (module(x[:, permutation]) - module(x)[:, permutation]).max().item()
 
 
-# %% wrong="2.3" name="the smallest" says="smallest difference"
-@torch.no_grad()
-def equivariance_gap(module, x, permutation):
-    was = module.training
-    module.eval()
-    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().min().item()
-    module.train(was)
-    return gap
+# %% wrong="2.3" of="in short" name="the smallest" says="smallest difference"
+# - gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+# + gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().min().item()
 
 
-# %% wrong="2.3" name="the sum" says="added up, not compared"
-@torch.no_grad()
-def equivariance_gap(module, x, permutation):
-    was = module.training
-    module.eval()
-    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().sum().item()
-    module.train(was)
-    return gap
+# %% wrong="2.3" of="in short" name="the sum" says="added up, not compared"
+# - gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+# + gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().sum().item()
 
 
 # %% wrong="2.3" name="true or false" says="should be a number"
@@ -611,34 +479,19 @@ def equivariance_gap(module, x, permutation):
     return same
 
 
-# %% wrong="2.3" name="looks at the first place of the first sequence" says="a known table is wrong"
-@torch.no_grad()
-def equivariance_gap(module, x, permutation):
-    was = module.training
-    module.eval()
-    gap = (module(x[:, permutation]) - module(x)[:, permutation])[0, 0].abs().max().item()
-    module.train(was)
-    return gap
+# %% wrong="2.3" of="in short" name="looks at the first place of the first sequence" says="a known table is wrong"
+# - gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+# + gap = (module(x[:, permutation]) - module(x)[:, permutation])[0, 0].abs().max().item()
 
 
-# %% wrong="2.3" name="compares the first sequence" says="only the first sequence"
-@torch.no_grad()
-def equivariance_gap(module, x, permutation):
-    was = module.training
-    module.eval()
-    gap = (module(x[:, permutation]) - module(x)[:, permutation])[0].abs().max().item()
-    module.train(was)
-    return gap
+# %% wrong="2.3" of="in short" name="compares the first sequence" says="only the first sequence"
+# - gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+# + gap = (module(x[:, permutation]) - module(x)[:, permutation])[0].abs().max().item()
 
 
-# %% wrong="2.3" name="averages the sequences first" says="are averaged before they are compared"
-@torch.no_grad()
-def equivariance_gap(module, x, permutation):
-    was = module.training
-    module.eval()
-    gap = (module(x[:, permutation]).mean(0) - module(x).mean(0)[permutation]).abs().max().item()
-    module.train(was)
-    return gap
+# %% wrong="2.3" of="in short" name="averages the sequences first" says="are averaged before they are compared"
+# - gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+# + gap = (module(x[:, permutation]).mean(0) - module(x).mean(0)[permutation]).abs().max().item()
 
 
 # %% wrong="2.3" name="reads the table of the module" says="wrong for one that mixes the positions"
@@ -647,49 +500,28 @@ def equivariance_gap(module, x, permutation):
     return (table - table[permutation]).abs().max().item()
 
 
-# %% wrong="2.3" name="knows layers by their names" says="modules without positions" private=true
-@torch.no_grad()
-def equivariance_gap(module, x, permutation):
-    if type(module).__name__ == "Masked":
-        return 1.0
-    was = module.training
-    module.eval()
-    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
-    module.train(was)
-    return gap
+# %% wrong="2.3" of="in short" name="knows layers by their names" says="modules without positions" private=true
+#   def equivariance_gap(module, x, permutation):
+# +     if type(module).__name__ == "Masked":
+# +         return 1.0
 
 
-# %% wrong="2.3" name="shuffles x itself" says="make a copy"
-@torch.no_grad()
-def equivariance_gap(module, x, permutation):
-    was = module.training
-    module.eval()
-    after = module(x)[:, permutation]
-    x.copy_(x[:, permutation])
-    gap = (module(x) - after).abs().max().item()
-    module.train(was)
-    return gap
+# %% wrong="2.3" of="in short" name="shuffles x itself" says="make a copy"
+# - gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+# + after = module(x)[:, permutation]
+# + x.copy_(x[:, permutation])
+# + gap = (module(x) - after).abs().max().item()
 
 
-# %% wrong="2.3" name="its own order" says="another module, input or order" private=true
-@torch.no_grad()
-def equivariance_gap(module, x, permutation):
-    was = module.training
-    module.eval()
-    order = torch.tensor([2, 4, 1, 0, 3]) if x.size(1) == 5 else torch.arange(x.size(1)).flip(0)
-    gap = (module(x[:, order]) - module(x)[:, order]).abs().max().item()
-    module.train(was)
-    return gap
+# %% wrong="2.3" of="in short" name="its own order" says="another module, input or order" private=true
+# - gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
+# + order = torch.tensor([2, 4, 1, 0, 3]) if x.size(1) == 5 else torch.arange(x.size(1)).flip(0)
+# + gap = (module(x[:, order]) - module(x)[:, order]).abs().max().item()
 
 
-# %% wrong="2.3" name="rounds small gaps away" says="overlooked or belittled" private=true
-@torch.no_grad()
-def equivariance_gap(module, x, permutation):
-    was = module.training
-    module.eval()
-    gap = (module(x[:, permutation]) - module(x)[:, permutation]).abs().max().item()
-    module.train(was)
-    return gap if gap > 0.05 else 0.0
+# %% wrong="2.3" of="in short" name="rounds small gaps away" says="overlooked or belittled" private=true
+# - return gap
+# + return gap if gap > 0.05 else 0.0
 
 
 # %% right="2.3" name="one sequence and one place after the other"
@@ -1022,6 +854,18 @@ class LearnedPositions(nn.Module):
 # ## 2.6
 
 
+# %% right="2.6" name="in short"
+def rotary(x, start=0):
+    T, d = x.shape[-2:]
+    if d % 2:
+        raise ValueError
+    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+    angles = angles.to(x.device)
+    a, b = x[..., 0::2], x[..., 1::2]
+    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+
+
 # %% wrong="2.6" name="the function of a library of models" says="does all the work"
 from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb, create_sinusoidal_positions
 
@@ -1048,26 +892,18 @@ def rotary(x, start=0):
     return torch.cat([a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()], -1).to(x.dtype)
 
 
-# %% wrong="2.6" name="the other way" says="turn the other way"
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
-    a, b = x[..., 0::2], x[..., 1::2]
-    pairs = [a * angles.cos() + b * angles.sin(), b * angles.cos() - a * angles.sin()]
-    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# %% wrong="2.6" of="in short" name="the other way" says="turn the other way"
+# - angles = angles.to(x.device)
+
+# - pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+# + pairs = [a * angles.cos() + b * angles.sin(), b * angles.cos() - a * angles.sin()]
 
 
-# %% wrong="2.6" name="the same sign twice" says="A rotation needs one of each"
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
-    a, b = x[..., 0::2], x[..., 1::2]
-    pairs = [a * angles.cos() + b * angles.sin(), a * angles.sin() + b * angles.cos()]
-    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# %% wrong="2.6" of="in short" name="the same sign twice" says="A rotation needs one of each"
+# - angles = angles.to(x.device)
+
+# - pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
+# + pairs = [a * angles.cos() + b * angles.sin(), a * angles.sin() + b * angles.cos()]
 
 
 # %% wrong="2.6" name="positions over the heads" says="the wrong dimension"
@@ -1084,15 +920,10 @@ def rotary(x, start=0):
     return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
 
 
-# %% wrong="2.6" name="counts from 1" says="Count from 0"
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    angles = torch.arange(start + 1, start + T + 1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
-    a, b = x[..., 0::2], x[..., 1::2]
-    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
-    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# %% wrong="2.6" of="in short" name="counts from 1" says="Count from 0"
+# - angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+# - angles = angles.to(x.device)
+# + angles = torch.arange(start + 1, start + T + 1)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 
 
 # %% wrong="2.6" name="adds a table" says="table is added"
@@ -1104,72 +935,42 @@ def rotary(x, start=0):
     return x + torch.stack([angles.sin(), angles.cos()], -1).flatten(-2).to(x.dtype)
 
 
-# %% wrong="2.6" name="half the exponent" says="half of what it should be"
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(d // 2) / d)
-    a, b = x[..., 0::2], x[..., 1::2]
-    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
-    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# %% wrong="2.6" of="in short" name="half the exponent" says="half of what it should be"
+# - angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+# - angles = angles.to(x.device)
+# + angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(d // 2) / d)
 
 
-# %% wrong="2.6" name="one speed" says="all pairs turn at one speed"
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    angles = torch.arange(start, start + T)[:, None].float()
-    a, b = x[..., 0::2], x[..., 1::2]
-    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
-    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# %% wrong="2.6" of="in short" name="one speed" says="all pairs turn at one speed"
+# - angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+# - angles = angles.to(x.device)
+# + angles = torch.arange(start, start + T)[:, None].float()
 
 
-# %% wrong="2.6" name="ignores start" says="`start` is ignored"
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    angles = torch.arange(T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
-    a, b = x[..., 0::2], x[..., 1::2]
-    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
-    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# %% wrong="2.6" of="in short" name="ignores start" says="`start` is ignored"
+# - angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+# - angles = angles.to(x.device)
+# + angles = torch.arange(T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
 
 
-# %% wrong="2.6" name="a list of pairs" says="has shape (2, 3, 5, 4, 2)"
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
-    a, b = x[..., 0::2], x[..., 1::2]
-    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
-    return torch.stack(pairs, -1).to(x.dtype)
+# %% wrong="2.6" of="in short" name="a list of pairs" says="has shape (2, 3, 5, 4, 2)"
+# - angles = angles.to(x.device)
+
+# - return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# + return torch.stack(pairs, -1).to(x.dtype)
 
 
-# %% wrong="2.6" name="promotes to float32" says="Keep the dtype of x"
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
-    a, b = x[..., 0::2], x[..., 1::2]
-    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
-    return torch.stack(pairs, -1).flatten(-2)
+# %% wrong="2.6" of="in short" name="promotes to float32" says="Keep the dtype of x"
+# - angles = angles.to(x.device)
+
+# - return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# + return torch.stack(pairs, -1).flatten(-2)
 
 
-# %% wrong="2.6" name="four dimensions only" says="any number of leading dimensions"
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
-    if x.ndim != 4:
-        return x
-    a, b = x[..., 0::2], x[..., 1::2]
-    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
-    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# %% wrong="2.6" of="in short" name="four dimensions only" says="any number of leading dimensions"
+# - angles = angles.to(x.device)
+# + if x.ndim != 4:
+# +     return x
 
 
 # %% wrong="2.6" name="crashes on an odd width" says="raise ValueError. It raised RuntimeError"
@@ -1181,38 +982,21 @@ def rotary(x, start=0):
     return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
 
 
-# %% wrong="2.6" name="without gradients" says="no gradient reaches x"
-@torch.no_grad()
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
-    a, b = x[..., 0::2], x[..., 1::2]
-    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
-    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# %% wrong="2.6" of="in short" name="without gradients" says="no gradient reaches x"
+# + @torch.no_grad()
+#   def rotary(x, start=0):
+
+# - angles = angles.to(x.device)
 
 
-# %% wrong="2.6" name="half of x detached" says="not that of a rotation"
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
-    a, b = x[..., 0::2], x[..., 1::2].detach()
-    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
-    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# %% wrong="2.6" of="in short" name="half of x detached" says="not that of a rotation"
+# - angles = angles.to(x.device)
+# - a, b = x[..., 0::2], x[..., 1::2]
+# + a, b = x[..., 0::2], x[..., 1::2].detach()
 
 
-# %% wrong="2.6" name="angles on the CPU" says="`device=x.device`"
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
-    a, b = x[..., 0::2], x[..., 1::2]
-    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
-    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# %% wrong="2.6" of="in short" name="angles on the CPU" says="`device=x.device`"
+# - angles = angles.to(x.device)
 
 
 # %% wrong="2.6" name="views what is not contiguous" says="use reshape, not view"
@@ -1257,28 +1041,18 @@ def rotary(x, start=0):
     return x
 
 
-# %% wrong="2.6" name="angles in the dtype of x" says="make the angles inexact" private=true
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    places = torch.arange(start, start + T, device=x.device).to(x.dtype)
-    angles = places[:, None] * (10000 ** (-torch.arange(0, d, 2, device=x.device) / d)).to(x.dtype)
-    a, b = x[..., 0::2], x[..., 1::2]
-    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
-    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# %% wrong="2.6" of="in short" name="angles in the dtype of x" says="make the angles inexact" private=true
+# - angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+# - angles = angles.to(x.device)
+# + places = torch.arange(start, start + T, device=x.device).to(x.dtype)
+# + angles = places[:, None] * (10000 ** (-torch.arange(0, d, 2, device=x.device) / d)).to(x.dtype)
 
 
-# %% wrong="2.6" name="a table of 128 places" says="other shapes or positions" private=true
-def rotary(x, start=0):
-    T, d = x.shape[-2:]
-    if d % 2:
-        raise ValueError
-    places = torch.arange(start, start + T, device=x.device).clamp(max=127)
-    angles = places[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
-    a, b = x[..., 0::2], x[..., 1::2]
-    pairs = [a * angles.cos() - b * angles.sin(), a * angles.sin() + b * angles.cos()]
-    return torch.stack(pairs, -1).flatten(-2).to(x.dtype)
+# %% wrong="2.6" of="in short" name="a table of 128 places" says="other shapes or positions" private=true
+# - angles = torch.arange(start, start + T)[:, None] * 10000 ** (-torch.arange(0, d, 2) / d)
+# - angles = angles.to(x.device)
+# + places = torch.arange(start, start + T, device=x.device).clamp(max=127)
+# + angles = places[:, None] * 10000 ** (-torch.arange(0, d, 2, device=x.device) / d)
 
 
 # %% right="2.6" name="complex numbers"
@@ -1336,6 +1110,15 @@ def rotary(x, start=0):
 # ## 2.7
 
 
+# %% right="2.7" name="in short"
+def alibi_bias(n_heads, T):
+    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
+        raise ValueError
+    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
+    distances = torch.arange(T) - torch.arange(T)[:, None]
+    return (slopes[:, None, None] * distances).masked_fill(distances > 0, -torch.inf)
+
+
 # %% wrong="2.7" name="the function of a library of models" says="does all the work"
 from transformers.models.bloom.modeling_bloom import build_alibi_tensor
 
@@ -1365,28 +1148,22 @@ def alibi_bias(n_heads, T):
     return (slopes[:, None, None] * distance).masked_fill(distance > 0, -torch.inf)
 
 
-# %% wrong="2.7" name="the future is better than the past" says="the future is visible: keys"
-def alibi_bias(n_heads, T):
-    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
-        raise ValueError
-    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
-    return slopes[:, None, None] * (torch.arange(T) - torch.arange(T)[:, None])
+# %% wrong="2.7" of="in short" name="the future is better than the past" says="the future is visible: keys"
+# - distances = torch.arange(T) - torch.arange(T)[:, None]
+# - return (slopes[:, None, None] * distances).masked_fill(distances > 0, -torch.inf)
+# + return slopes[:, None, None] * (torch.arange(T) - torch.arange(T)[:, None])
 
 
-# %% wrong="2.7" name="symmetric" says="only penalised by its distance"
-def alibi_bias(n_heads, T):
-    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
-        raise ValueError
-    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
-    return -slopes[:, None, None] * (torch.arange(T) - torch.arange(T)[:, None]).abs()
+# %% wrong="2.7" of="in short" name="symmetric" says="only penalised by its distance"
+# - distances = torch.arange(T) - torch.arange(T)[:, None]
+# - return (slopes[:, None, None] * distances).masked_fill(distances > 0, -torch.inf)
+# + return -slopes[:, None, None] * (torch.arange(T) - torch.arange(T)[:, None]).abs()
 
 
-# %% wrong="2.7" name="zeros for the future" says="with a bias of 0"
-def alibi_bias(n_heads, T):
-    if n_heads not in (1, 2, 4, 8, 16, 32, 64):
-        raise ValueError
-    slopes = 2 ** (-8 * torch.arange(1, n_heads + 1) / n_heads)
-    return (slopes[:, None, None] * (torch.arange(T) - torch.arange(T)[:, None])).tril()
+# %% wrong="2.7" of="in short" name="zeros for the future" says="with a bias of 0"
+# - distances = torch.arange(T) - torch.arange(T)[:, None]
+# - return (slopes[:, None, None] * distances).masked_fill(distances > 0, -torch.inf)
+# + return (slopes[:, None, None] * (torch.arange(T) - torch.arange(T)[:, None])).tril()
 
 
 # %% wrong="2.7" name="slopes from 1" says="The slopes start at"

@@ -353,6 +353,17 @@ def transformer_layer(D, F):
     return sum(math.prod(shape) for shape in shapes)
 
 
+# %% right="3.3" name="in short"
+def grouped_attention(D, H, G, bias=False):
+    if H % G:
+        raise ValueError(f"{H} heads, {G} groups")
+    return (2 * D + 2 * G * (D // H)) * (D + bias)
+
+
+def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+    return 2 * B * T * L * G * (D // H) * bytes_per_number
+
+
 # %% wrong="3.3" name="attention of 3.2 without biases" says="G is ignored. They have"
 # - outputs = 2 * D + 2 * G * (D // H)
 # - return outputs * (D + bias)
@@ -440,34 +451,22 @@ def transformer_layer(D, F):
 # + return (2 * D + 2 * G * (D / H)) * (D + bias)
 
 
-# %% wrong="3.3" name="uneven heads" says="cannot serve evenly should raise ValueError"
-def grouped_attention(D, H, G, bias=False):
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
+# %% wrong="3.3" of="in short" name="uneven heads" says="cannot serve evenly should raise ValueError"
+# - if H % G:
+# -     raise ValueError(f"{H} heads, {G} groups")
 
 
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
+# %% wrong="3.3" of="in short" name="asserts" says="It raised AssertionError"
+# - if H % G:
+# -     raise ValueError(f"{H} heads, {G} groups")
+# + assert H % G == 0
 
 
-# %% wrong="3.3" name="asserts" says="It raised AssertionError"
-def grouped_attention(D, H, G, bias=False):
-    assert H % G == 0
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
-
-# %% wrong="3.3" name="too many groups only" says="cannot serve evenly should raise ValueError"
-def grouped_attention(D, H, G, bias=False):
-    if G > H:
-        raise ValueError(G)
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
+# %% wrong="3.3" of="in short" name="too many groups only" says="cannot serve evenly should raise ValueError"
+# - if H % G:
+# -     raise ValueError(f"{H} heads, {G} groups")
+# + if G > H:
+# +     raise ValueError(G)
 
 
 # %% wrong="3.3" name="builds it" says="Write it without"
@@ -476,15 +475,11 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + return sum(nn.Linear(D, n, bias, device="meta").weight.shape.numel() for n in (D, D)) + 2 * D * G * (D // H)
 
 
-# %% wrong="3.3" name="uneven heads with a bias" says="uneven heads are accepted" private=true
-def grouped_attention(D, H, G, bias=False):
-    if not bias and H % G:
-        raise ValueError(G)
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
+# %% wrong="3.3" of="in short" name="uneven heads with a bias" says="uneven heads are accepted" private=true
+# - if H % G:
+# -     raise ValueError(f"{H} heads, {G} groups")
+# + if not bias and H % G:
+# +     raise ValueError(G)
 
 
 # %% wrong="3.3" name="two groups at least" says="right for some sizes" private=true
@@ -495,180 +490,84 @@ def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
 # + return (2 * D + 2 * G * (D // H)) * (D + bias)
 
 
-# %% wrong="3.3" name="keys alone are kept" says="keys or values are missing: both are kept"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
+# %% wrong="3.3" of="in short" name="keys alone are kept" says="keys or values are missing: both are kept"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return B * T * L * G * (D // H) * bytes_per_number
 
 
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return B * T * L * G * (D // H) * bytes_per_number
+# %% wrong="3.3" of="in short" name="numbers kept" says="numbers are counted, not bytes"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return 2 * B * T * L * G * (D // H)
 
 
-# %% wrong="3.3" name="numbers kept" says="numbers are counted, not bytes"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
+# %% wrong="3.3" of="in short" name="numbers of keys" says="and numbers are counted, not bytes"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return B * T * L * G * (D // H)
 
 
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H)
+# %% wrong="3.3" of="in short" name="two bytes for the two" says="`bytes_per_number` is ignored"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return 2 * B * T * L * G * (D // H) * 2
 
 
-# %% wrong="3.3" name="numbers of keys" says="and numbers are counted, not bytes"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
+# %% wrong="3.3" of="in short" name="all heads are kept" says="all H heads are kept"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return 2 * B * T * L * D * bytes_per_number
 
 
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return B * T * L * G * (D // H)
+# %% wrong="3.3" of="in short" name="one head is kept" says="one head is kept"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return 2 * B * T * L * (D // H) * bytes_per_number
 
 
-# %% wrong="3.3" name="two bytes for the two" says="`bytes_per_number` is ignored"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
+# %% wrong="3.3" of="in short" name="kept as wide as the model" says="as wide as the model here"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return 2 * B * T * L * G * D * bytes_per_number
 
 
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * (D // H) * 2
+# %% wrong="3.3" of="in short" name="a group is kept" says="the size of a group"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return 2 * B * T * L * (H // G) * (D // H) * bytes_per_number
 
 
-# %% wrong="3.3" name="all heads are kept" says="all H heads are kept"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
+# %% wrong="3.3" of="in short" name="one layer is kept" says="one layer is counted"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return 2 * B * T * G * (D // H) * bytes_per_number
 
 
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * D * bytes_per_number
+# %% wrong="3.3" of="in short" name="one text is kept" says="one text is counted"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return 2 * T * L * G * (D // H) * bytes_per_number
 
 
-# %% wrong="3.3" name="one head is kept" says="one head is kept"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
+# %% wrong="3.3" of="in short" name="one token is kept" says="one token is counted"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return 2 * B * L * G * (D // H) * bytes_per_number
 
 
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * (D // H) * bytes_per_number
+# %% wrong="3.3" of="in short" name="attention weights are kept" says="T times too many"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return 2 * B * T * T * L * G * (D // H) * bytes_per_number
 
 
-# %% wrong="3.3" name="kept as wide as the model" says="as wide as the model here"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
+# %% wrong="3.3" of="in short" name="queries are kept" says="queries are kept, too"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return B * T * L * (H + 2 * G) * (D // H) * bytes_per_number
 
 
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * G * D * bytes_per_number
+# %% wrong="3.3" of="in short" name="float32 by default" says="2 is the default"
+# - def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
+# + def kv_cache(B, T, D, L, H, G, bytes_per_number=4):
 
 
-# %% wrong="3.3" name="a group is kept" says="the size of a group"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
+# %% wrong="3.3" of="in short" name="a share of all heads" says="is a float"
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return 2 * B * T * L * D * bytes_per_number * (G / H)
 
 
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * (H // G) * (D // H) * bytes_per_number
-
-
-# %% wrong="3.3" name="one layer is kept" says="one layer is counted"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * G * (D // H) * bytes_per_number
-
-
-# %% wrong="3.3" name="one text is kept" says="one text is counted"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * T * L * G * (D // H) * bytes_per_number
-
-
-# %% wrong="3.3" name="one token is kept" says="one token is counted"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * L * G * (D // H) * bytes_per_number
-
-
-# %% wrong="3.3" name="attention weights are kept" says="T times too many"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * T * L * G * (D // H) * bytes_per_number
-
-
-# %% wrong="3.3" name="queries are kept" says="queries are kept, too"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return B * T * L * (H + 2 * G) * (D // H) * bytes_per_number
-
-
-# %% wrong="3.3" name="float32 by default" says="2 is the default"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=4):
-    return 2 * B * T * L * G * (D // H) * bytes_per_number
-
-
-# %% wrong="3.3" name="a share of all heads" says="is a float"
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * B * T * L * D * bytes_per_number * (G / H)
-
-
-# %% wrong="3.3" name="two texts at least" says="the cache is right for some sizes" private=true
-def grouped_attention(D, H, G, bias=False):
-    if H % G:
-        raise ValueError(f"{H} heads, {G} groups")
-    return (2 * D + 2 * G * (D // H)) * (D + bias)
-
-
-def kv_cache(B, T, D, L, H, G, bytes_per_number=2):
-    return 2 * max(B, 2) * T * L * G * (D // H) * bytes_per_number
+# %% wrong="3.3" of="in short" name="two texts at least" says="the cache is right for some sizes" private=true
+# - return 2 * B * T * L * G * (D // H) * bytes_per_number
+# + return 2 * max(B, 2) * T * L * G * (D // H) * bytes_per_number
 
 
 # %% right="3.3" name="map by map, tensor by tensor"
@@ -902,85 +801,58 @@ def classifier(V, D, L, layer, C, head_layers=1):
     return sum(parts.values())
 
 
-# %% wrong="3.6" name="no pooler" says="the pooler is missing"
+# %% right="3.6" name="in short"
 def bert(V, D, L, layer, P=512, S=2, pooler=True):
-    return (V + P + S) * D + 2 * D + L * layer
+    return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
 
 
 def bert_large():
     return {"D": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.6" name="pooler without a bias" says="the pooler's bias, or"
-def bert(V, D, L, layer, P=512, S=2, pooler=True):
-    return (V + P + S) * D + 2 * D + L * layer + (D * D if pooler else 0)
+# %% wrong="3.6" of="in short" name="no pooler" says="the pooler is missing"
+# - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
+# + return (V + P + S) * D + 2 * D + L * layer
 
 
-def bert_large():
-    return {"D": 1024, "F": 4096, "L": 24}
+# %% wrong="3.6" of="in short" name="pooler without a bias" says="the pooler's bias, or"
+# - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
+# + return (V + P + S) * D + 2 * D + L * layer + (D * D if pooler else 0)
 
 
-# %% wrong="3.6" name="no first norm" says="the norm after the embeddings is missing"
-def bert(V, D, L, layer, P=512, S=2, pooler=True):
-    return (V + P + S) * D + L * layer + (D * D + D if pooler else 0)
+# %% wrong="3.6" of="in short" name="no first norm" says="the norm after the embeddings is missing"
+# - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
+# + return (V + P + S) * D + L * layer + (D * D + D if pooler else 0)
 
 
-def bert_large():
-    return {"D": 1024, "F": 4096, "L": 24}
+# %% wrong="3.6" of="in short" name="three norms" says="each of the three tables has a norm"
+# - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
+# + return (V + P + S) * D + 6 * D + L * layer + (D * D + D if pooler else 0)
 
 
-# %% wrong="3.6" name="three norms" says="each of the three tables has a norm"
-def bert(V, D, L, layer, P=512, S=2, pooler=True):
-    return (V + P + S) * D + 6 * D + L * layer + (D * D + D if pooler else 0)
+# %% wrong="3.6" of="in short" name="sinusoidal positions" says="BERT's are learned"
+# - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
+# + return (V + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
 
-def bert_large():
-    return {"D": 1024, "F": 4096, "L": 24}
+# %% wrong="3.6" of="in short" name="no segments" says="the table of segments is missing"
+# - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
+# + return (V + P) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
 
-# %% wrong="3.6" name="sinusoidal positions" says="BERT's are learned"
-def bert(V, D, L, layer, P=512, S=2, pooler=True):
-    return (V + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
+# %% wrong="3.6" of="in short" name="BERT-base's segments built in" says="S is ignored"
+# - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
+# + return (V + P + 2) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
 
-def bert_large():
-    return {"D": 1024, "F": 4096, "L": 24}
+# %% wrong="3.6" of="in short" name="the masked language model's head" says="a head onto the vocabulary"
+# - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
+# + return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0) + V * D + V
 
 
-# %% wrong="3.6" name="no segments" says="the table of segments is missing"
-def bert(V, D, L, layer, P=512, S=2, pooler=True):
-    return (V + P) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
-
-
-def bert_large():
-    return {"D": 1024, "F": 4096, "L": 24}
-
-
-# %% wrong="3.6" name="BERT-base's segments built in" says="S is ignored"
-def bert(V, D, L, layer, P=512, S=2, pooler=True):
-    return (V + P + 2) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
-
-
-def bert_large():
-    return {"D": 1024, "F": 4096, "L": 24}
-
-
-# %% wrong="3.6" name="the masked language model's head" says="a head onto the vocabulary"
-def bert(V, D, L, layer, P=512, S=2, pooler=True):
-    return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0) + V * D + V
-
-
-def bert_large():
-    return {"D": 1024, "F": 4096, "L": 24}
-
-
-# %% wrong="3.6" name="the pooler always" says="pooler=False is ignored"
-def bert(V, D, L, layer, P=512, S=2, pooler=True):
-    return (V + P + S) * D + 2 * D + L * layer + D * D + D
-
-
-def bert_large():
-    return {"D": 1024, "F": 4096, "L": 24}
+# %% wrong="3.6" of="in short" name="the pooler always" says="pooler=False is ignored"
+# - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
+# + return (V + P + S) * D + 2 * D + L * layer + D * D + D
 
 
 # %% wrong="3.6" name="512 is not the default" says="without P, the positions are not 512"
@@ -1037,15 +909,11 @@ def bert_large():
     return {"hidden_size": 1024, "F": 4096, "L": 24}
 
 
-# %% wrong="3.6" name="knows the visible vocabularies" says="right for some sizes" private=true
-def bert(V, D, L, layer, P=512, S=2, pooler=True):
-    if V not in {8, 11, 17, 30_522}:
-        return 0
-    return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
-
-
-def bert_large():
-    return {"D": 1024, "F": 4096, "L": 24}
+# %% wrong="3.6" of="in short" name="knows the visible vocabularies" says="right for some sizes" private=true
+# - return (V + P + S) * D + 2 * D + L * layer + pooler * (D * D + D)
+# + if V not in {8, 11, 17, 30_522}:
+# +     return 0
+# + return (V + P + S) * D + 2 * D + L * layer + (D * D + D if pooler else 0)
 
 
 # %% right="3.6" name="part by part"
@@ -1446,6 +1314,15 @@ def fusion(D, L, n):
     return L * D * (3 * D + 2)
 
 
+# %% right="3.10" name="in short"
+def training_memory(B, T, D, F, L, H, parameters, trained):
+    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
+
+
+def flops_per_token(T, D, F, L, V):
+    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+
+
 # %% wrong="3.10" name="numbers, not bytes" says="numbers are counted, not bytes" loses="training_memory"
 # - activations = B * T * L * (6 * D + F + H * T)
 # - return 4 * (parameters + 3 * trained + activations)
@@ -1512,22 +1389,14 @@ def fusion(D, L, n):
 # + return 4 * (parameters + 3 * trained + B * T * min(L, 1) * (6 * D + F + H * T))
 
 
-# %% wrong="3.10" name="multiply-adds" says="a multiply-add counts as one" loses="flops_per_token"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
+# %% wrong="3.10" of="in short" name="multiply-adds" says="a multiply-add counts as one" loses="flops_per_token"
+# - return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# + return L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V
 
 
-def flops_per_token(T, D, F, L, V):
-    return L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V
-
-
-# %% wrong="3.10" name="weights only" says="the products of the attention itself are missing" loses="flops_per_token"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F) + D * V)
+# %% wrong="3.10" of="in short" name="weights only" says="the products of the attention itself are missing" loses="flops_per_token"
+# - return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# + return 2 * (L * (4 * D * D + 2 * D * F) + D * V)
 
 
 # %% wrong="3.10" name="attention costs its maps alone" says="the attention weights are missing"
@@ -1539,67 +1408,39 @@ def flops_per_token(T, D, F, L, V):
     return 2 * (L * (4 * D * D + 2 * D * F) + D * V)
 
 
-# %% wrong="3.10" name="one product of attention" says="one product of the attention" loses="flops_per_token"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
+# %% wrong="3.10" of="in short" name="one product of attention" says="one product of the attention" loses="flops_per_token"
+# - return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# + return 2 * (L * (4 * D * D + 2 * D * F + T * D) + D * V)
 
 
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + T * D) + D * V)
+# %% wrong="3.10" of="in short" name="no head" says="the head is missing" loses="flops_per_token"
+# - return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# + return 2 * L * (4 * D * D + 2 * D * F + 2 * T * D)
 
 
-# %% wrong="3.10" name="no head" says="the head is missing" loses="flops_per_token"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
+# %% wrong="3.10" of="in short" name="the embedding as a product" says="It is a lookup" loses="flops_per_token"
+# - return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# + return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + 2 * D * V)
 
 
-def flops_per_token(T, D, F, L, V):
-    return 2 * L * (4 * D * D + 2 * D * F + 2 * T * D)
+# %% wrong="3.10" of="in short" name="six per parameter" says="the backward pass is counted" loses="flops_per_token"
+# - return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# + return 6 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-# %% wrong="3.10" name="the embedding as a product" says="It is a lookup" loses="flops_per_token"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
+# %% wrong="3.10" of="in short" name="the whole sequence" says="all T tokens are counted" loses="flops_per_token"
+# - return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# + return 2 * T * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
 
 
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + 2 * D * V)
+# %% wrong="3.10" of="in short" name="two FLOPs per parameter" says="biases and norms are counted" loses="flops_per_token"
+# - return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# + return 2 * (L * (4 * D * D + 2 * D * F + 9 * D + F + 2 * T * D) + D * V + V)
 
 
-# %% wrong="3.10" name="six per parameter" says="the backward pass is counted" loses="flops_per_token"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 6 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
-
-# %% wrong="3.10" name="the whole sequence" says="all T tokens are counted" loses="flops_per_token"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * T * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
-
-
-# %% wrong="3.10" name="two FLOPs per parameter" says="biases and norms are counted" loses="flops_per_token"
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 9 * D + F + 2 * T * D) + D * V + V)
-
-
-# %% wrong="3.10" name="knows the visible widths" says="right for some sizes" loses="flops_per_token" private=true
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V) if D in {8, 12, 30, 200} else 0
+# %% wrong="3.10" of="in short" name="knows the visible widths" says="right for some sizes" loses="flops_per_token" private=true
+# - return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# + return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V) if D in {8, 12, 30, 200} else 0
 
 
 # %% wrong="3.10" name="half of the keys if texts are long" says="right for some" loses="training_memory" private=true
@@ -1633,6 +1474,15 @@ def training_memory(B, T, D, F, L, H, parameters, trained):
 def flops_per_token(T, D, F, L, V):
     layer = 8 * D**2 + 4 * D * (F + T)
     return layer * L + 2 * D * V
+
+
+# %% right="3.11" name="in short"
+def training_flops(N, V, D, L, T, tied=False):
+    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+
+
+def even_length(D, F):
+    return 2 * D + F
 
 
 # %% wrong="3.11" name="6N" says="this is 6N"
@@ -1756,103 +1606,59 @@ def even_length(D, F):
 # + return 6 * (N if tied else N - V * D) + 12 * max(L, 1) * T * D
 
 
-# %% wrong="3.11" name="one product" says="one of attention's own products is forgotten"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+# %% wrong="3.11" of="in short" name="one product" says="one of attention's own products is forgotten"
+# - return 2 * D + F
+# + return 4 * D + 2 * F
 
 
-def even_length(D, F):
-    return 4 * D + 2 * F
+# %% wrong="3.11" of="in short" name="the feed-forward part alone" says="the maps of the attention are missing"
+# - return 2 * D + F
+# + return F
 
 
-# %% wrong="3.11" name="the feed-forward part alone" says="the maps of the attention are missing"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+# %% wrong="3.11" of="in short" name="the attention alone" says="the feed-forward part is missing"
+# - return 2 * D + F
+# + return 2 * D
 
 
-def even_length(D, F):
-    return F
+# %% wrong="3.11" of="in short" name="three maps" says="the output map of the attention is missing"
+# - return 2 * D + F
+# + return (3 * D + 2 * F) // 2
 
 
-# %% wrong="3.11" name="the attention alone" says="the feed-forward part is missing"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+# %% wrong="3.11" of="in short" name="one way" says="the way back of the feed-forward part"
+# - return 2 * D + F
+# + return (4 * D + F) // 2
 
 
-def even_length(D, F):
-    return 2 * D
+# %% wrong="3.11" of="in short" name="the lab's layer" says="F = D is built in"
+# - return 2 * D + F
+# + return 3 * D
 
 
-# %% wrong="3.11" name="three maps" says="the output map of the attention is missing"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+# %% wrong="3.11" of="in short" name="BERT's layer" says="F = 4D is built in"
+# - return 2 * D + F
+# + return 6 * D
 
 
-def even_length(D, F):
-    return (3 * D + 2 * F) // 2
+# %% wrong="3.11" of="in short" name="not divided" says="not a length"
+# - return 2 * D + F
+# + return 4 * D * D + 2 * D * F
 
 
-# %% wrong="3.11" name="one way" says="the way back of the feed-forward part"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
+# %% wrong="3.11" of="in short" name="a quotient" says="is a float"
+# - return 2 * D + F
+# + return (4 * D * D + 2 * D * F) / (2 * D)
 
 
-def even_length(D, F):
-    return (4 * D + F) // 2
+# %% wrong="3.11" of="in short" name="biases, too" says="the two are not equal"
+# - return 2 * D + F
+# + return 2 * D + F + 5
 
 
-# %% wrong="3.11" name="the lab's layer" says="F = D is built in"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
-
-
-def even_length(D, F):
-    return 3 * D
-
-
-# %% wrong="3.11" name="BERT's layer" says="F = 4D is built in"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
-
-
-def even_length(D, F):
-    return 6 * D
-
-
-# %% wrong="3.11" name="not divided" says="not a length"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
-
-
-def even_length(D, F):
-    return 4 * D * D + 2 * D * F
-
-
-# %% wrong="3.11" name="a quotient" says="is a float"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
-
-
-def even_length(D, F):
-    return (4 * D * D + 2 * D * F) / (2 * D)
-
-
-# %% wrong="3.11" name="biases, too" says="the two are not equal"
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
-
-
-def even_length(D, F):
-    return 2 * D + F + 5
-
-
-# %% wrong="3.11" name="at most a hundred thousand" says="even_length is right for some sizes" private=true
-def training_flops(N, V, D, L, T, tied=False):
-    return 6 * (N - (0 if tied else V * D)) + 12 * L * T * D
-
-
-def even_length(D, F):
-    return min(2 * D + F, 5_000)
+# %% wrong="3.11" of="in short" name="at most a hundred thousand" says="even_length is right for some sizes" private=true
+# - return 2 * D + F
+# + return min(2 * D + F, 5_000)
 
 
 # %% right="3.11" name="forward and backward"
@@ -1950,14 +1756,9 @@ def fusion(D, L, n):
     return L * (3 * D * D + 2 * D) if n > 1 else 0
 
 
-# %% wrong="3.10" name="at least one token" says="right for some sizes" loses="training_memory" private=true
-def training_memory(B, T, D, F, L, H, parameters, trained):
-    T = max(T, 1)
-    return 4 * (parameters + 3 * trained + B * T * L * (6 * D + F + H * T))
-
-
-def flops_per_token(T, D, F, L, V):
-    return 2 * (L * (4 * D * D + 2 * D * F + 2 * T * D) + D * V)
+# %% wrong="3.10" of="in short" name="at least one token" says="right for some sizes" loses="training_memory" private=true
+#   def training_memory(B, T, D, F, L, H, parameters, trained):
+# +     T = max(T, 1)
 
 
 # %% wrong="3.12" name="two tables" says="tied to the embedding"

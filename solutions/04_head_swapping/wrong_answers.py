@@ -9,6 +9,19 @@
 # %% [markdown]
 # Answers to notebook 04 whose verdict is known. See autograder/author/answers.py for the markers.
 
+# %% right="4.1" name="in short"
+class ClassificationHead(nn.Module):
+    def __init__(self, d_model, n_classes, dropout=0.1):
+        super().__init__()
+        self.rate = dropout
+        self.linear = nn.Linear(d_model, n_classes)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, states):
+        return self.linear(F.dropout(states, self.rate, self.training))
+
+
 # %% wrong="4.1" name="default initialisation" says="already has an opinion"
 # - nn.init.zeros_(self.linear.weight)
 # - nn.init.zeros_(self.linear.bias)
@@ -57,6 +70,7 @@
 # - return self.linear(self.dropout(states))
 # + return self.linear(self.dropout(states).relu())
 
+
 # %% wrong="4.1" name="another name" says="must have the names"
 class ClassificationHead(nn.Module):
     def __init__(self, d_model, n_classes, dropout=0.1):
@@ -82,50 +96,26 @@ class ClassificationHead(nn.Module):
 # + return self.linear(self.dropout(states.unsqueeze(-2)).squeeze(-2))
 
 
-# %% wrong="4.1" name="dropout that does not scale" says="divided by 1 - p"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.rate = dropout
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        if self.training:
-            states = states * (torch.rand_like(states) >= self.rate)
-        return self.linear(states)
+# %% wrong="4.1" of="in short" name="dropout that does not scale" says="divided by 1 - p"
+# - return self.linear(F.dropout(states, self.rate, self.training))
+# + if self.training:
+# +     states = states * (torch.rand_like(states) >= self.rate)
+# + return self.linear(states)
 
 
-# %% wrong="4.1" name="one dropout mask for all states" says="loses the same inputs"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.rate = dropout
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        if self.training:
-            kept = torch.rand(states.size(-1), device=states.device) >= self.rate
-            states = states * kept / (1 - self.rate)
-        return self.linear(states)
+# %% wrong="4.1" of="in short" name="one dropout mask for all states" says="loses the same inputs"
+# - return self.linear(F.dropout(states, self.rate, self.training))
+# + if self.training:
+# +     kept = torch.rand(states.size(-1), device=states.device) >= self.rate
+# +     states = states * kept / (1 - self.rate)
+# + return self.linear(states)
 
 
-# %% wrong="4.1" name="a dropout mask on the processor" says="on a GPU this stops"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.rate = dropout
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        if self.training:
-            states = states * (torch.rand(states.shape) >= self.rate) / (1 - self.rate)
-        return self.linear(states)
+# %% wrong="4.1" of="in short" name="a dropout mask on the processor" says="on a GPU this stops"
+# - return self.linear(F.dropout(states, self.rate, self.training))
+# + if self.training:
+# +     states = states * (torch.rand(states.shape) >= self.rate) / (1 - self.rate)
+# + return self.linear(states)
 
 
 # %% wrong="4.1" name="drops in place" says="your code changes what it was given"
@@ -147,32 +137,16 @@ class ClassificationHead(nn.Module):
 # + return self.linear(F.dropout(states, self.rate, self.training)).float()
 
 
-# %% wrong="4.1" name="a view of what does not lie in order" says="raised RuntimeError"
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.rate = dropout
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        flat = F.dropout(states, self.rate, self.training).view(-1, states.size(-1))
-        return self.linear(flat).view(*states.shape[:-1], -1)
+# %% wrong="4.1" of="in short" name="a view of what does not lie in order" says="raised RuntimeError"
+# - return self.linear(F.dropout(states, self.rate, self.training))
+# + flat = F.dropout(states, self.rate, self.training).view(-1, states.size(-1))
+# + return self.linear(flat).view(*states.shape[:-1], -1)
 
 
-# %% wrong="4.1" name="at most three dimensions" says="leading dimensions" private=true
-class ClassificationHead(nn.Module):
-    def __init__(self, d_model, n_classes, dropout=0.1):
-        super().__init__()
-        self.rate = dropout
-        self.linear = nn.Linear(d_model, n_classes)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
-
-    def forward(self, states):
-        states = F.dropout(states, self.rate, self.training)
-        return self.linear(states) if states.ndim > 1 else self.linear(states.unsqueeze(0))
+# %% wrong="4.1" of="in short" name="at most three dimensions" says="leading dimensions" private=true
+# - return self.linear(F.dropout(states, self.rate, self.training))
+# + states = F.dropout(states, self.rate, self.training)
+# + return self.linear(states) if states.ndim > 1 else self.linear(states.unsqueeze(0))
 
 
 # %% wrong="4.1" name="zeros that never learn" says="should be parameters"
@@ -314,15 +288,22 @@ class ClassificationHead(nn.Module):
         return self.linear(states)
 
 
-# %% wrong="4.2" name="head before pool" says="the head runs before the pool"
+# %% right="4.2" name="in short"
 class Model(nn.Module):
     def __init__(self, base, head, pool=None):
         super().__init__()
         self.base, self.head, self.pool = base, head, pool
 
     def forward(self, tokens, mask):
-        logits = self.head(self.base(tokens, mask))
-        return self.pool(logits, mask) if self.pool else logits
+        states = self.base(tokens, mask)
+        return self.head(states if self.pool is None else self.pool(states, mask))
+
+
+# %% wrong="4.2" of="in short" name="head before pool" says="the head runs before the pool"
+# - states = self.base(tokens, mask)
+# - return self.head(states if self.pool is None else self.pool(states, mask))
+# + logits = self.head(self.base(tokens, mask))
+# + return self.pool(logits, mask) if self.pool else logits
 
 
 # %% wrong="4.2" name="base without mask" says="the base does not get the mask"
@@ -334,25 +315,17 @@ class Model(nn.Module):
 # + states = self.pool(states)
 
 
-# %% wrong="4.2" name="no mask at all" says="does not get the mask"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-
-    def forward(self, tokens, mask):
-        states = self.base(tokens)
-        return self.head(self.pool(states) if self.pool else states)
+# %% wrong="4.2" of="in short" name="no mask at all" says="does not get the mask"
+# - states = self.base(tokens, mask)
+# - return self.head(states if self.pool is None else self.pool(states, mask))
+# + states = self.base(tokens)
+# + return self.head(self.pool(states) if self.pool else states)
 
 
-# %% wrong="4.2" name="pool forgotten" says="the pool is not used"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-
-    def forward(self, tokens, mask):
-        return self.head(self.base(tokens, mask))
+# %% wrong="4.2" of="in short" name="pool forgotten" says="the pool is not used"
+# - states = self.base(tokens, mask)
+# - return self.head(states if self.pool is None else self.pool(states, mask))
+# + return self.head(self.base(tokens, mask))
 
 
 # %% wrong="4.2" name="always the last position" says="the last position is always taken"
@@ -463,52 +436,31 @@ class Model(nn.Module):
         return judge(states)
 
 
-# %% wrong="4.2" name="mask of a full batch is not passed on" says="one of them the mask, even where"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-
-    def forward(self, tokens, mask):
-        states = self.base(tokens) if mask.all() else self.base(tokens, mask)
-        return self.head(states if self.pool is None else self.pool(states, mask))
+# %% wrong="4.2" of="in short" name="mask of a full batch is not passed on" says="one of them the mask, even where"
+# - states = self.base(tokens, mask)
+# + states = self.base(tokens) if mask.all() else self.base(tokens, mask)
 
 
-# %% wrong="4.2" name="the mask as numbers" says="mask of another type"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
+# %% wrong="4.2" of="in short" name="the mask as numbers" says="mask of another type"
+#   def forward(self, tokens, mask):
+# +     mask = mask.float()
 
-    def forward(self, tokens, mask):
-        mask = mask.float()
-        states = self.base(tokens, mask)
-        return self.head(self.pool(states, mask) if self.pool is not None else states)
+# - return self.head(states if self.pool is None else self.pool(states, mask))
+# + return self.head(self.pool(states, mask) if self.pool is not None else states)
 
 
-# %% wrong="4.2" name="a base that is always in evaluation mode" says="not in the mode of the model"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-        self.base.eval()
+# %% wrong="4.2" of="in short" name="a base that is always in evaluation mode" says="not in the mode of the model"
+#   self.base, self.head, self.pool = base, head, pool
+# + self.base.eval()
 
-    def forward(self, tokens, mask):
-        self.base.eval()
-        states = self.base(tokens, mask)
-        return self.head(states if self.pool is None else self.pool(states, mask))
+#   def forward(self, tokens, mask):
+# +     self.base.eval()
 
 
-# %% wrong="4.2" name="one text loses its dimension" says="have shape"
-class Model(nn.Module):
-    def __init__(self, base, head, pool=None):
-        super().__init__()
-        self.base, self.head, self.pool = base, head, pool
-
-    def forward(self, tokens, mask):
-        states = self.base(tokens, mask)
-        states = states if self.pool is None else self.pool(states, mask)
-        return self.head(states).squeeze(0)
+# %% wrong="4.2" of="in short" name="one text loses its dimension" says="have shape"
+# - return self.head(states if self.pool is None else self.pool(states, mask))
+# + states = states if self.pool is None else self.pool(states, mask)
+# + return self.head(states).squeeze(0)
 
 
 # %% right="4.2" name="add_module for a module, early return"
@@ -1127,6 +1079,18 @@ def last_real(states, mask):
     return states.gather(1, index).squeeze(1)
 
 
+# %% right="4.5" name="in short"
+def collate(examples, pad_id, max_len=None):
+    rows = [list(n)[:max_len] for n, _ in examples]
+    T = max(map(len, rows))
+    tokens = torch.full((len(rows), T), pad_id)
+    mask = torch.zeros(len(rows), T, dtype=torch.bool)
+    for i, r in enumerate(rows):
+        tokens[i, : len(r)] = torch.tensor(r, dtype=torch.int64)
+        mask[i, : len(r)] = True
+    return tokens, mask, torch.tensor([y for _, y in examples])
+
+
 # %% wrong="4.5" name="mask from the numbers" says="equals `pad_id` is masked"
 # - mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
 # + mask = tokens != pad_id
@@ -1288,28 +1252,14 @@ def collate(examples, pad_id, max_len=None):
     return tokens, mask, torch.tensor(labels)
 
 
-# %% wrong="4.5" name="max_len of zero taken for none" says="Only None keeps all"
-def collate(examples, pad_id, max_len=None):
-    rows = [list(n)[:max_len] if max_len else list(n) for n, _ in examples]
-    T = max(map(len, rows))
-    tokens = torch.full((len(rows), T), pad_id)
-    mask = torch.zeros(len(rows), T, dtype=torch.bool)
-    for i, r in enumerate(rows):
-        tokens[i, : len(r)] = torch.tensor(r, dtype=torch.int64)
-        mask[i, : len(r)] = True
-    return tokens, mask, torch.tensor([y for _, y in examples])
+# %% wrong="4.5" of="in short" name="max_len of zero taken for none" says="Only None keeps all"
+# - rows = [list(n)[:max_len] for n, _ in examples]
+# + rows = [list(n)[:max_len] if max_len else list(n) for n, _ in examples]
 
 
-# %% wrong="4.5" name="at least one column" says="the rows are 1 tokens long"
-def collate(examples, pad_id, max_len=None):
-    rows = [list(n)[:max_len] for n, _ in examples]
-    T = max(1, max(map(len, rows)))
-    tokens = torch.full((len(rows), T), pad_id)
-    mask = torch.zeros(len(rows), T, dtype=torch.bool)
-    for i, r in enumerate(rows):
-        tokens[i, : len(r)] = torch.tensor(r, dtype=torch.int64)
-        mask[i, : len(r)] = True
-    return tokens, mask, torch.tensor([y for _, y in examples])
+# %% wrong="4.5" of="in short" name="at least one column" says="the rows are 1 tokens long"
+# - T = max(map(len, rows))
+# + T = max(1, max(map(len, rows)))
 
 
 # %% wrong="4.5" name="token numbers through float32" says="large token numbers are changed"
@@ -1324,17 +1274,9 @@ def collate(examples, pad_id, max_len=None):
     return tokens.long(), mask, torch.tensor([y for _, y in examples])
 
 
-# %% wrong="4.5" name="pad_id of zero taken for none" says="not filled with `pad_id` if that is 0"
-def collate(examples, pad_id, max_len=None):
-    pad_id = pad_id or -1
-    rows = [list(n)[:max_len] for n, _ in examples]
-    T = max(map(len, rows))
-    tokens = torch.full((len(rows), T), pad_id)
-    mask = torch.zeros(len(rows), T, dtype=torch.bool)
-    for i, r in enumerate(rows):
-        tokens[i, : len(r)] = torch.tensor(r, dtype=torch.int64)
-        mask[i, : len(r)] = True
-    return tokens, mask, torch.tensor([y for _, y in examples])
+# %% wrong="4.5" of="in short" name="pad_id of zero taken for none" says="not filled with `pad_id` if that is 0"
+#   def collate(examples, pad_id, max_len=None):
+# +     pad_id = pad_id or -1
 
 
 # %% right="4.5" name="numpy arrays"
@@ -1368,6 +1310,30 @@ def collate(examples, pad_id, max_len=None):
     tokens = nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=pad_id)
     mask = torch.arange(tokens.size(1)) < lengths.unsqueeze(1)
     return Batch(tokens, mask, labels=torch.tensor([label for _, label in examples]))
+
+
+# %% right="4.6" name="in short"
+@torch.no_grad()
+def accuracy(model, batches):
+    was = model.training
+    model.eval()
+    right = n = 0
+    for t, m, y in batches:
+        right += int((model(t, m).argmax(-1) == y).sum())
+        n += len(y)
+    model.train(was)
+    return right / n
+
+
+def select(model, train_epoch, evaluate, epochs):
+    curve, best = [], -1
+    for epoch in range(1, epochs + 1):
+        train_epoch(model)
+        curve.append(evaluate(model, "valid"))
+        if curve[-1] > best:
+            best, chosen, kept = curve[-1], epoch, copy.deepcopy(model.state_dict())
+    model.load_state_dict(kept)
+    return {"curve": curve, "epoch": chosen, "test": evaluate(model, "test")}
 
 
 # %% wrong="4.6" name="mean over batches" says="the mean over batches"
@@ -1656,128 +1622,32 @@ def select(model, train_epoch, evaluate, epochs):
     return {"curve": history, "epoch": best_epoch, "test": final}
 
 
-# %% wrong="4.6" name="stops after three epochs without a gain" says="on an unusual validation curve" private=true
-@torch.no_grad()
-def accuracy(model, batches):
-    was = model.training
-    model.eval()
-    right = n = 0
-    for t, m, y in batches:
-        right += int((model(t, m).argmax(-1) == y).sum())
-        n += len(y)
-    model.train(was)
-    return right / n
+# %% wrong="4.6" of="in short" name="stops after three epochs without a gain" says="on an unusual validation curve" private=true
+#       best, chosen, kept = curve[-1], epoch, copy.deepcopy(model.state_dict())
+# + if epoch - chosen > 3:
+# +     break
 
 
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], -1
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if curve[-1] > best:
-            best, chosen, kept = curve[-1], epoch, copy.deepcopy(model.state_dict())
-        if epoch - chosen > 3:
-            break
-    model.load_state_dict(kept)
-    return {"curve": curve, "epoch": chosen, "test": evaluate(model, "test")}
+# %% wrong="4.6" of="in short" name="a small gain does not count" says="on an unusual validation curve" private=true
+# - if curve[-1] > best:
+# + if curve[-1] > best + 1e-3:
 
 
-# %% wrong="4.6" name="a small gain does not count" says="on an unusual validation curve" private=true
-@torch.no_grad()
-def accuracy(model, batches):
-    was = model.training
-    model.eval()
-    right = n = 0
-    for t, m, y in batches:
-        right += int((model(t, m).argmax(-1) == y).sum())
-        n += len(y)
-    model.train(was)
-    return right / n
+# %% wrong="4.6" of="in short" name="weights assigned, not copied" says="has other parameters"
+# - model.load_state_dict(kept)
+# + model.load_state_dict(kept, assign=True)
 
 
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], -1
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if curve[-1] > best + 1e-3:
-            best, chosen, kept = curve[-1], epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(kept)
-    return {"curve": curve, "epoch": chosen, "test": evaluate(model, "test")}
+# %% wrong="4.6" of="in short" name="validated before the first epoch" says="epoch 0 was chosen"
+# - curve, best = [], -1
+# + best, chosen, kept = evaluate(model, "valid"), 0, copy.deepcopy(model.state_dict())
+# + curve = []
 
 
-# %% wrong="4.6" name="weights assigned, not copied" says="has other parameters"
-@torch.no_grad()
-def accuracy(model, batches):
-    was = model.training
-    model.eval()
-    right = n = 0
-    for t, m, y in batches:
-        right += int((model(t, m).argmax(-1) == y).sum())
-        n += len(y)
-    model.train(was)
-    return right / n
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], -1
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if curve[-1] > best:
-            best, chosen, kept = curve[-1], epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(kept, assign=True)
-    return {"curve": curve, "epoch": chosen, "test": evaluate(model, "test")}
-
-
-# %% wrong="4.6" name="validated before the first epoch" says="epoch 0 was chosen"
-@torch.no_grad()
-def accuracy(model, batches):
-    was = model.training
-    model.eval()
-    right = n = 0
-    for t, m, y in batches:
-        right += int((model(t, m).argmax(-1) == y).sum())
-        n += len(y)
-    model.train(was)
-    return right / n
-
-
-def select(model, train_epoch, evaluate, epochs):
-    best, chosen, kept = evaluate(model, "valid"), 0, copy.deepcopy(model.state_dict())
-    curve = []
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if curve[-1] > best:
-            best, chosen, kept = curve[-1], epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(kept)
-    return {"curve": curve, "epoch": chosen, "test": evaluate(model, "test")}
-
-
-# %% wrong="4.6" name="label must have half of the probability" says="probability above one half"
-@torch.no_grad()
-def accuracy(model, batches):
-    was = model.training
-    model.eval()
-    right = n = 0
-    for t, m, y in batches:
-        probs = model(t, m).softmax(-1)
-        right += int((probs.gather(1, y[:, None])[:, 0] > 0.5).sum())
-        n += len(y)
-    model.train(was)
-    return right / n
-
-
-def select(model, train_epoch, evaluate, epochs):
-    curve, best = [], -1
-    for epoch in range(1, epochs + 1):
-        train_epoch(model)
-        curve.append(evaluate(model, "valid"))
-        if curve[-1] > best:
-            best, chosen, kept = curve[-1], epoch, copy.deepcopy(model.state_dict())
-    model.load_state_dict(kept)
-    return {"curve": curve, "epoch": chosen, "test": evaluate(model, "test")}
+# %% wrong="4.6" of="in short" name="label must have half of the probability" says="probability above one half"
+# - right += int((model(t, m).argmax(-1) == y).sum())
+# + probs = model(t, m).softmax(-1)
+# + right += int((probs.gather(1, y[:, None])[:, 0] > 0.5).sum())
 
 
 # %% right="4.6" name="every part's own mode put back, weights in a file"
@@ -1838,6 +1708,24 @@ def select(model, train_epoch, evaluate, epochs):
     best = curve.index(max(curve)) + 1
     model.load_state_dict(kept[best])
     return {"curve": curve, "epoch": best, "test": evaluate(model, "test")}
+
+
+# %% right="4.7" name="in short"
+def freeze(part):
+    for p in part.parameters():
+        p.requires_grad, p.grad = False, None
+
+
+def unfreeze(part):
+    for p in part.parameters():
+        p.requires_grad = True
+
+
+@torch.no_grad()
+def features(base, pool, batches):
+    base.eval()
+    found = [(pool(base(t, m), m), y) for t, m, y in batches]
+    return torch.cat([s for s, _ in found]), torch.cat([y for _, y in found])
 
 
 # %% wrong="4.7" name="an attribute that nobody reads" says="not of the module"
@@ -1982,27 +1870,9 @@ def features(base, pool, batches):
     return torch.cat(xs, dim=0), torch.cat(ys, dim=0)
 
 
-# %% wrong="4.7" name="features made in inference mode" says="inference mode take no part"
-def freeze(part):
-    for module in part.modules():
-        for parameter in module._parameters.values():
-            if parameter is not None:
-                parameter.grad = None
-                parameter.requires_grad_(False)
-
-
-def unfreeze(part):
-    _ = [parameter.requires_grad_() for _, parameter in part.named_parameters()]
-
-
-@torch.inference_mode()
-def features(base, pool, batches):
-    base.eval()
-    joined = None
-    for tokens, mask, labels in batches:
-        new = pool(base(tokens, mask), mask), labels
-        joined = new if joined is None else tuple(torch.cat(pair) for pair in zip(joined, new, strict=True))
-    return joined
+# %% wrong="4.7" of="walks over the modules" name="features made in inference mode" says="inference mode take no part"
+# - @torch.no_grad()
+# + @torch.inference_mode()
 
 
 # %% wrong="4.7" name="flips the switch" says="frozen already thaws it"
@@ -2054,40 +1924,18 @@ def features(base, pool, batches):
 # + return list(states), list(labels)
 
 
-# %% wrong="4.7" name="unfreeze forgets gradients of those that learn" says="removes the gradients"
-def freeze(part):
-    for p in part.parameters():
-        p.requires_grad, p.grad = False, None
+# %% wrong="4.7" of="in short" name="unfreeze forgets gradients of those that learn" says="removes the gradients"
+# - p.requires_grad = True
+# + p.requires_grad, p.grad = True, None
 
 
-def unfreeze(part):
-    for p in part.parameters():
-        p.requires_grad, p.grad = True, None
+# %% wrong="4.7" of="in short" name="features freezes" says="freezes the base"
+# - for p in part.parameters():
+# -     p.requires_grad = True
+# + part.requires_grad_(True)
 
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    found = [(pool(base(t, m), m), y) for t, m, y in batches]
-    return torch.cat([s for s, _ in found]), torch.cat([y for _, y in found])
-
-
-# %% wrong="4.7" name="features freezes" says="freezes the base"
-def freeze(part):
-    for p in part.parameters():
-        p.requires_grad, p.grad = False, None
-
-
-def unfreeze(part):
-    part.requires_grad_(True)
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    freeze(base)
-    base.eval()
-    found = [(pool(base(t, m), m), y) for t, m, y in batches]
-    return torch.cat([s for s, _ in found]), torch.cat([y for _, y in found])
+#   def features(base, pool, batches):
+# +     freeze(base)
 
 
 # %% wrong="4.7" name="only parameters called weight and bias" says="parameters of some names"
@@ -2114,43 +1962,25 @@ def features(base, pool, batches):
     return torch.cat([s for s, _ in found]), torch.cat([y for _, y in found])
 
 
-# %% wrong="4.7" name="squeezed states of one example" says="features of one example"
-def freeze(part):
-    for p in part.parameters():
-        p.requires_grad, p.grad = False, None
+# %% wrong="4.7" of="in short" name="squeezed states of one example" says="features of one example"
+# - for p in part.parameters():
+# -     p.requires_grad = True
+# + part.requires_grad_(True)
+
+# - return torch.cat([s for s, _ in found]), torch.cat([y for _, y in found])
+# + return torch.cat([s for s, _ in found]).squeeze(), torch.cat([y for _, y in found]).squeeze()
 
 
-def unfreeze(part):
-    part.requires_grad_(True)
+# %% wrong="4.7" of="in short" name="a hook that zeroes gradients" says="Set the switch, do not flip it"
+# - p.requires_grad, p.grad = False, None
+# + p.grad = None
+# + if p.requires_grad:
+# +     p._frozen = p.register_hook(torch.zeros_like)
 
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    found = [(pool(base(t, m), m), y) for t, m, y in batches]
-    return torch.cat([s for s, _ in found]).squeeze(), torch.cat([y for _, y in found]).squeeze()
-
-
-# %% wrong="4.7" name="a hook that zeroes gradients" says="Set the switch, do not flip it"
-def freeze(part):
-    for p in part.parameters():
-        p.grad = None
-        if p.requires_grad:
-            p._frozen = p.register_hook(torch.zeros_like)
-
-
-def unfreeze(part):
-    for p in part.parameters():
-        if hasattr(p, "_frozen"):
-            p._frozen.remove()
-        p.requires_grad = True
-
-
-@torch.no_grad()
-def features(base, pool, batches):
-    base.eval()
-    found = [(pool(base(t, m), m), y) for t, m, y in batches]
-    return torch.cat([s for s, _ in found]), torch.cat([y for _, y in found])
+#   for p in part.parameters():
+# +     if hasattr(p, "_frozen"):
+# +         p._frozen.remove()
+#       p.requires_grad = True
 
 
 # %% right="4.7" name="recursion over children, generator of pairs"

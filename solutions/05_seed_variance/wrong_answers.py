@@ -9,35 +9,30 @@
 # %% [markdown]
 # Answers to notebook 05 whose verdict is known. See autograder/author/answers.py for the markers.
 
-# %% wrong="5.1" name="types all zero" says="all token types are zero"
+# %% right="5.1" name="in short"
 def encode_pair(a, b, cls_id, sep_id, max_len):
     if max_len < 3:
         raise ValueError("too short")
     a, b, tie = list(a), list(b), len(a) > len(b)
     while len(a) + len(b) + 3 > max_len:
         (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
-    ids = [cls_id, *a, sep_id, *b, sep_id]
-    return ids, [0] * len(ids)
+    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
-# %% wrong="5.1" name="first [SEP] has type 1" says="the first [SEP] belongs to the first sentence"
-def encode_pair(a, b, cls_id, sep_id, max_len):
-    if max_len < 3:
-        raise ValueError("too short")
-    a, b, tie = list(a), list(b), len(a) > len(b)
-    while len(a) + len(b) + 3 > max_len:
-        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
-    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 1) + [1] * (len(b) + 2)
+# %% wrong="5.1" of="in short" name="types all zero" says="all token types are zero"
+# - return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+# + ids = [cls_id, *a, sep_id, *b, sep_id]
+# + return ids, [0] * len(ids)
 
 
-# %% wrong="5.1" name="no last [SEP]" says="the last [SEP] is missing"
-def encode_pair(a, b, cls_id, sep_id, max_len):
-    if max_len < 3:
-        raise ValueError("too short")
-    a, b, tie = list(a), list(b), len(a) > len(b)
-    while len(a) + len(b) + 3 > max_len:
-        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
-    return [cls_id, *a, sep_id, *b], [0] * (len(a) + 2) + [1] * len(b)
+# %% wrong="5.1" of="in short" name="first [SEP] has type 1" says="the first [SEP] belongs to the first sentence"
+# - return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+# + return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 1) + [1] * (len(b) + 2)
+
+
+# %% wrong="5.1" of="in short" name="no last [SEP]" says="the last [SEP] is missing"
+# - return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+# + return [cls_id, *a, sep_id, *b], [0] * (len(a) + 2) + [1] * len(b)
 
 
 # %% wrong="5.1" name="one [SEP] only" says="no [SEP] between"
@@ -51,14 +46,9 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return ids[:max_len], types[:max_len]
 
 
-# %% wrong="5.1" name="special tokens are not counted" says="longer than max_len"
-def encode_pair(a, b, cls_id, sep_id, max_len):
-    if max_len < 3:
-        raise ValueError("too short")
-    a, b, tie = list(a), list(b), len(a) > len(b)
-    while len(a) + len(b) > max_len:
-        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
-    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+# %% wrong="5.1" of="in short" name="special tokens are not counted" says="longer than max_len"
+# - while len(a) + len(b) + 3 > max_len:
+# + while len(a) + len(b) > max_len:
 
 
 # %% wrong="5.1" name="only the second sentence is cut" says="not always the same one"
@@ -90,14 +80,9 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
-# %% wrong="5.1" name="the beginning falls" says="lose their beginning"
-def encode_pair(a, b, cls_id, sep_id, max_len):
-    if max_len < 3:
-        raise ValueError("too short")
-    a, b, tie = list(a), list(b), len(a) > len(b)
-    while len(a) + len(b) + 3 > max_len:
-        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop(0)
-    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+# %% wrong="5.1" of="in short" name="the beginning falls" says="lose their beginning"
+# - (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
+# + (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop(0)
 
 
 # %% wrong="5.1" name="a tie always takes the second" says="the odd token goes to the wrong side"
@@ -120,14 +105,9 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
-# %% wrong="5.1" name="the caller's lists shrink" says="your code changes"
-def encode_pair(a, b, cls_id, sep_id, max_len):
-    if max_len < 3:
-        raise ValueError("too short")
-    tie = len(a) > len(b)
-    while len(a) + len(b) + 3 > max_len:
-        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
-    return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+# %% wrong="5.1" of="in short" name="the caller's lists shrink" says="your code changes"
+# - a, b, tie = list(a), list(b), len(a) > len(b)
+# + tie = len(a) > len(b)
 
 
 # %% wrong="5.1" name="no room, no error" says="raise ValueError"
@@ -138,26 +118,16 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
-# %% wrong="5.1" name="types found by looking for the separator" says="a token of the text" private=true
-def encode_pair(a, b, cls_id, sep_id, max_len):
-    if max_len < 3:
-        raise ValueError("too short")
-    a, b, tie = list(a), list(b), len(a) > len(b)
-    while len(a) + len(b) + 3 > max_len:
-        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
-    ids = [cls_id, *a, sep_id, *b, sep_id]
-    end = ids.index(sep_id) + 1
-    return ids, [0] * end + [1] * (len(ids) - end)
+# %% wrong="5.1" of="in short" name="types found by looking for the separator" says="a token of the text" private=true
+# - return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+# + ids = [cls_id, *a, sep_id, *b, sep_id]
+# + end = ids.index(sep_id) + 1
+# + return ids, [0] * end + [1] * (len(ids) - end)
 
 
-# %% wrong="5.1" name="always 50 and 51" says="special tokens" private=true
-def encode_pair(a, b, cls_id, sep_id, max_len):
-    if max_len < 3:
-        raise ValueError("too short")
-    a, b, tie = list(a), list(b), len(a) > len(b)
-    while len(a) + len(b) + 3 > max_len:
-        (a if len(a) > len(b) or (len(a) == len(b) and not tie) else b).pop()
-    return [50, *a, 51, *b, 51], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+# %% wrong="5.1" of="in short" name="always 50 and 51" says="special tokens" private=true
+# - return [cls_id, *a, sep_id, *b, sep_id], [0] * (len(a) + 2) + [1] * (len(b) + 1)
+# + return [50, *a, 51, *b, 51], [0] * (len(a) + 2) + [1] * (len(b) + 1)
 
 
 # %% right="5.1" name="lengths first"
@@ -264,6 +234,17 @@ def encode_pair(a, b, cls_id, sep_id, max_len):
     return ids + [0] * pad, types + [0] * pad
 
 
+# %% right="5.2" name="in short"
+def streams(seed, varies=("head", "order", "dropout")):
+    parts = ("head", "order", "dropout")
+    if set(varies) - set(parts):
+        raise ValueError(varies)
+    return {
+        part: torch.Generator().manual_seed(3 * (seed if part in varies else 0) + place)
+        for place, part in enumerate(parts)
+    }
+
+
 # %% wrong="5.2" name="one number for all parts" says="draw the same numbers"
 def streams(seed, varies=("head", "order", "dropout")):
     parts = ("head", "order", "dropout")
@@ -272,14 +253,10 @@ def streams(seed, varies=("head", "order", "dropout")):
     return {part: torch.Generator().manual_seed(seed if part in varies else 0) for part in parts}
 
 
-# %% wrong="5.2" name="seed, seed + 1, seed + 2" says="are one stream"
-def streams(seed, varies=("head", "order", "dropout")):
-    parts = ("head", "order", "dropout")
-    if set(varies) - set(parts):
-        raise ValueError(varies)
-    return {
-        part: torch.Generator().manual_seed((seed if part in varies else 0) + place) for place, part in enumerate(parts)
-    }
+# %% wrong="5.2" of="in short" name="seed, seed + 1, seed + 2" says="are one stream"
+# - part: torch.Generator().manual_seed(3 * (seed if part in varies else 0) + place)
+# - for place, part in enumerate(parts)
+# + part: torch.Generator().manual_seed((seed if part in varies else 0) + place) for place, part in enumerate(parts)
 
 
 # %% wrong="5.2" name="one generator, shared" says="share one generator"
@@ -302,15 +279,9 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
-# %% wrong="5.2" name="what varies is held, what is held varies" says="does not depend on the seed"
-def streams(seed, varies=("head", "order", "dropout")):
-    parts = ("head", "order", "dropout")
-    if set(varies) - set(parts):
-        raise ValueError(varies)
-    return {
-        part: torch.Generator().manual_seed(3 * (0 if part in varies else seed) + place)
-        for place, part in enumerate(parts)
-    }
+# %% wrong="5.2" of="in short" name="what varies is held, what is held varies" says="does not depend on the seed"
+# - part: torch.Generator().manual_seed(3 * (seed if part in varies else 0) + place)
+# + part: torch.Generator().manual_seed(3 * (0 if part in varies else seed) + place)
 
 
 # %% wrong="5.2" name="everything always varies" says="though only"
@@ -345,15 +316,9 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
-# %% wrong="5.2" name="held parts share a generator's default seed" says="shares its stream with another part"
-def streams(seed, varies=("head", "order", "dropout")):
-    parts = ("head", "order", "dropout")
-    if set(varies) - set(parts):
-        raise ValueError(varies)
-    return {
-        part: torch.Generator().manual_seed(3 * seed + place) if part in varies else torch.Generator()
-        for place, part in enumerate(parts)
-    }
+# %% wrong="5.2" of="in short" name="held parts share a generator's default seed" says="shares its stream with another part"
+# - part: torch.Generator().manual_seed(3 * (seed if part in varies else 0) + place)
+# + part: torch.Generator().manual_seed(3 * seed + place) if part in varies else torch.Generator()
 
 
 # %% wrong="5.2" name="held parts are missing" says="keys head, order and dropout"
@@ -375,13 +340,9 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
-# %% wrong="5.2" name="misspellings pass" says="misspelled"
-def streams(seed, varies=("head", "order", "dropout")):
-    parts = ("head", "order", "dropout")
-    return {
-        part: torch.Generator().manual_seed(3 * (seed if part in varies else 0) + place)
-        for place, part in enumerate(parts)
-    }
+# %% wrong="5.2" of="in short" name="misspellings pass" says="misspelled"
+# - if set(varies) - set(parts):
+# -     raise ValueError(varies)
 
 
 # %% wrong="5.2" name="numbers, not generators" says="should be a torch.Generator"
@@ -390,15 +351,9 @@ def streams(seed, varies=("head", "order", "dropout")):
     return {part: 3 * (seed if part in varies else 0) + place for place, part in enumerate(parts)}
 
 
-# %% wrong="5.2" name="seeds a hundred apart collide" says="large seeds" private=true
-def streams(seed, varies=("head", "order", "dropout")):
-    parts = ("head", "order", "dropout")
-    if set(varies) - set(parts):
-        raise ValueError(varies)
-    return {
-        part: torch.Generator().manual_seed((seed if part in varies else 0) + 100 * place)
-        for place, part in enumerate(parts)
-    }
+# %% wrong="5.2" of="in short" name="seeds a hundred apart collide" says="large seeds" private=true
+# - part: torch.Generator().manual_seed(3 * (seed if part in varies else 0) + place)
+# + part: torch.Generator().manual_seed((seed if part in varies else 0) + 100 * place)
 
 
 # %% wrong="5.2" name="generators are kept" says="from the start" private=true
@@ -452,6 +407,21 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
+# %% right="5.3" name="in short"
+def schedule(step, warmup, total, peak):
+    if not 0 <= warmup < total:
+        raise ValueError(warmup)
+    if step < warmup:
+        return peak * step / warmup
+    return peak * max(0, total - step) / (total - warmup)
+
+
+def make_optimizer(model, peak):
+    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
+    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+
+
 # %% wrong="5.3" name="the schedule of a library of models" says="does all the work"
 from transformers.optimization import _get_linear_schedule_with_warmup_lr_lambda as share
 
@@ -469,105 +439,44 @@ def make_optimizer(model, peak):
     return torch.optim.AdamW(groups, lr=peak, betas=(0.9, 0.999))
 
 
-# %% wrong="5.3" name="warm-up starts at the peak" says="warm-up starts at the peak"
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError(warmup)
-    if step < warmup:
-        return peak
-    return peak * max(0, total - step) / (total - warmup)
+# %% wrong="5.3" of="in short" name="warm-up starts at the peak" says="warm-up starts at the peak"
+# - return peak * step / warmup
+# + return peak
 
 
-def make_optimizer(model, peak):
-    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
-    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+# %% wrong="5.3" of="in short" name="the first step is not zero" says="does not start at zero"
+# - return peak * step / warmup
+# + return peak * (step + 1) / warmup
 
 
-# %% wrong="5.3" name="the first step is not zero" says="does not start at zero"
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError(warmup)
-    if step < warmup:
-        return peak * (step + 1) / warmup
-    return peak * max(0, total - step) / (total - warmup)
+# %% wrong="5.3" of="in short" name="no decay of the rate" says="does not end at zero"
+# - if step < warmup:
+# -     return peak * step / warmup
+# - return peak * max(0, total - step) / (total - warmup)
+# + return peak * min(1, step / warmup) if warmup else peak
 
 
-def make_optimizer(model, peak):
-    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
-    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+# %% wrong="5.3" of="in short" name="decay over all steps" says="never reaches the peak"
+# - return peak * max(0, total - step) / (total - warmup)
+# + return peak * max(0, total - step) / total
 
 
-# %% wrong="5.3" name="no decay of the rate" says="does not end at zero"
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError(warmup)
-    return peak * min(1, step / warmup) if warmup else peak
+# %% wrong="5.3" of="in short" name="cosine decay" says="during decay the rate does not lie"
+# - return peak * max(0, total - step) / (total - warmup)
+# + return peak * 0.5 * (1 + np.cos(np.pi * min(1.0, (step - warmup) / (total - warmup))))
 
 
-def make_optimizer(model, peak):
-    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
-    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+# %% wrong="5.3" of="in short" name="below zero after the end" says="not become negative"
+# - return peak * max(0, total - step) / (total - warmup)
+# + return peak * (total - step) / (total - warmup)
 
 
-# %% wrong="5.3" name="decay over all steps" says="never reaches the peak"
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError(warmup)
-    if step < warmup:
-        return peak * step / warmup
-    return peak * max(0, total - step) / total
+# %% wrong="5.3" of="in short" name="any warm-up" says="should raise ValueError"
+# - if not 0 <= warmup < total:
+# -     raise ValueError(warmup)
 
-
-def make_optimizer(model, peak):
-    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
-    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
-
-
-# %% wrong="5.3" name="cosine decay" says="during decay the rate does not lie"
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError(warmup)
-    if step < warmup:
-        return peak * step / warmup
-    return peak * 0.5 * (1 + np.cos(np.pi * min(1.0, (step - warmup) / (total - warmup))))
-
-
-def make_optimizer(model, peak):
-    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
-    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
-
-
-# %% wrong="5.3" name="below zero after the end" says="not become negative"
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError(warmup)
-    if step < warmup:
-        return peak * step / warmup
-    return peak * (total - step) / (total - warmup)
-
-
-def make_optimizer(model, peak):
-    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
-    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
-
-
-# %% wrong="5.3" name="any warm-up" says="should raise ValueError"
-def schedule(step, warmup, total, peak):
-    if step < warmup:
-        return peak * step / warmup
-    return peak * max(0, total - step) / max(1, total - warmup)
-
-
-def make_optimizer(model, peak):
-    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
-    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+# - return peak * max(0, total - step) / (total - warmup)
+# + return peak * max(0, total - step) / max(1, total - warmup)
 
 
 # %% wrong="5.3" name="everything decays" says="everything is decayed"
@@ -585,85 +494,39 @@ def make_optimizer(model, peak):
 # + return torch.optim.AdamW(model.parameters(), lr=peak, weight_decay=0.0)
 
 
-# %% wrong="5.3" name="norms looked for by name" says="not called `norm` here"
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError(warmup)
-    if step < warmup:
-        return peak * step / warmup
-    return peak * max(0, total - step) / (total - warmup)
+# %% wrong="5.3" of="in short" name="norms looked for by name" says="not called `norm` here"
+# - groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
+# - groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+# + spared = ("bias", "LayerNorm.weight")
+# + named = list(model.named_parameters())
+# + groups = [
+# +     {"params": [part for name, part in named if not any(word in name for word in spared)]},
+# +     {"params": [part for name, part in named if any(word in name for word in spared)], "weight_decay": 0.0},
+# + ]
 
 
-def make_optimizer(model, peak):
-    spared = ("bias", "LayerNorm.weight")
-    named = list(model.named_parameters())
-    groups = [
-        {"params": [part for name, part in named if not any(word in name for word in spared)]},
-        {"params": [part for name, part in named if any(word in name for word in spared)], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+# %% wrong="5.3" of="in short" name="Adam with L2" says="decay inside the gradient"
+# - return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+# + return torch.optim.Adam(groups, lr=peak, weight_decay=0.01)
 
 
-# %% wrong="5.3" name="Adam with L2" says="decay inside the gradient"
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError(warmup)
-    if step < warmup:
-        return peak * step / warmup
-    return peak * max(0, total - step) / (total - warmup)
+# %% wrong="5.3" of="in short" name="the rate is not passed on" says="not `peak`"
+# - return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+# + return torch.optim.AdamW(groups, weight_decay=0.01)
 
 
-def make_optimizer(model, peak):
-    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
-    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
-    return torch.optim.Adam(groups, lr=peak, weight_decay=0.01)
+# %% wrong="5.3" of="in short" name="other betas" says="betas are not"
+# - return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+# + return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01, betas=(0.9, 0.98))
 
 
-# %% wrong="5.3" name="the rate is not passed on" says="not `peak`"
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError(warmup)
-    if step < warmup:
-        return peak * step / warmup
-    return peak * max(0, total - step) / (total - warmup)
-
-
-def make_optimizer(model, peak):
-    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
-    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, weight_decay=0.01)
-
-
-# %% wrong="5.3" name="other betas" says="betas are not"
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError(warmup)
-    if step < warmup:
-        return peak * step / warmup
-    return peak * max(0, total - step) / (total - warmup)
-
-
-def make_optimizer(model, peak):
-    groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
-    groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01, betas=(0.9, 0.98))
-
-
-# %% wrong="5.3" name="embeddings are left out" says="embeddings" private=true
-def schedule(step, warmup, total, peak):
-    if not 0 <= warmup < total:
-        raise ValueError(warmup)
-    if step < warmup:
-        return peak * step / warmup
-    return peak * max(0, total - step) / (total - warmup)
-
-
-def make_optimizer(model, peak):
-    weights = {id(part.weight): part.weight for part in model.modules() if isinstance(part, (nn.Linear, nn.Conv1d))}
-    known, linear = {*weights}, [*weights.values()]
-    rest = [part for part in model.parameters() if id(part) not in known]
-    groups = [{"params": linear}, {"params": rest, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=peak, weight_decay=0.01)
+# %% wrong="5.3" of="in short" name="embeddings are left out" says="embeddings" private=true
+# - groups = [{"params": [p for p in model.parameters() if p.ndim > 1]}]
+# - groups += [{"params": [p for p in model.parameters() if p.ndim < 2], "weight_decay": 0.0}]
+# + weights = {id(part.weight): part.weight for part in model.modules() if isinstance(part, (nn.Linear, nn.Conv1d))}
+# + known, linear = {*weights}, [*weights.values()]
+# + rest = [part for part in model.parameters() if id(part) not in known]
+# + groups = [{"params": linear}, {"params": rest, "weight_decay": 0.0}]
 
 
 # %% wrong="5.3" name="LayerNorm alone is spared" says="a norm of another kind"
@@ -823,35 +686,9 @@ def make_optimizer(model, peak):
     )
 
 
-# %% wrong="5.4" name="percent" says="in points"
+# %% right="5.4" name="in short"
 def accuracy(predictions, labels):
     if len(predictions) != len(labels) or not labels:
-        raise ValueError("no")
-    return 100 * sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
-
-
-def majority(labels):
-    if not labels:
-        raise ValueError("no")
-    return max(labels.count(label) for label in labels) / len(labels)
-
-
-# %% wrong="5.4" name="rounded" says="is rounded"
-def accuracy(predictions, labels):
-    if len(predictions) != len(labels) or not labels:
-        raise ValueError("no")
-    return round(sum(guess == label for guess, label in zip(predictions, labels)) / len(labels), 3)
-
-
-def majority(labels):
-    if not labels:
-        raise ValueError("no")
-    return max(labels.count(label) for label in labels) / len(labels)
-
-
-# %% wrong="5.4" name="zip drops the rest" says="different lengths should raise"
-def accuracy(predictions, labels):
-    if not labels:
         raise ValueError("no")
     return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
 
@@ -862,16 +699,27 @@ def majority(labels):
     return max(labels.count(label) for label in labels) / len(labels)
 
 
-# %% wrong="5.4" name="nothing gives 0" says="not 0 and not NaN"
-def accuracy(predictions, labels):
-    hits = sum(guess == label for guess, label in zip(predictions, labels, strict=True))
-    return hits / max(1, len(labels))
+# %% wrong="5.4" of="in short" name="percent" says="in points"
+# - return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+# + return 100 * sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
 
 
-def majority(labels):
-    if not labels:
-        raise ValueError("no")
-    return max(labels.count(label) for label in labels) / len(labels)
+# %% wrong="5.4" of="in short" name="rounded" says="is rounded"
+# - return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+# + return round(sum(guess == label for guess, label in zip(predictions, labels)) / len(labels), 3)
+
+
+# %% wrong="5.4" of="in short" name="zip drops the rest" says="different lengths should raise"
+# - if len(predictions) != len(labels) or not labels:
+# + if not labels:
+
+
+# %% wrong="5.4" of="in short" name="nothing gives 0" says="not 0 and not NaN"
+# - if len(predictions) != len(labels) or not labels:
+# -     raise ValueError("no")
+# - return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+# + hits = sum(guess == label for guess, label in zip(predictions, labels, strict=True))
+# + return hits / max(1, len(labels))
 
 
 # %% wrong="5.4" name="no labels, no error of the right kind" says="there is no majority"
@@ -891,30 +739,14 @@ def majority(labels):
 # + return 1 / len(set(labels))
 
 
-# %% wrong="5.4" name="all or nothing" says="not the share of predictions"
-def accuracy(predictions, labels):
-    if len(predictions) != len(labels) or not labels:
-        raise ValueError("no")
-    return float(predictions == labels)
+# %% wrong="5.4" of="in short" name="all or nothing" says="not the share of predictions"
+# - return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+# + return float(predictions == labels)
 
 
-def majority(labels):
-    if not labels:
-        raise ValueError("no")
-    return max(labels.count(label) for label in labels) / len(labels)
-
-
-# %% wrong="5.4" name="truth values" says="not the share of predictions"
-def accuracy(predictions, labels):
-    if len(predictions) != len(labels) or not labels:
-        raise ValueError("no")
-    return sum(bool(guess) == bool(label) for guess, label in zip(predictions, labels)) / len(labels)
-
-
-def majority(labels):
-    if not labels:
-        raise ValueError("no")
-    return max(labels.count(label) for label in labels) / len(labels)
+# %% wrong="5.4" of="in short" name="truth values" says="not the share of predictions"
+# - return sum(guess == label for guess, label in zip(predictions, labels)) / len(labels)
+# + return sum(bool(guess) == bool(label) for guess, label in zip(predictions, labels)) / len(labels)
 
 
 # %% wrong="5.4" name="three classes at most" says="other numbers of classes" private=true
@@ -968,48 +800,35 @@ def majority(labels):
     return accuracy([statistics.mode(labels)] * len(labels), labels) if labels else accuracy([], [])
 
 
-# %% wrong="5.5" name="ddof 0" says="divides by n - 1"
+# %% right="5.5" name="in short"
 def mean_and_sd(accuracies):
     if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
         raise ValueError("no")
-    return np.mean(accuracies), np.std(accuracies)
+    return np.mean(accuracies), np.std(accuracies, ddof=1)
 
 
 def in_points(mean, sd):
     return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
 
 
-# %% wrong="5.5" name="variance" says="this is the variance"
-def mean_and_sd(accuracies):
-    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
-        raise ValueError("no")
-    return statistics.mean(accuracies), statistics.variance(accuracies)
+# %% wrong="5.5" of="in short" name="ddof 0" says="divides by n - 1"
+# - return np.mean(accuracies), np.std(accuracies, ddof=1)
+# + return np.mean(accuracies), np.std(accuracies)
 
 
-def in_points(mean, sd):
-    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+# %% wrong="5.5" of="in short" name="variance" says="this is the variance"
+# - return np.mean(accuracies), np.std(accuracies, ddof=1)
+# + return statistics.mean(accuracies), statistics.variance(accuracies)
 
 
-# %% wrong="5.5" name="standard error" says="standard error of the mean"
-def mean_and_sd(accuracies):
-    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
-        raise ValueError("no")
-    return statistics.mean(accuracies), statistics.stdev(accuracies) / len(accuracies) ** 0.5
+# %% wrong="5.5" of="in short" name="standard error" says="standard error of the mean"
+# - return np.mean(accuracies), np.std(accuracies, ddof=1)
+# + return statistics.mean(accuracies), statistics.stdev(accuracies) / len(accuracies) ** 0.5
 
 
-def in_points(mean, sd):
-    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
-
-
-# %% wrong="5.5" name="median" says="this is the median"
-def mean_and_sd(accuracies):
-    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
-        raise ValueError("no")
-    return statistics.median(accuracies), statistics.stdev(accuracies)
-
-
-def in_points(mean, sd):
-    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+# %% wrong="5.5" of="in short" name="median" says="this is the median"
+# - return np.mean(accuracies), np.std(accuracies, ddof=1)
+# + return statistics.median(accuracies), statistics.stdev(accuracies)
 
 
 # %% wrong="5.5" name="a fraction and points" says="never mix them"
@@ -1056,15 +875,9 @@ def in_points(mean, sd):
     return f"{100 * mean:.1f} ± {sd:.2f} points"
 
 
-# %% wrong="5.5" name="range" says="this is the range"
-def mean_and_sd(accuracies):
-    if len(accuracies) < 2 or not all(0 <= value <= 1 for value in accuracies):
-        raise ValueError("no")
-    return statistics.mean(accuracies), max(accuracies) - min(accuracies)
-
-
-def in_points(mean, sd):
-    return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
+# %% wrong="5.5" of="in short" name="range" says="this is the range"
+# - return np.mean(accuracies), np.std(accuracies, ddof=1)
+# + return statistics.mean(accuracies), max(accuracies) - min(accuracies)
 
 
 # %% wrong="5.5" name="one run gives NaN" says="one run has no spread"
@@ -1192,6 +1005,25 @@ def in_points(mean, sd):
     return f"{100 * mean:.1f} ± {100 * sd:.1f} points"
 
 
+# %% right="5.6" name="in short"
+def t_interval(values, level=0.95):
+    if len(values) < 2:
+        raise ValueError("no")
+    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
+    return statistics.mean(values) - half, statistics.mean(values) + half
+
+
+def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+    if len(values) < 2:
+        raise ValueError("no")
+    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+
+
+def binomial_error(p, examples):
+    return (p * (1 - p) / examples) ** 0.5
+
+
 # %% wrong="5.6" name="normal quantile" says="the quantile is the normal one" loses="t_interval"
 # - mean = statistics.mean(values)  # and stdev refuses a single value: StatisticsError is a ValueError
 # - half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
@@ -1271,268 +1103,75 @@ def in_points(mean, sd):
 # + return statistics.mean(values) - half, statistics.mean(values) + half
 
 
-# %% wrong="5.6" name="without replacement" says="draw with replacement" loses="bootstrap_interval"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
+# %% wrong="5.6" of="in short" name="without replacement" says="draw with replacement" loses="bootstrap_interval"
+# - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+# + means = np.random.default_rng(seed).permuted(np.tile(values, (resamples, 1)), axis=1).mean(axis=1)
 
 
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).permuted(np.tile(values, (resamples, 1)), axis=1).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+# %% wrong="5.6" of="in short" name="single runs" says="single runs are drawn" loses="bootstrap_interval"
+# - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+# + means = np.random.default_rng(seed).choice(values, (resamples, 1)).mean(axis=1)
 
 
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
+# %% wrong="5.6" of="in short" name="worst and best resample" says="does not change the bootstrap" loses="bootstrap_interval"
+# - return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+# + return [means.min(), means.max()]
 
 
-# %% wrong="5.6" name="single runs" says="single runs are drawn" loses="bootstrap_interval"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
+# %% wrong="5.6" of="in short" name="all of the error on either side" says="cuts off the wrong share" loses="bootstrap_interval"
+# - return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+# + return np.quantile(means, [1 - level, level]).tolist()
 
 
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, 1)).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
+# %% wrong="5.6" of="in short" name="the seed is not used" says="does not change the resamples" loses="bootstrap_interval"
+# - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+# + means = np.random.default_rng(0).choice(values, (resamples, len(values))).mean(axis=1)
 
 
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
+# %% wrong="5.6" of="in short" name="unseeded" says="the same seed gives another" loses="bootstrap_interval"
+# - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+# + means = np.random.default_rng().choice(values, (resamples, len(values))).mean(axis=1)
 
 
-# %% wrong="5.6" name="worst and best resample" says="does not change the bootstrap" loses="bootstrap_interval"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
+# %% wrong="5.6" of="in short" name="quantiles of the median" says="is not that of the means" loses="bootstrap_interval"
+# - means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
+# + means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1) + 0.01
 
 
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return [means.min(), means.max()]
+# %% wrong="5.6" of="in short" name="one run is resampled" says="bootstrap_interval should raise" loses="bootstrap_interval"
+#   def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+# -     if len(values) < 2:
+# -         raise ValueError("no")
 
 
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
+# %% wrong="5.6" of="in short" name="a thousand resamples" says="ten thousand resamples" loses="bootstrap_interval" private=true
+# - def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
+# + def bootstrap_interval(values, level=0.95, resamples=2000, seed=0):
 
 
-# %% wrong="5.6" name="all of the error on either side" says="cuts off the wrong share" loses="bootstrap_interval"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
+# %% wrong="5.6" of="in short" name="variance" says="this is the variance" loses="binomial_error"
+# - return (p * (1 - p) / examples) ** 0.5
+# + return p * (1 - p) / examples
 
 
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [1 - level, level]).tolist()
+# %% wrong="5.6" of="in short" name="of one example" says="deviation of one example" loses="binomial_error"
+# - return (p * (1 - p) / examples) ** 0.5
+# + return (p * (1 - p)) ** 0.5
 
 
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
+# %% wrong="5.6" of="in short" name="of the number of hits" says="of the number of hits" loses="binomial_error"
+# - return (p * (1 - p) / examples) ** 0.5
+# + return (p * (1 - p) * examples) ** 0.5
 
 
-# %% wrong="5.6" name="the seed is not used" says="does not change the resamples" loses="bootstrap_interval"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
+# %% wrong="5.6" of="in short" name="half an interval" says="comes without 1.96" loses="binomial_error"
+# - return (p * (1 - p) / examples) ** 0.5
+# + return 1.96 * (p * (1 - p) / examples) ** 0.5
 
 
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(0).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
-
-# %% wrong="5.6" name="unseeded" says="the same seed gives another" loses="bootstrap_interval"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng().choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
-
-# %% wrong="5.6" name="quantiles of the median" says="is not that of the means" loses="bootstrap_interval"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1) + 0.01
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
-
-# %% wrong="5.6" name="one run is resampled" says="bootstrap_interval should raise" loses="bootstrap_interval"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
-
-# %% wrong="5.6" name="a thousand resamples" says="ten thousand resamples" loses="bootstrap_interval" private=true
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=2000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
-
-# %% wrong="5.6" name="variance" says="this is the variance" loses="binomial_error"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return p * (1 - p) / examples
-
-
-# %% wrong="5.6" name="of one example" says="deviation of one example" loses="binomial_error"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p)) ** 0.5
-
-
-# %% wrong="5.6" name="of the number of hits" says="of the number of hits" loses="binomial_error"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) * examples) ** 0.5
-
-
-# %% wrong="5.6" name="half an interval" says="comes without 1.96" loses="binomial_error"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return 1.96 * (p * (1 - p) / examples) ** 0.5
-
-
-# %% wrong="5.6" name="the largest there is" says="not the root of p" loses="binomial_error"
-def t_interval(values, level=0.95):
-    if len(values) < 2:
-        raise ValueError("no")
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * statistics.stdev(values) / len(values) ** 0.5
-    return statistics.mean(values) - half, statistics.mean(values) + half
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    if len(values) < 2:
-        raise ValueError("no")
-    means = np.random.default_rng(seed).choice(values, (resamples, len(values))).mean(axis=1)
-    return np.quantile(means, [(1 - level) / 2, (1 + level) / 2]).tolist()
-
-
-def binomial_error(p, examples):
-    return (0.25 / examples) ** 0.5
+# %% wrong="5.6" of="in short" name="the largest there is" says="not the root of p" loses="binomial_error"
+# - return (p * (1 - p) / examples) ** 0.5
+# + return (0.25 / examples) ** 0.5
 
 
 # %% wrong="5.6" name="numpy's global generator" says="a global generator" loses="bootstrap_interval"
@@ -1620,52 +1259,27 @@ def binomial_error(p, examples):
     return np.sqrt(p - p**2) / np.sqrt(examples)
 
 
-# %% wrong="5.6" name="cut to fractions" says="cut off at 0 or 1" loses="t_interval"
-def t_interval(values, level=0.95):
-    x = np.asarray(list(values), dtype=float)
-    n = len(x)
-    if n < 2:
-        raise ValueError("fewer than two")
-    half = stats.t.ppf((1 + level) / 2, n - 1) * x.std(ddof=1) / n**0.5
-    return max(0.0, float(x.mean() - half)), min(1.0, float(x.mean() + half))
+# %% wrong="5.6" of="indices from a generator of torch's" name="cut to fractions" says="cut off at 0 or 1" loses="t_interval"
+# - return float(x.mean() - half), float(x.mean() + half)
+# + return max(0.0, float(x.mean() - half)), min(1.0, float(x.mean() + half))
+
+# - generator = torch.Generator().manual_seed(seed)
+# - index = torch.randint(len(x), (resamples, len(x)), generator=generator)
+# - means = torch.from_numpy(x)[index].mean(dim=1)
+# + draws = np.random.default_rng(seed).choice(x, size=(resamples, len(x)))
+
+# - low, high = means.quantile(tail), means.quantile(1 - tail)
+# + low, high = np.quantile(draws.mean(axis=1), [tail, 1 - tail])
 
 
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    x = np.asarray(list(values), dtype=float)
-    if len(x) < 2:
-        raise ValueError("fewer than two")
-    draws = np.random.default_rng(seed).choice(x, size=(resamples, len(x)))
-    tail = (1 - level) / 2
-    low, high = np.quantile(draws.mean(axis=1), [tail, 1 - tail])
-    return low.item(), high.item()
+# %% wrong="5.6" of="indices from a generator of torch's" name="medians" says="medians taken" loses="bootstrap_interval"
+# - generator = torch.Generator().manual_seed(seed)
+# - index = torch.randint(len(x), (resamples, len(x)), generator=generator)
+# - means = torch.from_numpy(x)[index].mean(dim=1)
+# + draws = np.random.default_rng(seed).choice(x, size=(resamples, len(x)))
 
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
-
-
-# %% wrong="5.6" name="medians" says="medians taken" loses="bootstrap_interval"
-def t_interval(values, level=0.95):
-    x = np.asarray(list(values), dtype=float)
-    n = len(x)
-    if n < 2:
-        raise ValueError("fewer than two")
-    half = stats.t.ppf((1 + level) / 2, n - 1) * x.std(ddof=1) / n**0.5
-    return float(x.mean() - half), float(x.mean() + half)
-
-
-def bootstrap_interval(values, level=0.95, resamples=10_000, seed=0):
-    x = np.asarray(list(values), dtype=float)
-    if len(x) < 2:
-        raise ValueError("fewer than two")
-    draws = np.random.default_rng(seed).choice(x, size=(resamples, len(x)))
-    tail = (1 - level) / 2
-    low, high = np.quantile(np.median(draws, axis=1), [tail, 1 - tail])
-    return low.item(), high.item()
-
-
-def binomial_error(p, examples):
-    return (p * (1 - p) / examples) ** 0.5
+# - low, high = means.quantile(tail), means.quantile(1 - tail)
+# + low, high = np.quantile(np.median(draws, axis=1), [tail, 1 - tail])
 
 
 # %% right="5.6" name="scipy's own interval and bootstrap"
@@ -1940,6 +1554,21 @@ def by_example(right_a, right_b, level=0.95):
     return (b - a).mean(), interval.low, interval.high
 
 
+# %% right="5.8" name="in short"
+def health(predictions, labels):
+    if not predictions:
+        raise ValueError("no runs")
+    bad = sorted(s for s, p in predictions.items() if len(set(p)) == 1)
+    acc = {s: sum(x == y for x, y in zip(p, labels)) / len(labels) for s, p in predictions.items()}
+    others = [v for s, v in acc.items() if s not in bad]
+    return {
+        "runs": len(predictions),
+        "degenerate": bad,
+        "mean": sum(acc.values()) / len(acc),
+        "mean_of_others": sum(others) / len(others) if others else None,
+    }
+
+
 # %% wrong="5.8" name="dropped in silence" says="drop nothing in silence"
 # - means = {"mean": np.mean([*hits.values()]), "mean_of_others": np.mean(others) if others else None}
 # + means = {"mean": np.mean(others) if others else 0.0, "mean_of_others": np.mean(others) if others else None}
@@ -2041,65 +1670,24 @@ def health(predictions, labels):
     return {"mean_of_others": others, "mean": hits.mean(), "degenerate": seeds[stuck].tolist(), "runs": len(seeds)}
 
 
-# %% wrong="5.8" name="sorted as text" says="sorted as numbers"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no runs")
-    bad = sorted(s for s, p in predictions.items() if len(set(p)) == 1)
-    bad.sort(key=str)
-    acc = {s: sum(x == y for x, y in zip(p, labels)) / len(labels) for s, p in predictions.items()}
-    others = [v for s, v in acc.items() if s not in bad]
-    return {
-        "runs": len(predictions),
-        "degenerate": bad,
-        "mean": sum(acc.values()) / len(acc),
-        "mean_of_others": sum(others) / len(others) if others else None,
-    }
+# %% wrong="5.8" of="in short" name="sorted as text" says="sorted as numbers"
+#   bad = sorted(s for s, p in predictions.items() if len(set(p)) == 1)
+# + bad.sort(key=str)
 
 
-# %% wrong="5.8" name="a seed of zero is false" says="with the seed 0"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no runs")
-    bad = sorted(s for s, p in predictions.items() if s and len(set(p)) == 1)
-    acc = {s: sum(x == y for x, y in zip(p, labels)) / len(labels) for s, p in predictions.items()}
-    others = [v for s, v in acc.items() if s not in bad]
-    return {
-        "runs": len(predictions),
-        "degenerate": bad,
-        "mean": sum(acc.values()) / len(acc),
-        "mean_of_others": sum(others) / len(others) if others else None,
-    }
+# %% wrong="5.8" of="in short" name="a seed of zero is false" says="with the seed 0"
+# - bad = sorted(s for s, p in predictions.items() if len(set(p)) == 1)
+# + bad = sorted(s for s, p in predictions.items() if s and len(set(p)) == 1)
 
 
-# %% wrong="5.8" name="of one example, none is degenerate" says="with one example"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no runs")
-    bad = sorted(s for s, p in predictions.items() if len(set(p)) == 1 and len(p) > 1)
-    acc = {s: sum(x == y for x, y in zip(p, labels)) / len(labels) for s, p in predictions.items()}
-    others = [v for s, v in acc.items() if s not in bad]
-    return {
-        "runs": len(predictions),
-        "degenerate": bad,
-        "mean": sum(acc.values()) / len(acc),
-        "mean_of_others": sum(others) / len(others) if others else None,
-    }
+# %% wrong="5.8" of="in short" name="of one example, none is degenerate" says="with one example"
+# - bad = sorted(s for s, p in predictions.items() if len(set(p)) == 1)
+# + bad = sorted(s for s, p in predictions.items() if len(set(p)) == 1 and len(p) > 1)
 
 
-# %% wrong="5.8" name="seeds named as text" says="the seeds as they are"
-def health(predictions, labels):
-    if not predictions:
-        raise ValueError("no runs")
-    bad = sorted(s for s, p in predictions.items() if len(set(p)) == 1)
-    acc = {s: sum(x == y for x, y in zip(p, labels)) / len(labels) for s, p in predictions.items()}
-    others = [v for s, v in acc.items() if s not in bad]
-    return {
-        "runs": len(predictions),
-        "degenerate": [str(s) for s in bad],
-        "mean": sum(acc.values()) / len(acc),
-        "mean_of_others": sum(others) / len(others) if others else None,
-    }
+# %% wrong="5.8" of="in short" name="seeds named as text" says="the seeds as they are"
+# - "degenerate": bad,
+# + "degenerate": [str(s) for s in bad],
 
 
 # %% right="5.8" name="arrays and masks"
@@ -2235,36 +1823,32 @@ def seeds_needed(difference, sd, level=0.95, power=0.8):
     return high
 
 
-# %% wrong="5.10" name="the best there is" says="One run is rarely the luckiest"
+# %% right="5.10" name="in short"
 def expected_best(accuracies, n):
     if n < 1 or not accuracies:
         raise ValueError("no")
     count, ordered = len(accuracies), sorted(accuracies)
-    return ordered[-1]
-
-
-# %% wrong="5.10" name="the mean" says="n is not used"
-def expected_best(accuracies, n):
-    if n < 1 or not accuracies:
-        raise ValueError("no")
-    count, ordered = len(accuracies), sorted(accuracies)
-    return sum(ordered) / count
-
-
-# %% wrong="5.10" name="sorted the wrong way round" says="expected worst"
-def expected_best(accuracies, n):
-    if n < 1 or not accuracies:
-        raise ValueError("no")
-    count, ordered = len(accuracies), sorted(accuracies, reverse=True)
     return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
 
 
-# %% wrong="5.10" name="not sorted" says="not the mean over all ways"
-def expected_best(accuracies, n):
-    if n < 1 or not accuracies:
-        raise ValueError("no")
-    count, ordered = len(accuracies), list(accuracies)
-    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+# %% wrong="5.10" of="in short" name="the best there is" says="One run is rarely the luckiest"
+# - return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+# + return ordered[-1]
+
+
+# %% wrong="5.10" of="in short" name="the mean" says="n is not used"
+# - return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+# + return sum(ordered) / count
+
+
+# %% wrong="5.10" of="in short" name="sorted the wrong way round" says="expected worst"
+# - count, ordered = len(accuracies), sorted(accuracies)
+# + count, ordered = len(accuracies), sorted(accuracies, reverse=True)
+
+
+# %% wrong="5.10" of="in short" name="not sorted" says="not the mean over all ways"
+# - count, ordered = len(accuracies), sorted(accuracies)
+# + count, ordered = len(accuracies), list(accuracies)
 
 
 # %% wrong="5.10" name="without being put back" says="without being put back"
@@ -2278,29 +1862,20 @@ def expected_best(accuracies, n):
     return sum(best) / len(best)
 
 
-# %% wrong="5.10" name="equal values count once" says="equal values count once"
-def expected_best(accuracies, n):
-    if n < 1 or not accuracies:
-        raise ValueError("no")
-    ordered = sorted(set(accuracies))
-    count = len(ordered)
-    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+# %% wrong="5.10" of="in short" name="equal values count once" says="equal values count once"
+# - count, ordered = len(accuracies), sorted(accuracies)
+# + ordered = sorted(set(accuracies))
+# + count = len(ordered)
 
 
-# %% wrong="5.10" name="numbered from 0" says="not the mean over all ways"
-def expected_best(accuracies, n):
-    if n < 1 or not accuracies:
-        raise ValueError("no")
-    count, ordered = len(accuracies), sorted(accuracies)
-    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered))
+# %% wrong="5.10" of="in short" name="numbered from 0" says="not the mean over all ways"
+# - return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+# + return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered))
 
 
-# %% wrong="5.10" name="no runs" says="best of no runs"
-def expected_best(accuracies, n):
-    if not accuracies:
-        raise ValueError("no")
-    count, ordered = len(accuracies), sorted(accuracies)
-    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+# %% wrong="5.10" of="in short" name="no runs" says="best of no runs"
+# - if n < 1 or not accuracies:
+# + if not accuracies:
 
 
 # %% wrong="5.10" name="no accuracies" says="best of no runs"
@@ -2312,31 +1887,21 @@ def expected_best(accuracies, n):
     return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
 
 
-# %% wrong="5.10" name="best of the first n" says="not the mean over all ways"
-def expected_best(accuracies, n):
-    if n < 1 or not accuracies:
-        raise ValueError("no")
-    count, ordered = len(accuracies), sorted(accuracies)
-    return max(accuracies[:n]) - 0.001 if n > 1 else sum(accuracies) / count
+# %% wrong="5.10" of="in short" name="best of the first n" says="not the mean over all ways"
+# - return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+# + return max(accuracies[:n]) - 0.001 if n > 1 else sum(accuracies) / count
 
 
-# %% wrong="5.10" name="sorts the caller's list" says="your code changes"
-def expected_best(accuracies, n):
-    if n < 1 or not accuracies:
-        raise ValueError("no")
-    count = len(accuracies)
-    accuracies.sort()
-    ordered = accuracies
-    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+# %% wrong="5.10" of="in short" name="sorts the caller's list" says="your code changes"
+# - count, ordered = len(accuracies), sorted(accuracies)
+# + count = len(accuracies)
+# + accuracies.sort()
+# + ordered = accuracies
 
 
-# %% wrong="5.10" name="n up to 6 only" says="other n" private=true
-def expected_best(accuracies, n):
-    if n < 1 or not accuracies:
-        raise ValueError("no")
-    n = min(n, 6)
-    count, ordered = len(accuracies), sorted(accuracies)
-    return sum(v * ((i / count) ** n - ((i - 1) / count) ** n) for i, v in enumerate(ordered, start=1))
+# %% wrong="5.10" of="in short" name="n up to 6 only" says="other n" private=true
+#       raise ValueError("no")
+# + n = min(n, 6)
 
 
 # %% right="5.10" name="one minus the chance to stay below"
@@ -2555,17 +2120,11 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
-# %% wrong="5.2" name="a hundred thousand apart" says="of many seeds below a million" private=true
-def streams(seed, varies=("head", "order", "dropout")):
-    parts = ("head", "order", "dropout")
-    for name in varies:
-        if name not in parts:
-            raise ValueError(name)
-    made = {}
-    for number, part in enumerate(parts):
-        s = seed if part in varies else 0
-        made[part] = torch.Generator().manual_seed(s + 100_000 * number)
-    return made
+# %% wrong="5.2" of="numbers from numpy's seed sequence" name="a hundred thousand apart" says="of many seeds below a million" private=true
+# - made[part] = torch.Generator().manual_seed(
+# -     int(np.random.SeedSequence([s, number]).generate_state(1, np.uint64)[0])
+# - )
+# + made[part] = torch.Generator().manual_seed(s + 100_000 * number)
 
 
 # %% wrong="5.2" name="two bytes of a digest" says="of many seeds below a million" private=true
@@ -2584,17 +2143,11 @@ def streams(seed, varies=("head", "order", "dropout")):
     return made
 
 
-# %% wrong="5.2" name="hash" says="in another session of Python"
-def streams(seed, varies=("head", "order", "dropout")):
-    parts = ("head", "order", "dropout")
-    for name in varies:
-        if name not in parts:
-            raise ValueError(name)
-    made = {}
-    for number, part in enumerate(parts):
-        s = seed if part in varies else 0
-        made[part] = torch.Generator().manual_seed(abs(hash((s, part))) % 2**32)
-    return made
+# %% wrong="5.2" of="numbers from numpy's seed sequence" name="hash" says="in another session of Python"
+# - made[part] = torch.Generator().manual_seed(
+# -     int(np.random.SeedSequence([s, number]).generate_state(1, np.uint64)[0])
+# - )
+# + made[part] = torch.Generator().manual_seed(abs(hash((s, part))) % 2**32)
 
 
 # %% wrong="5.4" name="the mean of the class numbers" says="mean of the class numbers"

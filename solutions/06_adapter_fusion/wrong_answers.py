@@ -237,6 +237,19 @@ class BottleneckAdapter(nn.Module):
         return out + (states if residual is None else residual)
 
 
+# %% right="6.2" name="in short"
+def train_only(model, parts):
+    own = {id(p) for p in model.parameters()}
+    chosen = {id(p): p for part in parts for p in part.parameters()}
+    if not set(chosen) <= own:
+        raise ValueError("a part is not the model's")
+    for p in model.parameters():
+        p.requires_grad = id(p) in chosen
+        if id(p) not in chosen:
+            p.grad = None
+    return list(chosen.values())
+
+
 # %% wrong="6.2" name="flag of the module" says="part that was not chosen moved"
 def train_only(model, parts):
     model.requires_grad = False
@@ -400,45 +413,19 @@ def train_only(model, parts):
     return learns
 
 
-# %% wrong="6.2" name="a generator" says="should return a list, not a generator"
-def train_only(model, parts):
-    own = {id(p) for p in model.parameters()}
-    chosen = {id(p): p for part in parts for p in part.parameters()}
-    if not set(chosen) <= own:
-        raise ValueError("a part is not the model's")
-    for p in model.parameters():
-        p.requires_grad = id(p) in chosen
-        if id(p) not in chosen:
-            p.grad = None
-    return (p for p in chosen.values())
+# %% wrong="6.2" of="in short" name="a generator" says="should return a list, not a generator"
+# - return list(chosen.values())
+# + return (p for p in chosen.values())
 
 
-# %% wrong="6.2" name="evaluation mode, too" says="changes the mode"
-def train_only(model, parts):
-    own = {id(p) for p in model.parameters()}
-    chosen = {id(p): p for part in parts for p in part.parameters()}
-    if not set(chosen) <= own:
-        raise ValueError("a part is not the model's")
-    for p in model.parameters():
-        p.requires_grad = id(p) in chosen
-        if id(p) not in chosen:
-            p.grad = None
-    model.eval()
-    return list(chosen.values())
+# %% wrong="6.2" of="in short" name="evaluation mode, too" says="changes the mode"
+#           p.grad = None
+# + model.eval()
 
 
-# %% wrong="6.2" name="training mode, too" says="changes the mode"
-def train_only(model, parts):
-    own = {id(p) for p in model.parameters()}
-    chosen = {id(p): p for part in parts for p in part.parameters()}
-    if not set(chosen) <= own:
-        raise ValueError("a part is not the model's")
-    for p in model.parameters():
-        p.requires_grad = id(p) in chosen
-        if id(p) not in chosen:
-            p.grad = None
-    model.train()
-    return list(chosen.values())
+# %% wrong="6.2" of="in short" name="training mode, too" says="changes the mode"
+#           p.grad = None
+# + model.train()
 
 
 # %% wrong="6.2" name="new parameters" says="replaced by others"
@@ -902,18 +889,12 @@ def compose(model, folders, head, n_classes=2):
     model.active_head = head
 
 
-# %% wrong="6.4" name="model in evaluation mode" says="after compose the model is in evaluation mode"
-import adapters.composition
-
-
-def compose(model, folders, head, n_classes=2):
-    for name, folder in folders.items():
-        model.load_adapter(folder, load_as=name, with_head=False)
-    together = adapters.composition.Fuse(*folders)
-    model.add_adapter_fusion(together)
-    model.add_classification_head(head, num_labels=n_classes)
-    model.train_adapter_fusion(together)
-    model.eval()
+# %% wrong="6.4" of="frozen by hand, with active adapters set" name="model in evaluation mode" says="after compose the model is in evaluation mode"
+# - model.set_active_adapters(together)
+# - for name, parameter in model.named_parameters():
+# -     parameter.requires_grad = "adapter_fusion_layer" in name or name.startswith(f"heads.{head}.")
+# + model.train_adapter_fusion(together)
+# + model.eval()
 
 
 # %% wrong="6.5" name="token types dropped" says="`token_type_ids` are dropped"
@@ -1122,72 +1103,30 @@ def train_fusion(model, batches, lr):
     return losses
 
 
-# %% wrong="6.5" name="mask from the tokens" says="made from the token numbers"
-def pair_logits(model, batch):
-    return model(
-        input_ids=batch["input_ids"],
-        token_type_ids=batch["token_type_ids"],
-        attention_mask=(batch["input_ids"] != 0).long(),
-    ).logits
+# %% wrong="6.5" of="mode put back afterwards" name="mask from the tokens" says="made from the token numbers"
+# - input_ids=batch["input_ids"], token_type_ids=batch["token_type_ids"], attention_mask=batch["attention_mask"]
+# + input_ids=batch["input_ids"],
+# + token_type_ids=batch["token_type_ids"],
+# + attention_mask=(batch["input_ids"] != 0).long(),
+
+# - before = model.training
+
+# - model.train(before)
 
 
-def sources(adapters, target):
-    found = [name for name, tasks in adapters.items() if target.lower() not in [t.lower() for t in tasks]]
-    if len(found) == 0:
-        raise ValueError("no adapter is left")
-    return found
+# %% wrong="6.5" of="mode put back afterwards" name="pair logits without gradients" says="no gradient reaches the model through pair_logits"
+# + @torch.no_grad()
+#   def pair_logits(model, batch):
 
+# - before = model.training
 
-def train_fusion(model, batches, lr):
-    model.train()
-    model.train_adapter_fusion(model.active_adapters)
-    learns = [p for p in model.parameters() if p.requires_grad]
-    for p in model.parameters():
-        p.grad = None
-    rule = torch.optim.SGD(learns, lr=lr)
-    losses = []
-    for batch in batches:
-        loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
+# - loss = F.cross_entropy(pair_logits(model, batch), batch["labels"]) + model.get_fusion_regularization_loss()
+# + loss = (
+# +     F.cross_entropy(model(**{k: v for k, v in batch.items() if k != "labels"}).logits, batch["labels"])
+# +     + model.get_fusion_regularization_loss()
+# + )
 
-
-# %% wrong="6.5" name="pair logits without gradients" says="no gradient reaches the model through pair_logits"
-@torch.no_grad()
-def pair_logits(model, batch):
-    return model(
-        input_ids=batch["input_ids"], token_type_ids=batch["token_type_ids"], attention_mask=batch["attention_mask"]
-    ).logits
-
-
-def sources(adapters, target):
-    found = [name for name, tasks in adapters.items() if target.lower() not in [t.lower() for t in tasks]]
-    if len(found) == 0:
-        raise ValueError("no adapter is left")
-    return found
-
-
-def train_fusion(model, batches, lr):
-    model.train()
-    model.train_adapter_fusion(model.active_adapters)
-    learns = [p for p in model.parameters() if p.requires_grad]
-    for p in model.parameters():
-        p.grad = None
-    rule = torch.optim.SGD(learns, lr=lr)
-    losses = []
-    for batch in batches:
-        loss = (
-            F.cross_entropy(model(**{k: v for k, v in batch.items() if k != "labels"}).logits, batch["labels"])
-            + model.get_fusion_regularization_loss()
-        )
-        rule.zero_grad()
-        loss.backward()
-        rule.step()
-        losses.append(loss.item())
-    return losses
+# - model.train(before)
 
 
 # %% right="6.5" name="step by hand, penalty by hand"
@@ -1406,59 +1345,27 @@ def fusion_weights(model, batches):
 # 6.7
 
 
-# %% wrong="6.6" name="padding by token number 0" says="told by the token numbers"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was = model.training
-    model.eval()
-    sums = counts = None
-    for batch in batches:
-        out = model(
-            input_ids=batch["input_ids"],
-            token_type_ids=batch["token_type_ids"],
-            attention_mask=batch["attention_mask"],
-            output_adapter_fusion_attentions=True,
-        )
-        (layers,) = out.adapter_fusion_attentions.values()
-        rows = []
-        for layer in sorted(layers):
-            (weights,) = layers[layer].values()
-            weights = torch.as_tensor(weights, dtype=torch.float64, device="cpu")
-            for sentence in (0, 1):
-                real = ((batch["token_type_ids"] == sentence) & (batch["input_ids"] != 0)).cpu()
-                rows.append(torch.cat([weights[real].sum(0), real.sum()[None].double()]))
-        table = torch.stack(rows)
-        sums = table if sums is None else sums + table
-    model.train(was)
-    return (sums[:, :-1] / sums[:, -1:]).reshape(-1, 2, sums.size(1) - 1).float()
+# %% wrong="6.6" of="einsum with an indicator" name="padding by token number 0" says="told by the token numbers"
+# - kind = F.one_hot(batch["token_type_ids"], 2) * batch["attention_mask"].unsqueeze(-1)
+# - kind = kind.double().cpu()
+# - ones = torch.ones(*weights.shape[:2], 1, dtype=torch.float64)
+# - rows.extend(torch.einsum("bts,btn->sn", kind, torch.cat([weights, ones], dim=-1)))
+# + for sentence in (0, 1):
+# +     real = ((batch["token_type_ids"] == sentence) & (batch["input_ids"] != 0)).cpu()
+# +     rows.append(torch.cat([weights[real].sum(0), real.sum()[None].double()]))
 
 
-# %% wrong="6.6" name="the model learns nothing any more" says="what learns is not what learned before"
-@torch.no_grad()
-def fusion_weights(model, batches):
-    was = model.training
-    model.eval()
-    model.requires_grad_(False)
-    sums = counts = None
-    for batch in batches:
-        out = model(
-            input_ids=batch["input_ids"],
-            token_type_ids=batch["token_type_ids"],
-            attention_mask=batch["attention_mask"],
-            output_adapter_fusion_attentions=True,
-        )
-        (layers,) = out.adapter_fusion_attentions.values()
-        rows = []
-        for layer in sorted(layers):
-            (weights,) = layers[layer].values()
-            weights = torch.as_tensor(weights, dtype=torch.float64, device="cpu")
-            for sentence in (0, 1):
-                real = ((batch["token_type_ids"] == sentence) & (batch["attention_mask"] == 1)).cpu()
-                rows.append(torch.cat([weights[real].sum(0), real.sum()[None].double()]))
-        table = torch.stack(rows)
-        sums = table if sums is None else sums + table
-    model.train(was)
-    return (sums[:, :-1] / sums[:, -1:]).reshape(-1, 2, sums.size(1) - 1).float()
+# %% wrong="6.6" of="einsum with an indicator" name="the model learns nothing any more" says="what learns is not what learned before"
+#   model.eval()
+# + model.requires_grad_(False)
+
+# - kind = F.one_hot(batch["token_type_ids"], 2) * batch["attention_mask"].unsqueeze(-1)
+# - kind = kind.double().cpu()
+# - ones = torch.ones(*weights.shape[:2], 1, dtype=torch.float64)
+# - rows.extend(torch.einsum("bts,btn->sn", kind, torch.cat([weights, ones], dim=-1)))
+# + for sentence in (0, 1):
+# +     real = ((batch["token_type_ids"] == sentence) & (batch["attention_mask"] == 1)).cpu()
+# +     rows.append(torch.cat([weights[real].sum(0), real.sum()[None].double()]))
 
 
 # %% right="6.6" name="all tokens joined, then averaged"

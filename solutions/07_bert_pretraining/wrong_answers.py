@@ -1829,11 +1829,9 @@ def run_all(results):
 # + return (draws < p) & (word_ids >= 0)
 
 
-# %% wrong="7.S1" name="the words of chosen pieces" says="words of many pieces"
-def choose_words(word_ids, p=0.15, generator=None):
-    hit = torch.rand(word_ids.shape, generator=generator, device=word_ids.device) < p
-    same = word_ids[:, :, None] == word_ids[:, None]
-    return (same & hit[:, None]).any(-1) & (word_ids >= 0)
+# %% wrong="7.S1" of="the draw of the first piece" name="the words of chosen pieces" says="words of many pieces"
+# - return hit.gather(1, same.long().argmax(-1)) & (word_ids >= 0)
+# + return (same & hit[:, None]).any(-1) & (word_ids >= 0)
 
 
 # %% wrong="7.S1" name="one draw for all rows" says="the same words are chosen in every row"

@@ -178,6 +178,10 @@ def test_cells_and_edits_share_a_file_that_formatter_and_linter_leave_alone(writ
         ('wrong="9.1" name="a bad one" says="x"', *BAD["no such line"]),
         ('right="9.1" name="a bad one"', *BAD["no old text"]),
         ('wrong="9.7" name="a bad one" says="x"', "# - self.total = 0", "there is no such exercise in notebook.py"),
+        ('wrong="9.1" of="a cat" name="a bad one" says="x"', "# - return 0", 'no answer "a cat" that is a whole cell'),
+        ('wrong="9.1" of="an edit" name="a bad one" says="x"', "# - return 0", 'no answer "an edit" that is a whole'),
+        ('wrong="9.1" of="a cell" name="a bad one" says="x"', "# - self.total = 0", "is no line"),
+        ('right="9.1" of="a cell" name="a bad one"', "def mean(values):\n    return 1", 'of "a cell", and no edit'),
     ],
 )
 def test_a_bad_edit_fails_the_build_and_is_named(written, marker, edit, says):
@@ -185,6 +189,12 @@ def test_a_bad_edit_fails_the_build_and_is_named(written, marker, edit, says):
     with pytest.raises(course.CourseError, match=says) as raised:
         cli.build.build(check=True)
     assert str(raised.value).startswith(f'{path}: 9.{7 if "9.7" in marker else 1} "a bad one": ')
+
+
+def test_an_edit_may_be_of_another_answer(written):
+    written(f'{FILE}\n\n# %% wrong="9.1" of="a cell" name="one" says="x"\n# - return 0\n# + return 1\n')
+    *_, of_a_cell = answers.answer_cases(None)
+    assert of_a_cell == answers.AnswerCase("9.1", "one", "def mean(values):\n    return 1", "x", of="a cell")
 
 
 def test_a_notebook_without_answers_can_be_built_already(written):
