@@ -31,6 +31,11 @@ class Terminal(Console):
 console = Terminal(highlight=False, width=None if sys.stdout.isatty() else 150)  # a log has room
 
 
+def print_error(message: str) -> None:
+    """Print a message on stderr."""
+    Terminal(stderr=True, highlight=False).print(f"autograder: {message}", markup=False, soft_wrap=True)
+
+
 class Interrupted(Exception):
     """A command was interrupted that keeps nothing; the message says what that means."""
 

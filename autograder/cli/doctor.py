@@ -1,10 +1,9 @@
 """`autograder doctor`."""
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from autograder.cli import context
+from autograder.cli import context, printing
 
 
 def doctor() -> None:
@@ -16,14 +15,8 @@ def doctor() -> None:
 
     found = machine.examine(context.load)
     colours = {machine.State.WORKS: "green", machine.State.DOES_NOT: "red", machine.State.NOT_NEEDED: "dim"}
-    table = Table(box=None, header_style="bold")
-    for heading in ("", "", "found", "what to do"):
-        table.add_column(heading, overflow="fold")
-    for one in found:
-        table.add_row(
-            one.what, Text(one.state, style=colours[one.state]), Text(one.found), Text(context.in_tree(one.do))
-        )
-    context.console.print(table)
+    rows = [(one.what, Text(one.state, style=colours[one.state]), Text(one.found), one.do) for one in found]
+    context.console.print(printing.table(("", "", "found", "what to do"), rows))
     if not machine.can_grade(found):
         context.console.print("nothing can be graded here until this is mended")
         raise typer.Exit(1)

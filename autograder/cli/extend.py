@@ -3,10 +3,9 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from autograder.cli import context
+from autograder.cli import context, printing
 from autograder.course import CourseError
 
 
@@ -29,12 +28,8 @@ def extend(
 
     course = context.load()
     if not student:
-        table = Table(box=None, header_style="bold")
-        for heading in rosters.GRANTED:
-            table.add_column(heading, overflow="fold")
-        for row in rosters.granted(course):
-            table.add_row(*(Text(row[column]) for column in rosters.GRANTED))
-        context.console.print(table if table.rows else "nobody has an extension")
+        rows = [[Text(row[column]) for column in rosters.GRANTED] for row in rosters.granted(course)]
+        context.console.print(printing.table(rosters.GRANTED, rows) if rows else "nobody has an extension")
         context.console.print(Text(course.late.sentence()), soft_wrap=True)
         return
     if not notebook or bool(extension) == undo:

@@ -3,7 +3,6 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from autograder.cli import context, printing, running
 from autograder.cli.parameters import AsJson, Cluster, Dashboard, Gpus, Names, Reason, Student, Trust, Workers
@@ -106,12 +105,13 @@ def print_previews(pairs: list) -> None:
 
 def print_records(records: list) -> None:
     """A line per hand-in in the terminal."""
-    table = Table(box=None, header_style="bold")
-    for heading in ("student", "notebook", "points", "remarks"):
-        table.add_column(heading, justify="right" if heading == "points" else "left", overflow="fold")
-    for record in records:
-        points = f"{record.score:g} of {record.points:g}" if record.status == "graded" else record.status
-        table.add_row(
-            record.student, record.notebook, points, record.reason or "; ".join([*record.flags, *record.other_remarks])
+    rows = [
+        (
+            record.student,
+            record.notebook,
+            f"{record.score:g} of {record.points:g}" if record.status == "graded" else record.status,
+            record.reason or "; ".join([*record.flags, *record.other_remarks]),
         )
-    context.console.print(table, markup=False)
+        for record in records
+    ]
+    context.console.print(printing.table(("student", "notebook", "points", "remarks"), rows, right=("points",)))

@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
-from autograder.cli import context
+from autograder.cli import context, printing
 from autograder.cli.parameters import AsJson, Student, Workers
 
 
@@ -43,18 +42,17 @@ def nbgrader(
     )
     failed = [record for record in records if record.status != directory.GRADED]
     if not json:
-        table = Table(box=None, header_style="bold")
-        for heading in ("student", "assignment", "points", "remarks"):
-            table.add_column(heading, justify="right" if heading == "points" else "left", overflow="fold")
-        for one in records:
-            points = f"{max(0, one.score - one.penalty):g} of {one.points:g}"
-            points = points if one.status == directory.GRADED else one.status
-            late = [f"late: {one.score:g} less a penalty of {one.penalty:g}"] if one.penalty else []
-            by_hand = ["answers wait for a person: nbgrader's formgrader"] * one.to_mark
-            remarks = "; ".join([*([one.reason] if one.reason else []), *one.remarks, *late, *by_hand])
-            table.add_row(one.student, one.assignment, points, Text(remarks))
-        if records:
-            context.console.print(table)
+        rows = []
+        for record in records:
+            points = f"{max(0, record.score - record.penalty):g} of {record.points:g}"
+            points = points if record.status == directory.GRADED else record.status
+            late = [f"late: {record.score:g} less a penalty of {record.penalty:g}"] if record.penalty else []
+            by_hand = ["answers wait for a person: nbgrader's formgrader"] * record.to_mark
+            remarks = "; ".join([*([record.reason] if record.reason else []), *record.remarks, *late, *by_hand])
+            rows.append((record.student, record.assignment, points, Text(remarks)))
+        if rows:
+            headings = ("student", "assignment", "points", "remarks")
+            context.console.print(printing.table(headings, rows, right=("points",)))
         for line in refused:
             context.console.print(f"[yellow]refused[/yellow] {escape(line)}", soft_wrap=True)
         if not records and not refused:

@@ -1,5 +1,6 @@
 """What several commands print."""
 
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -9,6 +10,19 @@ from autograder.cli import context
 
 FORMGRADER = "run `jupyter lab --config jupyter_server_config.py` in {}, menu Nbgrader, Formgrader"
 BY_HAND = f"`autograder mark` shows them in a page; or {FORMGRADER}"
+
+
+def table(headings: Iterable[str], rows: Iterable[Sequence[str | Text]], right: Container[str] = ()) -> Table:
+    """A table of `rows`; the columns in `right` are aligned to the right, and long cells are wrapped.
+
+    A cell is shown as `context.in_tree` makes it, without markup; a `Text` is shown as it is.
+    """
+    shown = Table(box=None, header_style="bold")
+    for heading in headings:
+        shown.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
+    for row in rows:
+        shown.add_row(*(cell if isinstance(cell, Text) else Text(context.in_tree(cell)) for cell in row))
+    return shown
 
 
 def print_to_mark(waiting: dict[str, dict[str, int]]) -> None:
@@ -34,18 +48,17 @@ def print_verdicts(pairs: list) -> int:
     """A line per verdict that is another one, and per score; how many scores are others."""
     from autograder.grading.grade import changed_verdicts
 
-    table = Table(box=None, header_style="bold")
-    for heading in ("student", "exercise", "before", "after", "message now"):
-        table.add_column(heading, justify="right" if heading in ("before", "after") else "left", overflow="fold")
+    rows: list[tuple[str | Text, ...]] = []
     scores = 0
     for before, after in pairs:
         scores += before.score != after.score
         for number, old, new, sentence in changed_verdicts(before, after):
-            table.add_row(after.student, number, f"{old:g}", f"{new:g}", Text(sentence))
+            rows.append((after.student, number, f"{old:g}", f"{new:g}", Text(sentence)))
         if before.status != after.status:
-            table.add_row(after.student, after.notebook, before.status, after.status, Text(after.reason))
+            rows.append((after.student, after.notebook, before.status, after.status, Text(after.reason)))
         if before.score != after.score:
-            table.add_row(after.student, f"{after.notebook} in all", f"{before.score:g}", f"{after.score:g}", "")
-    if table.rows:
-        context.console.print(table)
+            rows.append((after.student, f"{after.notebook} in all", f"{before.score:g}", f"{after.score:g}", ""))
+    if rows:
+        headings = ("student", "exercise", "before", "after", "message now")
+        context.console.print(table(headings, rows, right=("before", "after")))
     return scores

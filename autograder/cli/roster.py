@@ -3,10 +3,9 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from autograder.cli import context
+from autograder.cli import context, printing
 from autograder.course import CourseError
 
 
@@ -43,12 +42,8 @@ def roster(json: Annotated[bool, typer.Option("--json", help="Print one JSON obj
     if json:
         print(encoder.dumps(rows, indent=1, ensure_ascii=False))
         return
-    table = Table(box=None, header_style="bold")
-    for heading in rows[0] if rows else ():
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell if isinstance(cell, str) else ", ".join(cell)) for cell in row.values()))
-    context.console.print(table)
+    cells = [[Text(cell if isinstance(cell, str) else ", ".join(cell)) for cell in row.values()] for row in rows]
+    context.console.print(printing.table(rows[0] if rows else (), cells))
     for name, ids in known.namesakes().items():
         told = f"{' and '.join(ids)} are called {name}: each of them writes the id into STUDENT, not the name"
         context.console.print(Text(told), soft_wrap=True)

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from autograder.cli import context
+from autograder.cli import context, printing
 
 
 def similar(
@@ -26,13 +25,12 @@ def similar(
     entry, called = course.notebook(notebook), Called(course, names)
     compared = likeness.Compared(*likeness.hand_ins(course, entry))
     pairs = compared.pairs(most)
-    table = Table(box=None, header_style="bold")
-    for heading in ("first", "second", "likeness, %", "exercises most alike"):
-        table.add_column(heading, justify="right" if "%" in heading else "left", overflow="fold")
-    for one in pairs:
-        alike = ", ".join(number for number, share in one.exercises.items() if share >= likeness.ALIKE)
-        table.add_row(called.of(one.first), called.of(one.second), f"{100 * one.likeness:.0f}", alike)
-    context.console.print(table)
+    rows = []
+    for pair in pairs:
+        alike = ", ".join(number for number, share in pair.exercises.items() if share >= likeness.ALIKE)
+        rows.append((called.of(pair.first), called.of(pair.second), f"{100 * pair.likeness:.0f}", alike))
+    headings = ("first", "second", "likeness, %", "exercises most alike")
+    context.console.print(printing.table(headings, rows, right=("likeness, %",)))
     context.console.print("likeness is no proof: read both, and ask both, before you conclude anything")
     if page:
         from utils.files import write

@@ -3,7 +3,6 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from autograder.cli import context, printing
@@ -37,25 +36,17 @@ def status(
         }
         print(encoder.dumps(whole, indent=1, ensure_ascii=False))
         return
-    counts = Table(box=None, header_style="bold")
-    for heading in ("notebook", "handed in", *progress.STATES, "answers to mark"):
-        counts.add_column(heading, justify="left" if heading == "notebook" else "right")
-    reasons = Table(box=None, header_style="bold")
-    for heading in ("student", "notebook", "state", "reason"):
-        reasons.add_column(heading, overflow="fold")
+    columns = ("handed in", *progress.STATES, "answers to mark")
+    counts, reasons = [], []
     for name, states in found.items():
-        numbers = [sum(map(len, states.values())), *(len(states[one]) for one in progress.STATES)]
-        counts.add_row(name, *map(str, numbers), str(sum(by_hand[name].values())))
+        numbers = [sum(map(len, states.values())), *(len(states[state]) for state in progress.STATES)]
+        counts.append((name, *map(str, numbers), str(sum(by_hand[name].values()))))
         for state in progress.STATES:
-            for one, reason in states[state].items():
-                if not reason:
-                    continue
-                reasons.add_row(one, name, state, Text(context.in_tree(reason)))
-        for one, reason in wrong[name].items():
-            reasons.add_row(one, name, "disagree", Text(context.in_tree(reason)))
-    context.console.print(counts)
-    if reasons.rows:
-        context.console.print(reasons)
+            reasons += [(student, name, state, reason) for student, reason in states[state].items() if reason]
+        reasons += [(student, name, "disagree", reason) for student, reason in wrong[name].items()]
+    context.console.print(printing.table(("notebook", *columns), counts, right=columns))
+    if reasons:
+        context.console.print(printing.table(("student", "notebook", "state", "reason"), reasons))
     for name, absent in missing.items():
         if absent:
             context.console.print(Text(f"{name}: nothing is handed in by {', '.join(absent)}"), soft_wrap=True)

@@ -214,7 +214,7 @@ def apply(
     path = _file(course, question, "groups")
     groups = {one.number: one for one in KEPT.validate_json(path.read_bytes())} if path.exists() else {}
     if number not in groups:
-        raise CourseError(f"there is no group {number} of {question}: `autograder group {question}` shows them")
+        raise CourseError(f"there is no group {number} of {question}: `autograder group show {question}` shows them")
     if len(comment) > MAX_COMMENT:
         raise CourseError(f"the comment has more than {MAX_COMMENT} characters")
     with by_hand.writing(course):
@@ -229,7 +229,7 @@ def apply(
         free = {student: one for student, one in same.items() if overwrite or not one.mark.by_person}
         before = {student: one.mark for student, one in free.items()}
         after = {student: HandMark(score, False, comment or mark.comment) for student, mark in before.items()}
-        why = f"group {question} --apply {number}{': ' * bool(reason)}{reason}"
+        why = f"group apply {question} {number}{': ' * bool(reason)}{reason}"
         log = [*_log(course, question), Given(number, before, after)]
         _give(course, entry, cell, log, before, after, question, why)
     notes = []
@@ -306,13 +306,13 @@ def undo(course: Course, question: str, reason: str = "", *, by: str | None = No
         log = _log(course, question)
         mine = [place for place, one in enumerate(log) if by in (None, one.by)]
         if not mine:
-            raise CourseError(f"nothing that `autograder group {question} --apply` did is left to undo")
+            raise CourseError(f"nothing that `autograder group` did for {question} is left to undo")
         last = log.pop(mine[-1])
         with marks.reading(course) as gradebook:
             now = by_hand.held(gradebook, entry, cell)[0] if gradebook else {}
         changed = by_hand.differing(now, last.after)
         back = {student: mark for student, mark in last.before.items() if student not in changed}
-        what = f"group {question} --undo of group {last.group}" if last.group else f"mark {question}, taken back"
+        what = f"group undo {question}, group {last.group}" if last.group else f"mark {question}, taken back"
         why = f"{what}{': ' * bool(reason)}{reason}"
         _give(course, entry, cell, log, {student: last.after[student] for student in back}, back, question, why)
     return last, changed

@@ -19,6 +19,7 @@ from autograder import cli, course
 from autograder.any_course import compare
 from autograder.author import answers, build, overview
 from autograder.author import checks as authors_checks
+from autograder.cli import old_spelling
 from utils.checks import nb02_positional_encoding
 from utils.grading import dispatch, forbidden
 from utils.grading.check import Outcome
@@ -164,11 +165,21 @@ def test_commands_and_options_exist():
     for name, text in found:
         words = [word.strip("[],.") for word in text.split()[1:]]
         known = {option for parameter in groups().params for option in parameter.opts} | {"--help"}
-        command = next((word for word in words if word in groups().commands), None)
-        assert command or words[0].startswith("--"), f"{name}: {text}"
-        if command:
-            known |= {option for parameter in groups().commands[command].params for option in parameter.opts}
+        first = next((place for place, word in enumerate(words) if word in groups().commands), None)
+        assert first is not None or words[0].startswith("--"), f"{name}: {text}"
+        if first is not None:
+            command, _ = called(words[first:])
+            known |= {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words if word.startswith("--")} <= known, f"{name}: {text}"
+
+
+def called(words):
+    """The command or sub-command that these words call, and the words that are left for it."""
+    name, *words = words
+    command = groups().commands[name]
+    if words and words[0] in getattr(command, "commands", ()):
+        command, words = command.commands[words[0]], words[1:]
+    return command, words
 
 
 def suggested():
@@ -187,9 +198,10 @@ def test_commands_that_messages_suggest_run_as_they_stand():
     found = sorted({*suggested()})
     assert len(found) > 12 and any(text.startswith("remove 1 1 --latest") for text in found)
     for text in found:
-        name, *words = shlex.split(text)
-        command = groups().commands[name]
-        if words and words[-1] != "--apply":  # else it is the name of a command, or of what was done
+        name = text.split()[0]
+        command, words = called(shlex.split(text))
+        assert command.name != old_spelling.OLD and not (words and hasattr(command, "commands")), text
+        if words:  # else it is the name of a command
             command.make_context(name, [*words])  # which empties the list
         assert name != "remove" or "--yes" in words, text
         assert "--again" not in words or "--student" in words, f"{text}: others need not be graded again"
@@ -197,7 +209,7 @@ def test_commands_that_messages_suggest_run_as_they_stand():
 
 def test_commands_that_messages_suggest_are_of_the_tree_that_was_chosen(monkeypatch, capsys):
     monkeypatch.setitem(cli.context.chosen, "tree", Path("my tree"))
-    cli._told("1 is missing: run `autograder build` first")
+    cli.context.print_error("1 is missing: run `autograder build` first")
     cli.context.console.print("`autograder grade` grades what is waiting")
     told = capsys.readouterr()
     assert told.err == "autograder: 1 is missing: run `autograder --tree 'my tree' build` first\n"
@@ -214,7 +226,9 @@ def test_commands_that_messages_suggest_are_of_the_tree_that_was_chosen(monkeypa
 
 
 def test_options_that_stand_alone_exist():
-    every = {option for one in groups().commands.values() for parameter in one.params for option in parameter.opts}
+    commands = [*groups().commands.values()]
+    commands += [inner for command in commands for inner in getattr(command, "commands", {}).values()]
+    every = {option for one in commands for parameter in one.params for option in parameter.opts}
     alone = [(name, one.split()[0]) for name, path in BY_NAME.items() for one in stated(path) if one.startswith("--")]
     assert len(alone) > 3
     others = {"--resources", "--env", "--privileged"}  # dask's, and those of engines of containers

@@ -1050,7 +1050,7 @@ def test_an_audit_finds_what_a_forged_file_hides(honest):
 
 @pytest.fixture
 def audited(monkeypatch, tmp_path):
-    """The command `audit 05` of a class where one run was trained again before something stopped it."""
+    """The command `audit run 05` of a class where one run was trained again before something stopped it."""
     known, said = course.load(tree=tmp_path / "tree"), io.StringIO()
     one = audit.Audited("ada", "pretrained", 7, "70.0%", "70.0%", 1.0, 1.0, 0.99)
 
@@ -1063,7 +1063,7 @@ def audited(monkeypatch, tmp_path):
         monkeypatch.setattr(audit, "audit", found)
         monkeypatch.setattr(cli.context, "load", lambda: known)
         monkeypatch.setattr(cli.context, "console", cli.context.Console(file=said, width=200))
-        monkeypatch.setattr("sys.argv", ["autograder", "audit", "05", *arguments])
+        monkeypatch.setattr("sys.argv", ["autograder", "audit", *(arguments or ("run", "05"))])
         with pytest.raises(SystemExit) as ended:
             cli.main()
         return ended.value.code, said.getvalue()
@@ -1086,7 +1086,7 @@ def test_what_an_audit_has_found_is_shown_whatever_stops_it(audited, capsys, the
 
 
 def test_decisions_that_contradict_each_other_are_refused(audited, capsys):
-    assert audited("--confirm", "ada", "--acquit", "ada")[0] == 2
+    assert audited("05", "--confirm", "ada", "--acquit", "ada")[0] == 2
     assert "two decisions about one student" in capsys.readouterr().err
 
 

@@ -144,12 +144,23 @@ def test_a_decision_about_runs_is_logged(fresh, monkeypatch):
     entry = workshop.notebook("05")
     course_tree.write(course_tree.results_path(workshop, entry, "ada"), "{}")
     monkeypatch.setattr(cli.context, "load", lambda: workshop)
-    for words in (("--confirm", "ada", "--reason", "she said so"), ("--undo", "ada")):
-        ended = CliRunner().invoke(cli.app, ["audit", "05", *words])
+    for words in (
+        ("confirm", "05", "ada", "--reason", "she said so"),
+        ("undo", "05", "ada"),
+        ("acquit", "05", "ada"),
+        ("05", "--confirm", "ada"),  # as it was written once
+        ("--undo", "ada", "05"),
+    ):
+        ended = CliRunner().invoke(cli.app, ["audit", *words])
         assert ended.exception is None, ended.exception
+        assert ("Today it is `autograder" in ended.stderr) == (words[1] != "05")
+    assert "audit undo 05 ada`" in ended.stderr
     found = [(one["what"], one["student"], one["reason"]) for one in journal.events(workshop)]
     assert found == [
         ("audit: the runs do not count", "ada", "she said so"),
+        ("audit: the runs are undecided again", "ada", ""),
+        ("audit: the runs count", "ada", ""),
+        ("audit: the runs do not count", "ada", ""),
         ("audit: the runs are undecided again", "ada", ""),
     ]
     assert copied_runs.decisions(workshop, entry) == {}

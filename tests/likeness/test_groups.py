@@ -217,16 +217,36 @@ def test_the_page_shows_answers_and_no_names(school):
 
 def test_the_command_shows_marks_and_undoes(school, tmp_path, monkeypatch):
     monkeypatch.setattr("autograder.likeness.texts.vectors_of", lambda: (TfIdf(), "install it"))
-    known = ["--tree", str(school.tree), "group", QUESTION]
-    run = CliRunner().invoke
-    ended = run(cli.app, [*known, "--page", str(tmp_path / "groups.html")])
+
+    def run(*words):
+        return CliRunner().invoke(cli.app, ["--tree", str(school.tree), "group", *words])
+
+    ended = run("show", QUESTION, "--page", str(tmp_path / "groups.html"))
     assert not ended.exception and "install it" in ended.output and "overfitting" in ended.output, ended.output
     assert "hostile()" in (tmp_path / "groups.html").read_text()
-    assert "3 answers have 1.5 points" in run(cli.app, [*known, "--apply", "1", "--score", "1.5"]).output
+    assert "3 answers have 1.5 points" in run("apply", QUESTION, "1", "--score", "1.5").output
     assert held(school, "0_0")[0] == 1.5
-    assert "restored the previous marks of 3 answers" in run(cli.app, [*known, "--undo"]).output
+    assert "restored the previous marks of 3 answers" in run("undo", QUESTION).output
     assert held(school, "0_0")[0] == 0.0
-    assert "give --score" in str(run(cli.app, [*known, "--apply", "1"]).exception)
+    assert run("apply", QUESTION, "1").exit_code == 2  # no --score
+
+
+def test_the_old_spelling_does_the_same_and_says_how_it_is_written_today(school, monkeypatch):
+    monkeypatch.setattr("autograder.likeness.texts.vectors_of", lambda: (TfIdf(), ""))
+
+    def run(*words):
+        ended = CliRunner().invoke(cli.app, ["--tree", str(school.tree), "group", *words])
+        return ended.stdout, ended.stderr, ended.exception
+
+    said, note, failed = run(QUESTION, "--into", "3")
+    assert not failed and "overfitting" in said and f"group show {QUESTION}`" in note
+    said, note, failed = run(QUESTION, "--apply", "1", "--score", "1.5")
+    assert not failed and "3 answers have 1.5 points" in said
+    assert f"group apply {QUESTION} 1 --score 1.5`" in note and held(school, "0_0")[0] == 1.5
+    said, note, failed = run("--undo", QUESTION)
+    assert not failed and "restored the previous marks of 3" in said and f"group undo {QUESTION}`" in note
+    assert held(school, "0_0")[0] == 0.0
+    assert "give --score" in str(run(QUESTION, "--apply", "1")[2])
 
 
 def test_texts_without_words_and_alike_ones_are_no_trouble():
